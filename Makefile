@@ -1,0 +1,56 @@
+# Everything runs in .venv, which `make setup` fills from requirements.lock; nothing else has to be installed or set.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lint format types imports lock clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv and install everything into it
+
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Sash needs Python 3.11 or newer, but $(PYTHON) is older; run make setup PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## run the example queries on a small data centre
+	$(BIN)/python -m sash.workloads.datacenter examples/data
+	$(BIN)/sash run --fresh examples/datacenter.sql
+
+test: $(READY) ## run all tests
+	$(BIN)/python -m pytest --hypothesis-profile=ci
+
+check: $(READY) ## run the fast tests
+	$(BIN)/python -m pytest --hypothesis-profile=dev -m "not slow and not spark"
+
+lint: $(READY) ## check format and style
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+format: $(READY) ## format, and repair what ruff can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Without this variable pyright asks the network for a newer version of itself on every run.
+types: export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+types: $(READY) ## check the types of src/
+	$(BIN)/pyright
+
+imports: $(READY) ## check that imports go one way
+	$(BIN)/lint-imports
+
+lock: $(READY) ## choose the newest versions that pyproject.toml allows
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest --extra dev \
+		--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## remove .venv and everything that was made
+	rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist examples/data examples/output spark-warehouse
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,38 @@
+"""Sash answers continuous SQL queries over sliding windows of data streams, exactly, here or on Spark."""
+
+from __future__ import annotations
+
+from sash.api import complete, explain, query, spark_session, sql
+from sash.embedded.query import Query
+from sash.errors import (
+    BindError,
+    InternalError,
+    ParseError,
+    PlanError,
+    ResourceError,
+    SashError,
+    SashWarning,
+    SourceError,
+)
+from sash.frames import relation, stream
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BindError",
+    "InternalError",
+    "ParseError",
+    "PlanError",
+    "Query",
+    "ResourceError",
+    "SashError",
+    "SashWarning",
+    "SourceError",
+    "complete",
+    "explain",
+    "query",
+    "relation",
+    "spark_session",
+    "sql",
+    "stream",
+]

@@ -1,0 +1,99 @@
+"""The functions users call. Spark is imported only when a Spark frame or session is asked for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pyarrow as pa
+
+from sash.embedded.query import Query
+from sash.embedded.run import run_tables
+from sash.errors import SashWarning
+from sash.frames import Relation, Stream, declare, is_spark, normalised, table_catalog, to_arrow
+from sash.plan.explain import explain_plan
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
+from sash.sql.bind import bind
+from sash.sql.parse import parse_query
+from sash.sql.query import Catalog, RelationInfo
+
+
+def sql(text: str, /, **frames: Any) -> Any:
+    """Answers a query over the named frames.
+
+    Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
+    Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
+    """
+    if any(is_spark(frame) for frame in frames.values()):
+        from sash.spark.sql import spark_sql
+
+        return spark_sql(text, frames)
+    catalog, streams, relations = table_catalog(frames)
+    plan = plan_text(text, catalog)
+    changes, finished = run_tables(plan, streams, relations)
+    _warn_of_late_rows(finished)
+    return changes
+
+
+def explain(text: str, /, **frames: Any) -> str:
+    """How a query over the named frames would run."""
+    if any(is_spark(frame) for frame in frames.values()):
+        from sash.spark.sql import spark_plan
+
+        return explain_plan(spark_plan(text, frames))
+    return explain_plan(plan_text(text, table_catalog(frames)[0]))
+
+
+def query(text: str, /, **frames: Any) -> Query:
+    """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
+
+    Relations are given whole, with `sash.relation`.
+    """
+    catalog: Catalog = {}
+    relations: dict[str, pa.Table] = {}
+    for name, frame in frames.items():
+        table = normalised(_table_of(getattr(frame, "frame", frame), name))
+        if isinstance(frame, Relation):
+            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
+        else:
+            declared = frame if isinstance(frame, Stream) else Stream(table, None, None, ())
+            catalog[name.lower()] = declare(name, declared, table.schema)
+    return Query(plan_text(text, catalog), relations)
+
+
+def complete(frame: Any, stream: str | None = None, until_us: int | None = None) -> None:
+    """Tells the query that runs on a frame returned by `sash.sql` that a stream (or all) is complete.
+
+    Up to and including `until_us`, or up to the newest timestamp seen. What waited for it comes out in the next batch.
+    """
+    from sash.spark.frame import complete as complete_frame
+
+    complete_frame(frame, (stream or "").lower(), until_us)
+
+
+def spark_session(master: str = "local[*]", **config: Any) -> Any:
+    """A Spark session with the settings that Sash needs; local by default."""
+    from sash.spark.session import spark_session as start
+
+    return start(master, **config)
+
+
+def plan_text(text: str, catalog: Catalog) -> Plan:
+    """The plan of a query text."""
+    return plan_query(bind(parse_query(text), catalog))
+
+
+def _table_of(frame: Any, name: str) -> pa.Table:
+    return frame.empty_table() if isinstance(frame, pa.Schema) else to_arrow(frame, name)
+
+
+def _warn_of_late_rows(finished: Query) -> None:
+    for name, n_late in finished.n_late.items():
+        if n_late:
+            warnings.warn(
+                f"{n_late} of {finished.n_read[name]} rows of stream `{name}` came later than its slack allows and are "
+                "not in the answer; declare a larger slack, or use sash.query to get at them",
+                SashWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,151 @@
+"""The `sash` command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from sash.errors import InternalError, SashError, SourceError
+from sash.plan.explain import explain_plan
+from sash.run import QueryRun, Report, Tally
+from sash.script import Script, read_script
+from sash.show import Progress, show_changes, show_summary
+
+app = typer.Typer(
+    name="sash", help="Continuous SQL over sliding windows, exactly.", no_args_is_help=True, add_completion=False
+)
+
+
+class Engine(StrEnum):
+    """Where queries run."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+ScriptFile = Annotated[Path, typer.Argument(help="A script of CREATE STREAM, CREATE TABLE and CREATE QUERY statements.")]
+
+
+@app.command()
+def run(
+    file: ScriptFile,
+    engine: Annotated[Engine, typer.Option(help="On Spark, or in this process.")] = Engine.spark,
+    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
+    files_per_batch: Annotated[int, typer.Option(help="At most so many files of a stream in one batch.")] = 8,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep running and answer for files as they arrive.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first record that cannot be read.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Remove the outputs and checkpoints of earlier runs first.")] = False,
+    rows: Annotated[int, typer.Option(help="How many of the newest changes to show at the end.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
+) -> None:
+    """Run the queries of a script, from files to files."""
+    script = read_script(file)
+    runs = script.runs(strict)
+    _prepare_outputs(runs, fresh, may_resume=engine is Engine.spark)
+    started = time.monotonic()
+    with Progress(runs, time.monotonic, is_quiet=as_json) as progress:
+        tallies = _run_engine(runs, engine, progress.report, (master, files_per_batch, follow))
+    seconds = time.monotonic() - started
+    if as_json:
+        print(json.dumps({"seconds": seconds, "queries": {name: _facts(tally) for name, tally in tallies.items()}}))
+        return
+    for each in runs:
+        show_changes(each, rows)
+    show_summary(runs, tallies, seconds)
+
+
+@app.command()
+def explain(file: ScriptFile) -> None:
+    """Show how the queries of a script would run."""
+    script: Script = read_script(file)
+    for name, plan in script.plans.items():
+        print(f"Query {name}\n{explain_plan(plan)}")
+
+
+def main() -> None:
+    """Runs the command. Whatever goes wrong, the user sees a reason, not a traceback."""
+    console = Console(stderr=True, soft_wrap=True)
+    try:
+        app(standalone_mode=False)
+    except SashError as error:
+        _fail(console, error)
+    except typer.Abort:
+        _fail(console, SourceError("stopped"))
+    except KeyboardInterrupt:
+        console.print("stopped; run the same command again to go on")
+        sys.exit(130)
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            console.print(f"[red]error:[/red] {error.format_message()}")  # pyright: ignore[reportAttributeAccessIssue]
+            sys.exit(2)
+        _fail(console, InternalError(f"{type(error).__name__}: {error}"), error)
+
+
+def _run_engine(
+    runs: list[QueryRun], engine: Engine, report: Report, spark_options: tuple[str, int | None, bool]
+) -> dict[str, Tally]:
+    if engine is Engine.embedded:
+        from sash.embedded.run import run_files
+
+        return {each.name: run_files(each, report) for each in runs}
+    from sash.spark.run import run_on_spark
+    from sash.spark.session import spark_session
+
+    master, files_per_batch, is_followed = spark_options
+    spark = spark_session(master)
+    try:
+        return run_on_spark(runs, spark, report, files_per_batch, is_followed)
+    finally:
+        spark.stop()
+
+
+def _prepare_outputs(runs: list[QueryRun], is_fresh: bool, may_resume: bool) -> None:
+    """Outputs of an earlier run are gone on from, removed if asked for, and never mixed with new ones."""
+    for each in runs:
+        outputs = [Path(each.sink.path + suffix) for suffix in ("", ".late", ".rejects", ".checkpoint")]
+        if is_fresh:
+            for path in outputs:
+                shutil.rmtree(path, ignore_errors=True)
+        elif outputs[0].exists() and not (may_resume and outputs[3].exists()):
+            raise SourceError(
+                f"{outputs[0]} holds the output of an earlier run that cannot be gone on from; "
+                "run with --fresh to replace it, or write INTO another directory"
+            )
+
+
+def _facts(tally: Tally) -> dict:
+    return asdict(tally) | {"n_accepted": tally.n_accepted}
+
+
+def _fail(console: Console, error: SashError, cause: Exception | None = None) -> None:
+    console.print(f"[red]error:[/red] {_escaped(str(error))}", highlight=False)
+    if cause is not None:
+        console.print(f"the details are in {_write_details(cause)}", highlight=False)
+    sys.exit(1)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("[", r"\[")
+
+
+def _write_details(cause: Exception) -> str:
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="sash-", suffix=".log", delete=False) as file:
+        traceback.print_exception(cause, file=file)
+    return file.name
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Runs queries in this process to their end: over tables, or over a script's files in order of arrival."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from sash.embedded.query import Query
+from sash.operators.changes import read_times
+from sash.plan.physical import Plan
+from sash.run import QueryRun, Report, Tally, strict_error
+from sash.sources.files import StreamFile, list_files
+from sash.sources.records import Records
+from sash.sources.timed import read_stream_file
+from sash.store.batch import BEGINNING
+
+ROWS_PER_STEP = 1 << 17
+
+
+def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:
+    """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them."""
+    query = Query(plan, relations)
+    changes = [query.push(name, part) for name, part in _interleaved(plan, tables)]
+    changes.append(query.finish())
+    return pa.concat_tables(changes), query
+
+
+def run_files(run: QueryRun, report: Report) -> Tally:
+    """Runs a script's query over the files that are there now, and writes its outputs."""
+    query, tally = Query(run.plan, run.relations), Tally()
+    for stream, file in _in_order_of_arrival(run):
+        for records in read_stream_file(run.streams[stream], file.path, run.plan.streams[stream].time):
+            _set_aside(run, records, tally)
+            _write(run, query.push(stream, records.rows), tally)
+            _write_late(run, query, stream, tally)
+            tally.n_read += records.rows.num_rows + records.rejects.num_rows
+            tally.n_state_rows, tally.n_state_bytes = query.n_state_rows, query.n_state_bytes
+            tally.clock_us = query.clock if query.clock > BEGINNING + 1 else None
+            tally.n_batches += 1
+            report(run.name, tally)
+    _write(run, query.finish(), tally)
+    report(run.name, tally)
+    return tally
+
+
+def _interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+    """Slices of all tables, so that none runs far ahead of the others; the order within a table stays."""
+
+    def slices(name: str) -> Iterator[tuple[int, str, pa.Table]]:
+        reached = BEGINNING
+        for start in range(0, tables[name].num_rows, ROWS_PER_STEP):
+            part = tables[name].slice(start, ROWS_PER_STEP)
+            reached = max(reached, int(read_times(part.column(plan.streams[name].time)).max()))
+            yield reached, name, part
+
+    for _, name, part in heapq.merge(*(slices(name) for name in plan.streams), key=lambda item: item[:2]):
+        yield name, part
+
+
+def _in_order_of_arrival(run: QueryRun) -> list[tuple[str, StreamFile]]:
+    arrivals = [(name, file) for name, source in run.streams.items() for file in list_files(source)]
+    return sorted(arrivals, key=lambda item: (item[1].modified_us, item[1].path, item[0]))
+
+
+def _set_aside(run: QueryRun, records: Records, tally: Tally) -> None:
+    if not records.rejects.num_rows:
+        return
+    if run.is_strict:
+        raise strict_error(records.rejects.slice(0, 1).to_pylist()[0])
+    tally.n_rejected += records.rejects.num_rows
+    _publish(run.reject_sink, tally.n_batches, records.rejects)
+
+
+def _write(run: QueryRun, changes: pa.Table, tally: Tally) -> None:
+    tally.n_changes += changes.num_rows
+    _publish(run.sink, tally.n_batches, changes)
+
+
+def _write_late(run: QueryRun, query: Query, stream: str, tally: Tally) -> None:
+    late, query.late[stream] = query.late[stream], []
+    if late:
+        rows = pa.concat_tables(late)
+        tally.add_late(stream, rows.num_rows)
+        _publish(run.late_sink(stream), tally.n_batches, rows)
+
+
+def _publish(sink, batch_id: int, table: pa.Table) -> None:
+    if table.num_rows:
+        sink.publish(batch_id, [sink.write_part(batch_id, "part-0", table)])

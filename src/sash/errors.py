@@ -1,0 +1,89 @@
+"""Every error Sash raises on purpose.
+
+A message is lower case, puts names in backticks, says the value seen, the reason and the remedy. Errors about a query
+text also carry where in the text the mistake stands, and print that line underlined.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where something stands in a query text: character offsets, `end` exclusive."""
+
+    start: int
+    end: int
+
+
+class SashError(Exception):
+    """The root of all errors that Sash raises on purpose."""
+
+
+class QueryError(SashError):
+    """A mistake in a query text; shown with its line and the place underlined when the place is known."""
+
+    def __init__(self, message: str, text: str | None = None, span: Span | None = None):
+        self.reason = message
+        self.text = text
+        self.span = span
+        super().__init__(message if text is None or span is None else f"{message}\n{underline(text, span)}")
+
+
+class ParseError(QueryError):
+    """The text is not a sentence of Sash's SQL."""
+
+
+class BindError(QueryError):
+    """The text names something that is not there, or uses it with the wrong type."""
+
+
+class PlanError(QueryError):
+    """The query is well-formed but cannot be run; the message says which clause and what would fix it."""
+
+
+class SourceError(SashError):
+    """Bad data, or a source that fails; the message names the file, row and field."""
+
+
+class ResourceError(SashError):
+    """Something the run needs is missing or used up: memory, disk, Java, a Spark setting."""
+
+
+class InternalError(SashError):
+    """An invariant of Sash itself is broken."""
+
+    def __init__(self, message: str):
+        super().__init__(f"{message} (this is a bug in Sash, please report it)")
+
+
+class SashWarning(UserWarning):
+    """Something a user should know that does not stop the query, such as rows that came too late."""
+
+
+def locate(text: str, offset: int) -> tuple[int, int]:
+    """The line and column of a character offset, both counted from 1."""
+    before = text[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def underline(text: str, span: Span) -> str:
+    """The line that holds `span`, numbered, with the span marked below it."""
+    line, column = locate(text, span.start)
+    content = text.split("\n")[line - 1]
+    width = max(1, min(span.end - span.start, len(content) - column + 1))
+    gutter = f"  line {line}: "
+    return f"{gutter}{content}\n{' ' * (len(gutter) + column - 1)}{'^' * width}"
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """A closing clause that names what the user may have meant, or everything there is when nothing is near."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=3, cutoff=0.6)
+    if near:
+        names = [other for other in known if other.lower() in near]
+        return f"did you mean {' or '.join(f'`{other}`' for other in names)}?"
+    return f"there is {', '.join(f'`{other}`' for other in known)}" if known else "there is none"

@@ -1,0 +1,34 @@
+"""64-bit hashes of column values. They decide buckets and partition groups, so they never change between releases."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+NULL_HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, inline="always")
+def mix64(value):
+    """SplitMix64's finaliser: a bijection on 64 bits that spreads every input bit over the whole word."""
+    z = np.uint64(value)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def hash_words(words, seed):
+    """Folds a column of 64-bit words into `seed`, in place."""
+    for i in range(words.shape[0]):
+        seed[i] = mix64(seed[i] * np.uint64(31) + mix64(words[i]))
+
+
+@njit(cache=True)
+def hash_bytes(offsets, data, seed):
+    """Folds a column of byte strings (Arrow offsets and data) into `seed`, in place; FNV-1a over the bytes."""
+    for i in range(offsets.shape[0] - 1):
+        h = np.uint64(0xCBF29CE484222325)
+        for position in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(data[position])) * np.uint64(0x100000001B3)
+        seed[i] = mix64(seed[i] * np.uint64(31) + mix64(h))

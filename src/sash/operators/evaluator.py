@@ -1,0 +1,60 @@
+"""Scalar expressions over Arrow batches, evaluated by DuckDB: the same engine on both runtimes, so both agree.
+
+One connection per thread, one DuckDB thread each: parallelism is the runtime's business. Nothing can be read from or
+written to outside the batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from sash.errors import SourceError
+
+_local = threading.local()
+
+
+def connection() -> duckdb.DuckDBPyConnection:
+    """This thread's connection."""
+    if not hasattr(_local, "connection"):
+        db = duckdb.connect(config={"threads": 1})
+        db.execute("SET TimeZone = 'UTC'")
+        db.execute("SET enable_external_access = false")
+        _local.connection = db
+    return _local.connection
+
+
+def quote(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def select(batch: pa.Table, columns: Sequence[tuple[str, str]], predicate: str | None = None) -> pa.Table:
+    """The named expressions (name, SQL) over the rows that satisfy the predicate, in the order of the batch."""
+    items = ", ".join(f"{sql} AS {quote(name)}" for name, sql in columns)
+    return run(f"SELECT {items} FROM batch" + (f" WHERE {predicate}" if predicate else ""), batch=batch)
+
+
+def keep(batch: pa.Table, predicate: str) -> pa.Table:
+    """The rows that satisfy the predicate, in the order of the batch."""
+    return run(f"SELECT * FROM batch WHERE {predicate}", batch=batch) if batch.num_rows else batch
+
+
+def run(sql: str, **tables: pa.Table) -> pa.Table:
+    """The answer of an SQL text over the given tables."""
+    db = connection()
+    for name, table in tables.items():
+        db.register(name, table)
+    try:
+        return db.sql(sql).to_arrow_table()
+    except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise SourceError(
+            f"an expression of the query failed on a row: {reason}; TRY_CAST or a CASE around it turns such a row into NULL"
+        ) from None
+    finally:
+        for name in tables:
+            db.unregister(name)

@@ -1,0 +1,76 @@
+"""W-EXPIRE: writes out as a negative tuple what leaves by itself (Pipelines §3.2), for `EMIT CHANGES`.
+
+    in     +a [1, 4)                 out    +a at 1, -a at 4
+    in     +b [2, 9)  -b at 5        out    +b at 2, -b at 5
+
+State: the positive tuples that have not left, so at most the answer itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sash.operators.keys import encode_keys
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS, concat, int64_column, signs, with_columns
+from sash.store.block_log import BlockLog
+from sash.store.window_buffer import WindowBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSpec:
+    """`window_us` is the longest life of a tuple, None if nothing bounds it."""
+
+    window_us: int | None
+
+
+class Expire:
+    """Runs an `ExpireSpec`."""
+
+    def __init__(self, spec: ExpireSpec, input: pa.Schema):
+        self.spec = spec
+        self.schema = input
+        self._ids = tuple(name for name in input.names if name.startswith(ID_PREFIX))
+        self._buffer = WindowBuffer(input, lambda batch: encode_keys(batch, self._ids), spec.window_us)
+        self._clock = BEGINNING
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        (batch,) = inputs
+        expires = int64_column(batch, EXPIRES)
+        positive = signs(batch) > 0
+        # A tuple that expires at clock + 1 is dead to a join, but its negative is still owed.
+        horizon = max(clock, BEGINNING + 1) - 1
+        self._buffer.insert(batch.filter(pa.array(positive & (expires < NEVER))), horizon)
+        taken_back = batch.filter(pa.array(~positive & (expires < NEVER)))
+        retired = np.empty(0, np.int64)
+        if taken_back.num_rows:
+            retired = self._buffer.retire(taken_back, encode_keys(taken_back, self._ids))
+        due = self._due(clock)
+        self._buffer.evict(horizon, retired)
+        self._clock = clock
+        return concat([batch, due])
+
+    def logs(self) -> dict[str, BlockLog]:
+        return {"living": self._buffer.log}
+
+    def registers(self) -> dict[str, int]:
+        return {"clock": self._clock, "next_row": self._buffer.log.next_row}
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+        self._clock = registers["clock"]
+        self._buffer.restore(entries["living"], registers["next_row"], self._clock)
+
+    def _due(self, clock: int) -> pa.Table:
+        """Negatives of the tuples that expire after the last step's clock and not after this one's."""
+        due = [self.schema.empty_table()]
+        for block in self._buffer.blocks_expiring(clock):
+            rows = np.arange(block.first, block.last)
+            _, expires, ends = self._buffer.values(rows)
+            leaves = (expires > self._clock) & (expires <= clock) & (ends == expires)
+            if leaves.any():
+                gone = block.table.filter(pa.array(leaves))
+                due.append(with_columns(gone, **{TS: expires[leaves], OP: np.full(gone.num_rows, -1, np.int8)}))
+        return concat([table.cast(self.schema) for table in due])

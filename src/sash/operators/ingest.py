@@ -1,0 +1,40 @@
+"""How a stream's rows become tuples: names, filter, computed columns, and the life that a time window gives them.
+
+    WINDOW w:   _expires = ts + w            UNBOUNDED, SINCE, ROWS:   _expires = NEVER
+
+No state, so on Spark it runs before the rows are exchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sash.operators.project import ProjectSpec
+from sash.store.batch import BEGINNING, NEVER, arrive
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSpec:
+    """`alias` names the columns `alias.column`; `life_us` is the time window, None for a window of other kind."""
+
+    alias: str
+    project: ProjectSpec
+    life_us: int | None
+    since_us: int = BEGINNING
+
+    def schema(self, stream: pa.Schema) -> pa.Schema:
+        return self.apply(stream.empty_table(), np.empty(0, np.int64)).schema
+
+    def apply(self, rows: pa.Table, ts: np.ndarray) -> pa.Table:
+        """The tuples of these rows, whose timestamps are `ts`."""
+        if self.since_us > BEGINNING:
+            after = ts >= self.since_us
+            rows, ts = rows.filter(pa.array(after)), ts[after]
+        named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
+        expires = np.full(len(ts), NEVER) if self.life_us is None else ts + self.life_us
+        return self.project.apply(arrive(named, ts, expires))
+
+

@@ -1,0 +1,53 @@
+"""What every operator offers, and what it relies on.
+
+An operator is called once per step with everything its inputs produced in that step and with the clock: the promise
+that every tuple with `ts <= clock` has come. It answers with what these tuples and the progress of the clock bring
+about. What it returns depends on the tuples and the clock alone, never on how they were cut into steps.
+
+State is a set of logs (`logs`) and a few integers (`registers`); nothing else survives a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from sash.store.block_log import BlockLog
+
+
+class Operator(Protocol):
+    """One node of a running plan."""
+
+    schema: pa.Schema
+    """Of the batches it returns."""
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        """What follows from these tuples, one batch per input, and from the clock's progress."""
+        ...
+
+    def logs(self) -> dict[str, BlockLog]:
+        """The logs that hold its state, by name."""
+        ...
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+        """Becomes what it was when these entries (by log) and registers were taken."""
+        ...
+
+    def registers(self) -> dict[str, int]:
+        """The integers that have to survive beside the logs."""
+        ...
+
+
+class Stateless:
+    """The state of an operator that has none."""
+
+    def logs(self) -> dict[str, BlockLog]:
+        return {}
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+        pass
+
+    def registers(self) -> dict[str, int]:
+        return {}

@@ -1,0 +1,162 @@
+"""A running plan: a tree of operators, driven one step at a time by whichever runtime holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sash.errors import InternalError
+from sash.operators.count_window import CountWindow, CountWindowSpec
+from sash.operators.expire import Expire, ExpireSpec
+from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
+from sash.operators.operator import Operator
+from sash.operators.project import Project, ProjectSpec
+from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.window_join import WindowJoin, WindowJoinSpec
+
+REGISTERS = "registers"
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """A leaf: tuples that the runtime brings in at this slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSpec:
+    """A leaf: a relation, by its alias in the query."""
+
+    alias: str
+
+
+Spec: TypeAlias = (
+    InputSpec | RelationSpec | ProjectSpec | ReorderSpec | CountWindowSpec | WindowJoinSpec | LookupJoinSpec | ExpireSpec
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What to run, on the output of what."""
+
+    spec: Spec
+    inputs: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes below and this one, inputs first."""
+        for node in self.inputs:
+            yield from node.walk()
+        yield self
+
+
+def in_order_of_time(node: Node) -> Node:
+    """The tree with every input put in order of time, so that its output comes in order of time too."""
+    if isinstance(node.spec, InputSpec):
+        return Node(ReorderSpec(is_total=False), (node,))
+    if isinstance(node.spec, ReorderSpec):
+        return node
+    return Node(node.spec, tuple(in_order_of_time(child) for child in node.inputs))
+
+
+class Pipeline:
+    """Operators made from a tree of nodes, with their state."""
+
+    def __init__(self, root: Node, slots: Mapping[int, pa.Schema], relations: Mapping[str, pa.Table]):
+        self._slots = slots
+        self._relations = relations
+        self._operators: dict[int, Operator] = {}
+        self._root = root
+        self.schema = self._build(root)
+
+    def step(self, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
+        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come."""
+        return self._run(self._root, arrivals, clock)
+
+    def operators(self) -> Iterator[tuple[str, Operator]]:
+        """The operators by a name that is stable for a plan: their number, inputs first."""
+        for number, node in enumerate(self._root.walk()):
+            if id(node) in self._operators:
+                yield f"{number}", self._operators[id(node)]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows held in state."""
+        return sum(log.n_rows for _, operator in self.operators() for log in operator.logs().values())
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes held in state."""
+        return sum(log.n_bytes for _, operator in self.operators() for log in operator.logs().values())
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """What a key-value store must put and delete to hold this state, since the last call."""
+        puts: dict[str, bytes] = {REGISTERS: self._encode_registers()}
+        deletes: list[str] = []
+        for name, operator in self.operators():
+            for log_name, log in operator.logs().items():
+                added, gone = log.take_changes()
+                puts.update((f"{name}/{log_name}/{key}", value) for key, value in added.items())
+                deletes.extend(f"{name}/{log_name}/{key}" for key in gone)
+        return puts, deletes
+
+    def entries(self) -> dict[str, bytes]:
+        """The whole state, as entries that `restore` understands."""
+        held = {REGISTERS: self._encode_registers()}
+        for name, operator in self.operators():
+            for log_name, log in operator.logs().items():
+                held.update((f"{name}/{log_name}/{key}", value) for key, value in log.entries().items())
+        return held
+
+    def restore(self, entries: Mapping[str, bytes]) -> None:
+        """Becomes the pipeline whose state these entries are."""
+        registers = json.loads(entries[REGISTERS])
+        for name, operator in self.operators():
+            by_log = {log_name: _below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
+            operator.restore(by_log, registers[name])
+
+    def _encode_registers(self) -> bytes:
+        return json.dumps({name: operator.registers() for name, operator in self.operators()}).encode()
+
+    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
+        if isinstance(node.spec, InputSpec):
+            rows = arrivals.get(node.spec.slot)
+            return self._slots[node.spec.slot].empty_table() if rows is None else rows
+        inputs = [self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)]
+        return self._operators[id(node)].process(inputs, clock)
+
+    def _build(self, node: Node) -> pa.Schema:
+        if isinstance(node.spec, InputSpec):
+            return self._slots[node.spec.slot]
+        if isinstance(node.spec, RelationSpec):
+            return self._relations[node.spec.alias].schema
+        schemas = [self._build(child) for child in node.inputs]
+        operator = self._make(node, schemas)
+        self._operators[id(node)] = operator
+        return operator.schema
+
+    def _make(self, node: Node, schemas: list[pa.Schema]) -> Operator:
+        match node.spec:
+            case ProjectSpec() as spec:
+                return Project(spec, schemas[0])
+            case ReorderSpec() as spec:
+                return Reorder(spec, schemas[0])
+            case CountWindowSpec() as spec:
+                return CountWindow(spec, schemas[0])
+            case WindowJoinSpec() as spec:
+                return WindowJoin(spec, schemas[0], schemas[1])
+            case LookupJoinSpec() as spec:
+                relation = node.inputs[1].spec
+                assert isinstance(relation, RelationSpec)
+                return LookupJoin(spec, schemas[0], self._relations[relation.alias])
+            case ExpireSpec() as spec:
+                return Expire(spec, schemas[0])
+        raise InternalError(f"no operator runs {type(node.spec).__name__}")
+
+
+def _below(entries: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
+    return {key[len(prefix) :]: value for key, value in entries.items() if key.startswith(prefix)}

@@ -1,0 +1,44 @@
+"""Filter and projection: σ and π, the same for positive and negative tuples (Pipelines §4.5). No state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sash.operators.evaluator import quote, run, select
+from sash.operators.operator import Stateless
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectSpec:
+    """Keeps rows that satisfy `predicate` and computes `columns` (name, SQL); `passed` columns go through as they are."""
+
+    columns: tuple[tuple[str, str], ...]
+    passed: tuple[str, ...]
+    predicate: str | None = None
+
+    def schema(self, input: pa.Schema) -> pa.Schema:
+        return run(self._sql(), batch=input.empty_table()).schema
+
+    def apply(self, batch: pa.Table) -> pa.Table:
+        return select(batch, self._items(), self.predicate)
+
+    def _items(self) -> list[tuple[str, str]]:
+        return [(name, quote(name)) for name in self.passed] + list(self.columns)
+
+    def _sql(self) -> str:
+        return f"SELECT {', '.join(f'{sql} AS {quote(name)}' for name, sql in self._items())} FROM batch"
+
+
+class Project(Stateless):
+    """Runs a `ProjectSpec`."""
+
+    def __init__(self, spec: ProjectSpec, input: pa.Schema):
+        self.spec = spec
+        self.schema = spec.schema(input)
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        (batch,) = inputs
+        return self.spec.apply(batch) if batch.num_rows else self.schema.empty_table()

@@ -1,0 +1,151 @@
+"""The binary window join: WHJ and WNL of Kostowski §2, W-JOIN of Pipelines §4.4, over batches of signed tuples.
+
+    Law:  a and b join  iff  key(a) = key(b), residual(a, b), and their lives overlap: max(ts) < min(end).
+          The pair lives from max(ts) to min(expires); it is taken back at min(end) if that comes before.
+
+    A   |----a----|              window of a
+    B        |-------b------|    window of b
+    A⋈B      |----|              the pair (a, b)
+
+The condition is the same whichever of the two came first, so a pair is found once: by the tuple of the later step, or
+by the left one within a step. State: each input's tuples until no tuple that can still come overlaps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sash.operators import keys as join_keys
+from sash.operators.evaluator import keep
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs, with_columns
+from sash.store.block_log import BlockLog
+from sash.store.window_buffer import WindowBuffer
+
+LEFT, RIGHT = 0, 1
+SIGNED_NAMES = tuple(field.name for field in SIGNED_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoinSpec:
+    """`keys` are pairs of columns of equal type; `windows_us` the longest life on each side, None if rows bound it."""
+
+    algorithm: str
+    keys: tuple[tuple[str, str], ...]
+    residual: str | None
+    windows_us: tuple[int | None, int | None]
+
+    def __post_init__(self) -> None:
+        assert self.algorithm in ("whj", "wnl")
+        assert self.algorithm == "wnl" or self.keys
+
+
+class WindowJoin:
+    """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
+
+    def __init__(self, spec: WindowJoinSpec, left: pa.Schema, right: pa.Schema):
+        self.spec = spec
+        self.schema = pa.schema([field for side in (left, right) for field in side if field.name not in SIGNED_NAMES])
+        for field in SIGNED_FIELDS:
+            self.schema = self.schema.append(field)
+        self._key_columns = tuple(tuple(pair[side] for pair in spec.keys) for side in (LEFT, RIGHT))
+        self._check = join_keys.pair_condition(spec.keys, spec.residual, left)
+        n_buckets = 1 if spec.algorithm == "wnl" else None
+        self._buffers = [
+            WindowBuffer(schema, self._key_of(side), spec.windows_us[side], n_buckets)
+            for side, schema in enumerate((left, right))
+        ]
+        self._clock = BEGINNING
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        inputs = [join_keys.without_null_keys(batch, self._key_columns[side]) for side, batch in enumerate(inputs)]
+        positives = [batch.filter(pa.array(signs(batch) > 0)) for batch in inputs]
+        old_right = self._buffers[RIGHT].log.next_row
+        old_left = self._buffers[LEFT].log.next_row
+        for side, batch in enumerate(positives):
+            self._buffers[side].insert(batch, clock)
+        retired = [self._retire(side, batch) for side, batch in enumerate(inputs)]
+        found = [
+            *self._new_pairs(LEFT, old_left, NEVER),
+            *self._new_pairs(RIGHT, old_right, old_left),
+            *self._lost_pairs(LEFT, retired[LEFT]),
+            *self._lost_pairs(RIGHT, retired[RIGHT]),
+        ]
+        for side, buffer in enumerate(self._buffers):
+            buffer.evict(clock, retired[side])
+        self._clock = clock
+        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
+
+    def logs(self) -> dict[str, BlockLog]:
+        return {"left": self._buffers[LEFT].log, "right": self._buffers[RIGHT].log}
+
+    def registers(self) -> dict[str, int]:
+        return {"clock": self._clock, **{name: log.next_row for name, log in self.logs().items()}}
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+        self._clock = registers["clock"]
+        for buffer, name in zip(self._buffers, ("left", "right"), strict=True):
+            buffer.restore(entries[name], registers[name], self._clock)
+
+    @property
+    def n_scanned(self) -> int:
+        """Bucket entries looked at so far: the work that the cost model counts."""
+        return sum(buffer.n_scanned for buffer in self._buffers)
+
+    def _key_of(self, side: int):
+        return lambda batch: join_keys.encode_keys(batch, self._key_columns[side])
+
+    def _retire(self, side: int, batch: pa.Table) -> np.ndarray:
+        negatives = batch.filter(pa.array(signs(batch) < 0))
+        if not negatives.num_rows:
+            return np.empty(0, np.int64)
+        return self._buffers[side].retire(negatives, self._key_of(side)(negatives))
+
+    def _new_pairs(self, side: int, first_new: int, other_limit: int) -> list[pa.Table]:
+        """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
+        rows = np.arange(first_new, self._buffers[side].log.next_row)
+        return [
+            self._form(side, own, other, +1, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
+            for own, (own_ts, own_expires, _), other, (other_ts, other_expires, _) in self._overlaps(
+                side, rows, other_limit
+            )
+        ]
+
+    def _lost_pairs(self, side: int, retired: np.ndarray) -> list[pa.Table]:
+        """Pairs that end because a tuple of this side was taken back; of two that end together the left one counts."""
+        lost = []
+        for own, (_, own_expires, own_ends), other, (_, other_expires, other_ends) in self._overlaps(
+            side, retired, NEVER
+        ):
+            expires = np.minimum(own_expires, other_expires)
+            is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
+            chosen = is_first & (own_ends < expires)
+            if chosen.any():
+                lost.append(self._form(side, own[chosen], other[chosen], -1, own_ends[chosen], expires[chosen]))
+        return lost
+
+    def _overlaps(self, side: int, rows: np.ndarray, other_limit: int):
+        """Row pairs with equal keys and overlapping lives, with the values of both, in chunks."""
+        if not len(rows):
+            return
+        own, other = self._buffers[side], self._buffers[1 - side]
+        ts, _, ends = own.values(rows)
+        for at, other_rows in other.probe(own.keys[rows - own.base], ts, ends, other_limit):
+            own_rows = rows[at]
+            yield own_rows, own.values(own_rows), other_rows, other.values(other_rows)
+
+    def _form(
+        self, side: int, own: np.ndarray, other: np.ndarray, sign: int, ts: np.ndarray, expires: np.ndarray
+    ) -> pa.Table:
+        """The joined tuples of row pairs, less those that the residual condition refuses."""
+        rows = (own, other) if side == LEFT else (other, own)
+        columns = {}
+        for buffer, taken in zip(self._buffers, rows, strict=True):
+            payload = buffer.log.take(taken).drop_columns(list(SIGNED_NAMES))
+            columns.update(zip(payload.column_names, payload.columns, strict=True))
+        pairs = with_columns(pa.table(columns), **{TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
+        return keep(pairs, self._check).cast(self.schema) if self._check else pairs
+

@@ -1,0 +1,33 @@
+"""Joins sources in an order in which an equality connects each to those before it, where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, scans_of
+
+
+def order_joins(query: Query) -> Query:
+    """Starts with the first stream of FROM; a source that nothing connects comes as late as possible."""
+    left = scans_of(query.input)
+    first = next(scan for scan in left if scan.source.is_stream)
+    left.remove(first)
+    tree: Relational = first
+    while left:
+        joined = aliases_of(tree)
+        following = next((scan for scan in left if _is_connected(scan, joined, query.conjuncts)), left[0])
+        left.remove(following)
+        tree = Join(tree, following)
+    return replace(query, input=tree)
+
+
+def _is_connected(scan: Scan, joined: frozenset[str], conjuncts: tuple[exp.Expression, ...]) -> bool:
+    alias = scan.source.alias
+    for conjunct in conjuncts:
+        if isinstance(conjunct, exp.EQ):
+            sides = aliases_of(conjunct.this), aliases_of(conjunct.expression)
+            if {alias} in sides and any(side and side <= joined for side in sides):
+                return True
+    return False

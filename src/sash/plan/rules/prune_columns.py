@@ -1,0 +1,35 @@
+"""Reads from each source only what the query needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sash.plan.columns import columns_of
+from sash.plan.logical import Join, Query, Relational, Scan, map_scans, scans_of
+
+
+def prune_columns(query: Query) -> Query:
+    """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
+    needed = set().union(*(columns_of(output.expr) for output in query.outputs), _read_by_joins(query.input))
+    needed |= set().union(*(columns_of(expr) for scan in scans_of(query.input) for expr in _expressions(scan)))
+
+    def prune(scan: Scan) -> Scan:
+        if scan.counts_rows:
+            return scan
+        kept = tuple(name for name in scan.columns if f"{scan.source.alias}.{name}" in needed)
+        return replace(scan, columns=kept)
+
+    return replace(query, input=map_scans(query.input, prune))
+
+
+def _read_by_joins(node: Relational) -> set[str]:
+    if isinstance(node, Scan):
+        return set()
+    own = {name for pair in node.keys for name in pair}
+    return own.union(_read_by_joins(node.left), *(columns_of(expr) for expr in _expressions(node)))
+
+
+def _expressions(node: Scan | Join) -> list[exp.Expression]:
+    return [*node.conjuncts, *(expr for _, expr in node.computed)]

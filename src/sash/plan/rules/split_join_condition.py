@@ -1,0 +1,80 @@
+"""Takes the equalities that connect two inputs out of a join's condition: they become hash keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sash.operators.keys import is_hashable
+from sash.plan.columns import column_name, common_type, type_of
+from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins
+from sash.sql.query import BoundQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An equality between the two inputs of a join, with both sides in the type they are compared in."""
+
+    sides: tuple[exp.Expression, exp.Expression]
+    is_cast: bool
+
+
+def split_join_condition(query: Query) -> Query:
+    """Equalities of plain columns of one type become keys as they are; other expressions get a computed column.
+
+    Where the two types differ the equality itself stays as well: the key then only finds the candidates.
+    """
+    return replace(query, input=map_joins(query.input, lambda join: _split(join, query.bound)))
+
+
+def _split(join: Join, bound: BoundQuery) -> Relational:
+    found = [(conjunct, _as_key(conjunct, join, bound)) for conjunct in join.conjuncts]
+    residual = tuple(conjunct for conjunct, key in found if key is None or key.is_cast)
+    names = []
+    for _, key in found:
+        if key is not None:
+            pair = []
+            for side, expr in enumerate(key.sides):
+                join, name = _with_column(join, side, expr, f"_key{len(names)}.{join.right.source.alias}")
+                pair.append(name)
+            names.append((pair[0], pair[1]))
+    return replace(join, conjuncts=residual, keys=tuple(names))
+
+
+def _as_key(conjunct: exp.Expression, join: Join, bound: BoundQuery) -> Key | None:
+    if not isinstance(conjunct, exp.EQ):
+        return None
+    inputs = aliases_of(join.left), aliases_of(join.right)
+    sides = conjunct.this, conjunct.expression
+    for left, right in (sides, sides[::-1]):
+        reads = aliases_of(left), aliases_of(right)
+        if all(read and read <= side for read, side in zip(reads, inputs, strict=True)):
+            return _typed_key(left, right, bound)
+    return None
+
+
+def _typed_key(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -> Key | None:
+    types = type_of(left, bound), type_of(right, bound)
+    is_cast = types[0] != types[1]
+    if is_cast:
+        name = common_type(left, right, bound)
+        left, right = (exp.cast(side.copy(), name, dialect="duckdb") for side in (left, right))
+        types = type_of(left, bound), type_of(right, bound)
+    return Key((left, right), is_cast) if is_hashable(types[0]) else None
+
+
+def _with_column(join: Join, side: int, expr: exp.Expression, name: str) -> tuple[Join, str]:
+    """The join with the expression as a column of one of its inputs, and that column's name."""
+    if isinstance(expr, exp.Column):
+        return join, column_name(expr)
+    name = f"{name}.{'left' if side == 0 else 'right'}"
+    if side == 1:
+        return replace(join, right=_compute(join.right, name, expr)), name
+    if isinstance(join.left, Scan):
+        return replace(join, left=_compute(join.left, name, expr)), name
+    return replace(join, computed=(*join.computed, (name, expr))), name
+
+
+def _compute(scan: Scan, name: str, expr: exp.Expression) -> Scan:
+    return replace(scan, computed=(*scan.computed, (name, expr)))

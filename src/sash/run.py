@@ -1,0 +1,76 @@
+"""What a run of a query is made of, whichever engine runs it: where it reads and writes, and what it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sash.errors import SourceError
+from sash.plan.physical import Plan
+from sash.sources.files import FileSource
+from sash.sources.sink import FileSink
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRun:
+    """A query of a script with its sources and its outputs."""
+
+    name: str
+    plan: Plan
+    streams: Mapping[str, FileSource]
+    relations: Mapping[str, pa.Table]
+    sink: FileSink
+    is_strict: bool = False
+
+    def late_sink(self, stream: str) -> FileSink:
+        """Where rows of a stream go that came too late."""
+        return FileSink(f"{self.sink.path}.late/{stream}", "parquet")
+
+    @property
+    def reject_sink(self) -> FileSink:
+        """Where records go that could not be read."""
+        return FileSink(f"{self.sink.path}.rejects", "json")
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps what it needs to go on after a restart."""
+        return f"{self.sink.path}.checkpoint"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run has counted so far: records read = accepted + late + rejected."""
+
+    n_read: int = 0
+    n_late: int = 0
+    n_rejected: int = 0
+    n_changes: int = 0
+    n_batches: int = 0
+    n_state_rows: int = 0
+    n_state_bytes: int = 0
+    clock_us: int | None = None
+    late_by_stream: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_accepted(self) -> int:
+        return self.n_read - self.n_late - self.n_rejected
+
+    def add_late(self, stream: str, n_rows: int) -> None:
+        self.n_late += n_rows
+        if n_rows:
+            self.late_by_stream[stream] = self.late_by_stream.get(stream, 0) + n_rows
+
+
+Report: TypeAlias = Callable[[str, Tally], None]
+"""Called with a query's name and its tally after every batch."""
+
+
+def strict_error(reject: dict) -> SourceError:
+    """The error that stops a strict run at its first reject."""
+    return SourceError(
+        f"{reject['file']}, line {reject['line']}: {reject['reason']}; correct the record, "
+        "or run without --strict to put such records aside"
+    )

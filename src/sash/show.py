@@ -1,0 +1,121 @@
+"""What the command line shows: live progress, the newest changes, a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+
+import pyarrow as pa
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from sash.operators.changes import read_times
+from sash.run import QueryRun, Tally
+from sash.sources.sink import read_sink
+from sash.store.batch import TS
+
+console = Console()
+
+
+class Progress:
+    """A live table with a line per query. The clock is passed in: seconds that never go back."""
+
+    def __init__(self, runs: Sequence[QueryRun], clock: Callable[[], float], is_quiet: bool = False):
+        self._tallies = {run.name: Tally() for run in runs}
+        self._plans = {run.name: run.plan for run in runs}
+        self._clock = clock
+        self._started = clock()
+        self._live = None if is_quiet else Live(get_renderable=self._table, console=console, refresh_per_second=2)
+
+    def report(self, name: str, tally: Tally) -> None:
+        """Takes note of what a query has done so far."""
+        self._tallies[name] = tally
+
+    def __enter__(self) -> Progress:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def _table(self) -> Table:
+        table = Table(box=None, header_style="dim")
+        for heading in ("query", "batches", "rows read", "rows/s", "changes", "state rows", "state", "up to"):
+            table.add_column(heading, justify="left" if heading in ("query", "up to") else "right")
+        seconds = max(self._clock() - self._started, 1e-9)
+        for name, tally in self._tallies.items():
+            table.add_row(
+                name,
+                f"{tally.n_batches:,}" if tally.n_batches else f"starting, {seconds:.0f} s",
+                f"{tally.n_read:,}",
+                f"{tally.n_read / seconds:,.0f}",
+                f"{tally.n_changes:,}",
+                f"{tally.n_state_rows:,}",
+                format_bytes(tally.n_state_bytes),
+                _format_clock(tally.clock_us, self._plans[name].time_type),
+            )
+        return table
+
+
+def show_changes(run: QueryRun, n_rows: int) -> None:
+    """The newest changes that a query has written."""
+    changes = read_sink(run.sink, run.plan.schema)
+    if not changes.num_rows:
+        console.print(f"\n[bold]{run.name}[/bold]: no changes")
+        return
+    order = pa.array(read_times(changes.column(TS)).argsort(kind="stable")[-n_rows:])
+    table = Table(title=f"{run.name}: the newest {len(order):,} of {changes.num_rows:,} changes", title_justify="left")
+    for field in changes.schema:
+        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(field.name, justify="right" if is_number else "left")
+    for row in changes.take(order).to_pylist():
+        table.add_row(*(_format_value(value) for value in row.values()))
+    console.print()
+    console.print(table)
+
+
+def show_summary(runs: Sequence[QueryRun], tallies: dict[str, Tally], seconds: float) -> None:
+    """What was read and where everything went."""
+    console.print()
+    for run in runs:
+        tally = tallies[run.name]
+        console.print(
+            f"[bold]{run.name}[/bold]: {tally.n_read:,} rows read = {tally.n_accepted:,} accepted + "
+            f"{tally.n_late:,} late + {tally.n_rejected:,} rejected; {tally.n_changes:,} changes in {run.sink.path}",
+            highlight=False,
+        )
+        for stream, n_late in tally.late_by_stream.items():
+            console.print(f"  late rows of {stream}: {n_late:,} in {run.late_sink(stream).path}", highlight=False)
+        if tally.n_rejected:
+            console.print(f"  rejected records: {tally.n_rejected:,} in {run.reject_sink.path}", highlight=False)
+    n_read = sum(tally.n_read for tally in tallies.values())
+    console.print(f"{seconds:.1f} s, {n_read / max(seconds, 1e-9):,.0f} rows/s", highlight=False)
+
+
+def format_bytes(n_bytes: float) -> str:
+    """A number of bytes in the unit that keeps it short."""
+    for unit in ("B", "KiB", "MiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:,.0f} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:,.1f} GiB"
+
+
+def _format_clock(clock_us: int | None, time_type: pa.DataType) -> str:
+    if clock_us is None:
+        return ""
+    if not pa.types.is_timestamp(time_type):
+        return str(clock_us)
+    return datetime.fromtimestamp(clock_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _format_value(value: object) -> str:
+    if value is None:
+        return "[dim]NULL[/dim]"
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("[", r"\[")

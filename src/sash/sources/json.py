@@ -1,0 +1,183 @@
+"""Reads newline-delimited JSON: one object per line.
+
+A field that is missing or null is NULL; a field that is not declared is skipped; names match in any case. A scalar
+converts as its text would (`values`), so `"5"` is a BIGINT and `5` a VARCHAR, while `1.5` is no BIGINT. Empty lines hold
+no record.
+
+`_read_closely` defines what a line means. Most lines are plain, and Arrow's parser reads them many times faster and to
+the same effect. It takes all lines or none, so a block that it refuses is cut into pieces, and a piece that it refuses
+is read closely.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from sash.sources.lines import Block, is_utf8, read_blocks
+from sash.sources.records import Records, part_records
+from sash.sources.values import convert, describe_misfit
+
+_N_PIECES = 64
+_FIELD_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
+_EXPONENT = re.compile(rb"[0-9][eE]")
+
+
+class _Fields(list[tuple[str, Any]]):
+    """A JSON object with its fields as they stand, repeated ones too."""
+
+
+def read(stream: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Records]:
+    """The records of one file, block by block."""
+    for block in read_blocks(stream, path):
+        block = block.take(_mask_filled(block))
+        rows, reasons = _read_block(block, schema)
+        yield part_records(path, block, rows, reasons, [])
+
+
+def _mask_filled(block: Block) -> np.ndarray:
+    """Which lines hold more than white space."""
+    is_filled = block.stops > block.starts
+    codes = np.frombuffer(block.data, np.uint8)
+    for idx in np.flatnonzero(is_filled & (codes[np.minimum(block.starts, len(codes) - 1)] <= ord(" "))):
+        is_filled[idx] = not block.text(int(idx)).isspace()
+    return is_filled
+
+
+def _read_block(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+    """One row for each line, and the reason for each line, by its index, whose row is to be rejected."""
+    plain = _read_plainly(block, schema)
+    if plain is not None:
+        return convert(plain, schema)
+    tables, reasons = [], {}
+    bounds = np.unique(np.linspace(0, len(block.starts), _N_PIECES + 1, dtype=np.int64)).tolist()
+    for start, stop in itertools.pairwise(bounds):
+        piece = block.take(slice(start, stop))
+        plain = _read_plainly(piece, schema)
+        rows, misfits = _read_closely(piece, schema) if plain is None else convert(plain, schema)
+        tables.append(rows)
+        reasons |= {start + idx: reason for idx, reason in misfits.items()}
+    return pa.concat_tables(tables), reasons
+
+
+def _read_plainly(block: Block, schema: pa.Schema) -> pa.Table | None:
+    """The rows of all lines, times still as text; None unless Arrow's parser gives what `_read_closely` would give."""
+    if not len(block.starts):
+        return schema.empty_table()
+    data = block.join()
+    if not _is_plain(block, data, schema):
+        return None
+    # Times stay text: Arrow reads more spellings of them than `values` does.
+    types = [pa.string() if pa.types.is_temporal(dtype) else dtype for dtype in schema.types]
+    asked = pa.schema(list(zip(schema.names, types, strict=True)))
+    try:
+        rows = pyarrow.json.read_json(
+            pa.BufferReader(data),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            pyarrow.json.ParseOptions(explicit_schema=asked, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowInvalid:
+        return None
+    is_faithful = len(rows) == len(block.starts) and _is_finite(rows) and not _misses_spelling(rows, data)
+    return rows if is_faithful else None
+
+
+def _is_plain(block: Block, data: bytes, schema: pa.Schema) -> bool:
+    """Whether Arrow's parser can be trusted with these lines.
+
+    It reads objects without regard to lines. When every line starts with `{` and ends with `}`, no object spans lines
+    (`}` and `{` never follow each other inside one), so as many rows as lines means a row per line.
+    """
+    codes = np.frombuffer(block.data, np.uint8)
+    is_braced = (codes[block.starts] == ord("{")) & (codes[block.stops - 1] == ord("}"))
+    if not np.all(is_braced) or not is_utf8(data) or b"NaN" in data or b"Inf" in data:
+        return False
+    return not any(pa.types.is_decimal(field.type) for field in schema) or not _EXPONENT.search(data)
+
+
+def _is_finite(rows: pa.Table) -> bool:
+    """False if a number is too large for its type: Arrow makes it infinite."""
+    floats = [column for column in rows.columns if pa.types.is_floating(column.type)]
+    return all(pc.all(pc.is_finite(column), min_count=0).as_py() for column in floats)
+
+
+def _misses_spelling(rows: pa.Table, data: bytes) -> bool:
+    """Whether a NULL may come from a field whose name is spelt in another case, which Arrow does not see."""
+    absent = {name for name in rows.column_names if rows.column(name).null_count}
+    if not absent:
+        return False
+    spelt = {json.loads(b'"%b"' % raw, strict=False) for raw in set(_FIELD_NAME.findall(data))}
+    return not {name.lower() for name in absent}.isdisjoint(name.lower() for name in spelt - absent)
+
+
+def _read_closely(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+    """As `_read_block`, line by line."""
+    reasons: dict[int, str] = {}
+    cells: list[list[str | None]] = []
+    for idx in range(len(block.starts)):
+        try:
+            cells.append(_pick_fields(_parse_object(block.text(idx)), schema))
+        except ValueError as error:
+            reasons[idx] = str(error)
+            cells.append([None] * len(schema))
+    columns = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
+    rows, misfits = convert(pa.Table.from_arrays(columns, names=schema.names), schema)
+    return rows, reasons | misfits
+
+
+def _parse_object(raw: bytes) -> _Fields:
+    """The object of a line, numbers as text so that no digit is lost; ValueError with the reason if there is none."""
+    try:
+        value = json.loads(
+            raw.decode(), parse_int=str, parse_float=str, parse_constant=_refuse_constant, object_pairs_hook=_Fields
+        )
+    except UnicodeDecodeError:
+        raise ValueError("not valid UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not readable: nested too deeply") from None
+    if not isinstance(value, _Fields):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"not valid JSON: {name} is no number")
+
+
+def _pick_fields(fields: _Fields, schema: pa.Schema) -> list[str | None]:
+    """The texts of the declared fields: the name spelt exactly so, else the only one that differs in case alone."""
+    spellings: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for name, value in fields:
+        spellings[name.lower()][name].append(value)
+    texts = []
+    for field in schema:
+        spelt = spellings.get(field.name.lower(), {})
+        values = spelt.get(field.name) or list(itertools.chain.from_iterable(spelt.values()))
+        if len(values) > 1:
+            raise ValueError(f"field `{field.name}` appears {len(values)} times")
+        texts.append(_to_text(field, values[0]) if values else None)
+    return texts
+
+
+def _to_text(field: pa.Field, value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        raise ValueError(describe_misfit(field, "{…}" if isinstance(value, _Fields) else "[…]"))
+    if value is not None and not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"field `{field.name}`: half of a surrogate pair is not a character") from None
+    return value

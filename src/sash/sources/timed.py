@@ -1,0 +1,38 @@
+"""Records of a stream: a row without a time has no place in it and is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs
+
+from sash.sources.files import FileSource, read_file
+from sash.sources.records import REJECT_SCHEMA, Records
+
+
+def read_stream_file(
+    source: FileSource, path: str, time: str, filesystem: pa.fs.FileSystem | None = None
+) -> Iterator[Records]:
+    """Like `read_file`, with rows whose time is NULL among the rejects."""
+    for records in read_file(source, path, filesystem):
+        column = records.rows.column(time)
+        if not column.null_count:
+            yield records
+            continue
+        is_timed = column.is_valid().to_numpy()
+        timeless = timeless_rejects(records.rows.filter(pa.array(~is_timed)), time, path, records.lines[~is_timed])
+        rejects = pa.concat_tables([records.rejects, timeless])
+        yield Records(records.rows.filter(pa.array(is_timed)), records.lines[is_timed], rejects)
+
+
+def timeless_rejects(rows: pa.Table, time: str, path: str, lines: np.ndarray) -> pa.Table:
+    """Rejects for rows that have no time."""
+    columns = {
+        "file": [path] * rows.num_rows,
+        "line": lines,
+        "reason": [f"`{time}` is NULL, but a row of a stream needs a time"] * rows.num_rows,
+        "text": [str(row) for row in rows.to_pylist()],
+    }
+    return pa.table(columns, schema=REJECT_SCHEMA)

@@ -1,0 +1,127 @@
+"""One partition group of a running query: the pipeline, the clocks, and what becomes of a batch of messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple
+
+import numpy as np
+import pyarrow as pa
+
+from sash.errors import SourceError
+from sash.operators.changes import to_changes
+from sash.operators.stream_clock import StreamClock
+from sash.plan.physical import Plan
+from sash.spark.exchange import Message, in_time, message
+from sash.store.batch import BEGINNING, concat
+
+CLOCKS, IDENTITY = "clocks", "identity"
+FORMAT = 1
+"""Of the state in the checkpoint; a checkpoint with another number is refused."""
+
+
+class Group:
+    """What a partition group knows. Group 0 also speaks for the whole query where one must."""
+
+    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], number: int):
+        self.plan = plan
+        self.number = number
+        self._pipeline = plan.pipeline(relations)
+        self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
+
+    def step(self, messages: list[Message]) -> Iterator[Message]:
+        """Everything that follows from one batch."""
+        thresholds = self._hear_arrivals(messages)
+        arrivals: dict[int, list[pa.Table]] = {}
+        for each in messages:
+            if each.kind == "rows":
+                tuples, late = self._sort_out(each, thresholds[each.stream, each.origin])
+                arrivals.setdefault(each.slot, []).append(tuples)
+                if late is not None:
+                    yield late
+            elif each.kind in ("late", "rejects"):
+                yield each
+            elif each.kind == "complete":
+                self._hear_completion(each)
+        if self.number == 0:
+            yield from self._rereads(messages, thresholds)
+            yield from (each for each in messages if each.kind == "arrival")
+        changes = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
+        if changes.num_rows:
+            yield message("changes", to_changes(changes, self.plan.schema), self.number)
+        yield message("state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock})
+
+    @property
+    def clock(self) -> int:
+        """Every tuple up to and including this time has come."""
+        return min(clock.clock for clock in self._clocks.values())
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        """What the state store must put and delete since the last call."""
+        puts, deletes = self._pipeline.take_changes()
+        puts[CLOCKS] = json.dumps({name: astuple(clock) for name, clock in self._clocks.items()}).encode()
+        puts[IDENTITY] = self._identity()
+        return puts, deletes
+
+    def restore(self, entries: Mapping[str, bytes]) -> None:
+        """Becomes the group whose state these entries are."""
+        if entries[IDENTITY] != self._identity():
+            raise SourceError(
+                f"the checkpoint belongs to another query or version ({entries[IDENTITY].decode()}); "
+                "give this query a checkpoint directory of its own"
+            )
+        self._pipeline.restore(entries)
+        self._clocks = {name: StreamClock(*values) for name, values in json.loads(entries[CLOCKS]).items()}
+
+    def _identity(self) -> bytes:
+        return json.dumps({"format": FORMAT, "plan": self.plan.fingerprint}).encode()
+
+    def _hear_arrivals(self, messages: list[Message]) -> dict[tuple[str, str], int]:
+        """Moves the clocks on; says for each arrival which timestamp was the least that came in time."""
+        facts: dict[tuple[str, str], list[int]] = {}
+        for each in messages:
+            if each.kind == "arrival":
+                newest = each.facts["newest_us"]
+                facts.setdefault((each.stream, each.origin), []).append(BEGINNING if newest is None else newest)
+        thresholds = {}
+        for (stream, origin), newest in sorted(facts.items()):
+            clock = self._clocks[stream]
+            thresholds[stream, origin] = clock.threshold(clock.newest_us)
+            clock.newest_us = max(clock.newest_us, *newest)
+        return thresholds
+
+    def _hear_completion(self, each: Message) -> None:
+        """An empty stream name speaks for all streams; no time, for the newest timestamp of any."""
+        until = each.facts["complete_us"]
+        if until is None:
+            until = max(clock.newest_us for clock in self._clocks.values())
+        for name, clock in self._clocks.items():
+            if each.stream in ("", name):
+                clock.complete(until)
+
+    def _sort_out(self, rows: Message, threshold: int) -> tuple[pa.Table, Message | None]:
+        """The tuples in time. Late ones of a file are fetched whole elsewhere; of a frame they are reported from here."""
+        tuples = rows.table
+        timely = in_time(tuples, threshold)
+        if timely.all():
+            return tuples, None
+        late = None
+        first_slot = next(slot.number for slot in self.plan.slots if slot.source.name == rows.stream)
+        if not rows.origin and rows.slot == first_slot:
+            late = message("late", tuples.filter(pa.array(~timely)), self.number, rows.stream, rows.slot)
+        return tuples.filter(pa.array(timely)), late
+
+    def _rereads(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
+        """Files with rows that are late only because of files before them, which their readers did not see."""
+        for each in messages:
+            if each.kind != "arrival" or not each.origin:
+                continue
+            oldest, threshold = each.facts["oldest_us"], thresholds[each.stream, each.origin]
+            if oldest is not None and oldest < threshold:
+                yield message("reread", {"path": each.facts["path"], "threshold": threshold}, stream=each.stream)
+
+
+def late_rows(rows: pa.Table, ts: np.ndarray, slack_us: int, threshold: int) -> pa.Table:
+    """Of a file's rows, those in time within the file but older than the threshold."""
+    return rows.filter(pa.array(StreamClock(slack_us).admit(ts) & (ts < threshold)))

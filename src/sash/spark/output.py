@@ -1,0 +1,72 @@
+"""The stage after the groups: workers write what the groups answered, and tell the driver what to publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from sash.operators.changes import read_times
+from sash.run import QueryRun
+from sash.sources.sink import FileSink
+from sash.sources.timed import read_stream_file
+from sash.spark.exchange import Message, message, to_record_batches
+from sash.spark.group import late_rows
+
+
+def write_outputs(run: QueryRun) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow` over the groups' messages: tables are staged as files, facts pass on to the driver."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = _Writer(run)
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from to_record_batches(writer.write(Message(**row)))
+
+    return write
+
+
+class _Writer:
+    """Stages files under names that no other attempt uses."""
+
+    def __init__(self, run: QueryRun):
+        context = TaskContext.get()
+        assert context is not None
+        self._run = run
+        self._batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        self._prefix = f"part-{context.partitionId():05d}-{context.taskAttemptId()}"
+        self._n_parts = 0
+
+    def write(self, each: Message) -> Iterator[Message]:
+        if each.kind == "changes":
+            yield self._stage("changes", "", self._run.sink, each.table)
+        elif each.kind == "late":
+            yield self._stage("late", each.stream, self._run.late_sink(each.stream), self._plain(each))
+        elif each.kind == "rejects":
+            table = each.table
+            first = table.slice(0, 1).to_pylist()[0]
+            yield self._stage("rejects", each.stream, self._run.reject_sink, table, first)
+        elif each.kind == "reread":
+            yield from self._fetch_late(each)
+        else:
+            yield each
+
+    def _fetch_late(self, each: Message) -> Iterator[Message]:
+        info = self._run.plan.streams[each.stream]
+        facts = each.facts
+        tables = [
+            (records.rows, read_times(records.rows.column(info.time)))
+            for records in read_stream_file(self._run.streams[each.stream], facts["path"], info.time)
+        ]
+        rows = pa.concat_tables(table for table, _ in tables)
+        late = late_rows(rows, read_times(rows.column(info.time)), info.slack_us, facts["threshold"])
+        yield self._stage("late", each.stream, self._run.late_sink(each.stream), late)
+
+    def _plain(self, each: Message) -> pa.Table:
+        return each.table.select(self._run.plan.streams[each.stream].schema.names)
+
+    def _stage(self, kind: str, stream: str, sink: FileSink, table: pa.Table, sample: dict | None = None) -> Message:
+        self._n_parts += 1
+        path = sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table)
+        return message(kind, {"path": path, "n_rows": table.num_rows, "sample": sample}, stream=stream)

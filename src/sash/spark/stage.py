@@ -1,0 +1,79 @@
+"""The stateful stage: a partition group inside Spark's `transformWithState`.
+
+Spark's state store keeps the group's blocks; the pipeline with its indexes stays in the Python worker between batches.
+A random token tells whether the worker's pipeline is the one whose state was committed: every attempt writes a fresh one,
+so what a failed or rolled-back attempt left behind never matches, and the pipeline is rebuilt from the blocks.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming import StatefulProcessor
+
+from sash.plan.physical import Plan
+from sash.spark.exchange import Message
+from sash.spark.group import Group
+
+GROUPS_IN_MEMORY = 256
+
+_groups: OrderedDict[tuple[str, int], tuple[str, Group]] = OrderedDict()
+"""This worker's groups by query run and number, with the token their state was saved under; oldest use first."""
+
+
+class GroupStage(StatefulProcessor):
+    """Runs the groups of one query."""
+
+    def __init__(self, plan: Plan, relations: dict[str, pa.Table]):
+        self._plan = plan
+        self._relations = relations
+
+    def init(self, handle: Any) -> None:
+        self._entries = handle.getMapState("entries", "key string", "value binary")
+        self._token = handle.getValueState("token", "token string")
+
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+        messages = [Message(*row) for frame in rows for row in frame[list(Message._fields)].itertuples(index=False)]
+        run, number = _run_id(), int(key[0])
+        group = self._load(run, number)
+        for answer in group.step(messages):
+            yield pd.DataFrame([answer], columns=list(Message._fields))
+        self._save(run, group)
+
+    def close(self) -> None:
+        pass
+
+    def _load(self, run: str, number: int) -> Group:
+        """The group as committed: from memory if the token matches, else from its blocks."""
+        token, group = _groups.pop((run, number), (None, None))
+        if not self._token.exists():
+            return Group(self._plan, self._relations, number)
+        if group is not None and token == self._token.get()[0]:
+            return group
+        group = Group(self._plan, self._relations, number)
+        group.restore({row[0][0]: row[1][0] for row in self._entries.iterator()})
+        return group
+
+    def _save(self, run: str, group: Group) -> None:
+        puts, deletes = group.take_changes()
+        for name, value in puts.items():
+            self._entries.updateValue((name,), (value,))
+        for name in deletes:
+            self._entries.removeKey((name,))
+        token = uuid.uuid4().hex
+        self._token.update((token,))
+        _groups[run, group.number] = token, group
+        while len(_groups) > GROUPS_IN_MEMORY:
+            _groups.popitem(last=False)
+
+
+def _run_id() -> str:
+    """Distinguishes queries, and runs of one query, that share a worker."""
+    context = TaskContext.get()
+    return str(context.getLocalProperty("spark.jobGroup.id")) if context else ""

@@ -1,0 +1,174 @@
+"""The words that window clauses and script statements are read with, on top of sqlglot's parser.
+
+A `Cursor` is a DuckDB parser with a public, small vocabulary over its current token, whose errors underline that token,
+and whose expressions remember where they stand in the text.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError as SqlglotParseError
+from sqlglot.parsers.duckdb import DuckDBParser
+from sqlglot.tokens import Token, TokenType
+
+from sash.errors import ParseError, PlanError, Span
+
+_SIGNS = {TokenType.DASH: "-", TokenType.PLUS: ""}
+
+
+class MisreadError(SqlglotParseError):
+    """A syntax error by sqlglot's own rules. Being of its class, it lets sqlglot backtrack and try something else."""
+
+    def __init__(self, reason: str, span: Span):
+        super().__init__(reason, errors=[{}])  # sqlglot writes into the first entry when it parses a part on its own
+        self.reason = reason
+        self.span = span
+
+
+class Cursor(DuckDBParser):
+    """Reads tokens one after the other. Methods that name what they need raise ParseError when it is not there."""
+
+    @property
+    def index(self) -> int:
+        """The position of the current token, to be given to `span_since`."""
+        return self._index
+
+    def span_since(self, index: int) -> Span:
+        """The text from the token at `index` up to the last one read."""
+        last = max(self._index - 1, index)
+        if last >= self._tokens_size:
+            return self._span_here()
+        return Span(self._tokens[index].start, self._tokens[last].end + 1)
+
+    def at(self, word: str) -> bool:
+        """Whether the current token is this keyword or sign; quoted names and strings are neither."""
+        if self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS:
+            return False
+        return " ".join(self._curr.text.upper().split()) == word
+
+    def at_end(self) -> bool:
+        return not self._curr
+
+    def at_string(self) -> bool:
+        return self._curr.token_type is TokenType.STRING
+
+    def is_aliased(self) -> bool:
+        """Whether AS follows the current token."""
+        return self._next.token_type is TokenType.ALIAS
+
+    def take(self, *words: str) -> bool:
+        """Read these words if all of them come next."""
+        start = self._index
+        for word in words:
+            if not self.at(word):
+                self._retreat(start)
+                return False
+            self._advance()
+        return True
+
+    def expect(self, *words: str) -> None:
+        if not self.take(*words):
+            self.fail(f"expected `{' '.join(words)}`")
+
+    def name(self, what: str) -> exp.Identifier:
+        """A name, quoted or not."""
+        name = self._parse_id_var(any_token=False)
+        return name if isinstance(name, exp.Identifier) else self.fail(f"expected {what}")
+
+    def names(self, what: str) -> list[exp.Identifier]:
+        """One or more names with commas between them."""
+        names = [self.name(what)]
+        while self.take(","):
+            names.append(self.name(what))
+        return names
+
+    def string(self, what: str) -> str:
+        if not self.at_string():
+            self.fail(f"expected {what}")
+        self._advance()
+        return self._prev.text
+
+    def word(self, what: str) -> str:
+        """Any unquoted word, keywords included."""
+        if not self._curr or self.at_string() or not self._curr.text.replace("_", "").isalnum():
+            self.fail(f"expected {what}")
+        self._advance()
+        return self._prev.text
+
+    def number(self, what: str) -> Decimal:
+        sign = _SIGNS[self._prev.token_type] if self._match_set(_SIGNS) else ""
+        if not self._match(TokenType.NUMBER):
+            self.fail(f"expected {what}")
+        return Decimal(sign + self._prev.text)
+
+    def number_before(self, word: str) -> Decimal | None:
+        """Read a number and the word after it, or nothing at all."""
+        start = self._index
+        if self._match_set(_SIGNS) or self._curr.token_type is TokenType.NUMBER:
+            self._retreat(start)
+            number = self.number("a number")
+            if self.take(word):
+                return number
+        self._retreat(start)
+        return None
+
+    def amounts(self) -> str:
+        """Numbers with their units, as in `1 HOUR 30 MINUTES`; empty when no number comes next."""
+        words = []
+        while self._curr.token_type is TokenType.NUMBER or self._curr.token_type in _SIGNS:
+            words.append(f"{self.number('a number')} {self.word('a unit of time, as in `5 SECONDS`,')}")
+        return " ".join(words)
+
+    def fail(self, expectation: str) -> NoReturn:
+        """The current token is not what it should be."""
+        raise ParseError(f"{expectation} but found {self._found()}", self.sql, self._span_here())
+
+    def refuse(self, clause: str, remedy: str, span: Span | None = None) -> NoReturn:
+        """The clause that starts at the current token is SQL that this version does not run."""
+        reason = f"{clause} cannot run in this version; {remedy}"
+        raise PlanError(reason, self.sql, span or self._span_here())
+
+    def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
+        span = Span(token.start, token.end + 1) if token else self._span_here()
+        raise MisreadError(_reword(message, self._found()), span)
+
+    def _parse_unary(self) -> exp.Expr | None:
+        return self._covered(super()._parse_unary, ())
+
+    def _parse_range(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        return self._covered(super()._parse_range, args, kwargs)
+
+    def _covered(self, parse: Any, args: tuple[Any, ...], kwargs: Any = None) -> exp.Expr | None:
+        # sqlglot gives positions to names and literals only; brackets, CASE … END and the like need theirs as well.
+        start = self._index
+        node = parse(*args, **(kwargs or {}))
+        if isinstance(node, exp.Expr) and self._index > start:
+            first, last = self._tokens[start], self._prev
+            node.meta["start"] = min(first.start, node.meta.get("start", first.start))
+            node.meta["end"] = max(last.end, node.meta.get("end", last.end))
+        return node
+
+    def _span_here(self) -> Span:
+        if self._curr:
+            return Span(self._curr.start, self._curr.end + 1)
+        end = self._prev.end + 1 if self._prev else 0
+        return Span(end, end + 1)
+
+    def _found(self) -> str:
+        return f"`{self._find_sql(self._curr, self._curr)}`" if self._curr else "the end"
+
+
+def _reword(message: str, found: str) -> str:
+    """A syntax error of sqlglot in our words."""
+    if message.startswith("Expecting "):
+        return f"expected `{message.removeprefix('Expecting ')}` but found {found}"
+    if message.startswith("Expected "):
+        return f"expected {message.removeprefix('Expected ').split(' but got')[0]} but found {found}"
+    if message.startswith("Required "):
+        return f"something is missing before {found}"
+    if message.startswith("Invalid expression"):
+        return f"unexpected {found}"
+    return f"{message[:1].lower()}{message[1:]} at {found}"

@@ -1,0 +1,42 @@
+"""DuckDB as the authority on scalar SQL: what a type name means, what a constant is worth, what an expression gives."""
+
+from __future__ import annotations
+
+import functools
+
+import duckdb
+import pyarrow as pa
+
+_CLOSED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+}
+"""A query text must not reach files, the network or Python variables of the caller."""
+
+
+@functools.cache
+def _database() -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(":memory:", config=_CLOSED)
+    # The setting comes with ICU, which is loaded too late for `config`. Global, so that every cursor has it.
+    database.execute("SET GLOBAL TimeZone = 'UTC'").fetchall()
+    return database
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A connection of its own to DuckDB as Sash uses it: in UTC, closed to the outside. The caller closes it."""
+    return _database().cursor()
+
+
+def arrow_type(type_sql: str) -> pa.DataType:
+    """The Arrow type of a DuckDB type name; `duckdb.Error` when DuckDB knows no such type."""
+    with connect() as connection:
+        relation = connection.sql(f"SELECT CAST(NULL AS {type_sql}) AS value")
+        return relation.to_arrow_table().schema.field(0).type
+
+
+def timestamp_us(literal: str) -> int:
+    """A timestamp literal, by default in UTC, as microseconds since 1970; `duckdb.Error` when it is none."""
+    with connect() as connection:
+        return connection.execute("SELECT epoch_us(CAST(? AS TIMESTAMPTZ))", [literal]).fetchall()[0][0]

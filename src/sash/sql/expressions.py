@@ -1,0 +1,174 @@
+"""Scalar expressions: where they stand, how DuckDB reads them, what they are called and of which type they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+
+from sash.errors import BindError, PlanError, Span
+from sash.sql import duck
+from sash.sql.comparisons import are_comparable, comparisons_in, conditions_in, family_of
+from sash.sql.dialect import Sash
+from sash.sql.functions import refusal
+
+_WHOLE = (exp.Binary, exp.Between, exp.Bracket, exp.Case, exp.Cast, exp.Func, exp.In, exp.Unary)
+_PARTIAL = (exp.Alias, exp.If, exp.Kwarg, exp.PropertyEQ, exp.Slice)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """What DuckDB says of an expression: the name it would give its column, and its type."""
+
+    name: str
+    type: pa.DataType
+
+
+def span_of(*exprs: exp.Expression) -> Span | None:
+    """The stretch of text that expressions were read from, if any part of them remembers its place."""
+    places = [node.meta for expr in exprs for node in expr.walk() if "start" in node.meta]
+    if not places:
+        return None
+    return Span(min(place["start"] for place in places), max(place["end"] for place in places) + 1)
+
+
+def to_duckdb(expr: exp.Expression) -> str:
+    """A bound expression as SQL for DuckDB, over a relation whose columns are called `alias.column`."""
+    flat = expr.transform(_as_flat_column)
+    return flat.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def _as_flat_column(node: exp.Expression) -> exp.Expression:
+    if isinstance(node, exp.Column):
+        return exp.to_identifier(f"{node.table}.{node.name}", quoted=True)
+    return node
+
+
+class ScalarBinder:
+    """Has DuckDB bind scalar expressions over columns called `alias.column`; a context manager.
+
+    What DuckDB would find wrong only on the first row that breaks it is found wrong here, as far as types tell.
+    """
+
+    def __init__(self, columns: pa.Schema, text: str):
+        self._text = text
+        self._columns = columns.names
+        self._connection = duck.connect()
+        self._connection.register("sources", columns.empty_table())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def bind(self, expr: exp.Expression) -> Scalar:
+        """The name and type of an expression; BindError or PlanError, underlined, when it has none or may not run."""
+        self._blame(expr, self._refusal, PlanError)
+        self._blame(expr, self._misfit, BindError)
+        self._check_conditions(expr)
+        self._check_comparisons(expr)
+        self._check_literals(expr)
+        relation = self._relation(expr)
+        return Scalar(self._plain(relation.columns[0]), relation.to_arrow_table().schema.field(0).type)
+
+    def bind_condition(self, expr: exp.Expression) -> None:
+        """Like `bind`, of an expression that must be true or false."""
+        self.bind(expr)
+        self._check_is_condition(expr)
+
+    def _blame(self, expr: exp.Expression, fault: Callable[[exp.Expression], str | None], error: type) -> None:
+        """Raise at the smallest part of the expression that has the fault already."""
+        if fault(expr) is None:
+            return
+        parts = [part for part in expr.walk(bfs=False) if part is not expr and _stands_alone(part)]
+        for part in (*reversed(parts), expr):
+            if reason := fault(part):
+                raise error(reason, self._text, span_of(part) or span_of(expr))
+
+    def _refusal(self, expr: exp.Expression) -> str | None:
+        return refusal(to_duckdb(expr))
+
+    def _misfit(self, expr: exp.Expression) -> str | None:
+        try:
+            self._relation(expr)
+        except duckdb.Error as error:
+            return _reword(self._plain(str(error)))
+        return None
+
+    def _check_conditions(self, expr: exp.Expression) -> None:
+        for condition in conditions_in(expr):
+            self._check_is_condition(condition)
+
+    def _check_is_condition(self, expr: exp.Expression) -> None:
+        type_ = self._relation(expr).types[0]
+        if type_.id not in ("boolean", "null"):
+            reason = f"a condition must be true or false, and this is {type_}; compare it with something"
+            raise BindError(reason, self._text, span_of(expr))
+
+    def _check_comparisons(self, expr: exp.Expression) -> None:
+        for node, *sides in comparisons_in(expr):
+            types = self._relation(*sides).types
+            families = [family_of(type_) for type_ in types]
+            if are_comparable(*families):
+                continue
+            for constant, other in ((0, 1), (1, 0)):
+                if families[constant] == "string" and not sides[constant].find(exp.Column):
+                    self._check_converts(exp.cast(sides[constant].copy(), str(types[other]), dialect=Sash), node)
+                    break
+            else:
+                raise BindError(_incompatible(str(types[0]), str(types[1]), "compared"), self._text, span_of(node))
+
+    def _check_literals(self, expr: exp.Expression) -> None:
+        for cast in expr.find_all(exp.Cast):
+            if isinstance(cast.this, exp.Literal):
+                self._check_converts(cast, cast)
+
+    def _check_converts(self, cast: exp.Cast, node: exp.Expression) -> None:
+        try:
+            self._connection.execute(f"SELECT {to_duckdb(cast)}").fetchall()
+        except duckdb.Error:
+            reason = f"{cast.this.sql(dialect=Sash)} cannot be converted to {cast.to.sql(dialect=Sash)}; correct it"
+            raise BindError(reason, self._text, span_of(cast.this) or span_of(node)) from None
+
+    def _relation(self, *exprs: exp.Expression) -> duckdb.DuckDBPyRelation:
+        return self._connection.sql(f"SELECT {', '.join(map(to_duckdb, exprs))} FROM sources")
+
+    def _plain(self, text: str) -> str:
+        """DuckDB's text with columns as the user writes them."""
+        for name in self._columns:
+            quoted = name.replace('"', '""')
+            text = text.replace(f'"{quoted}"', name)
+        return text
+
+
+def _stands_alone(part: exp.Expression) -> bool:
+    """Whether DuckDB can bind this part of an expression without the rest."""
+    if part.find_ancestor(exp.Lambda, exp.Comprehension):
+        return False
+    return isinstance(part, _WHOLE) and not isinstance(part, _PARTIAL)
+
+
+def _reword(message: str) -> str:
+    """An error of DuckDB's binder in our words."""
+    first, *rest = re.sub(r"^[\w ]+ Error: ", "", message).replace("_LITERAL", "").split("\n")
+    if unknown := re.search(r"Function with name (\S+) does not exist", first):
+        near = re.search(r'Did you mean "(.+)"', rest[0] if rest else "")
+        return f"there is no function `{unknown[1]}`; " + (f"did you mean `{near[1]}`?" if near else "check its name")
+    if call := re.search(r"argument types '(.+)'\. You|function call \"(.+)\"\. In", first):
+        return f"no function or operator fits `{call[1] or call[2]}`; cast an argument to a type that one takes"
+    if mixed := re.search(r"Cannot (\w+) (?:values|types) of (?:type )?(.+?) and (?:type )?(\S+)", first):
+        verb = {"compare": "compared", "mix": "mixed"}.get(mixed[1], "combined")
+        return _incompatible(mixed[2], mixed[3], verb)
+    return first[:1].lower() + first[1:].rstrip(".!")
+
+
+def _incompatible(left: str, right: str, verb: str) -> str:
+    target = left if right == "VARCHAR" else right
+    return f"{left} and {right} cannot be {verb}; cast one of them, as in `CAST(… AS {target})`"

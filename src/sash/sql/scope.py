@@ -1,0 +1,145 @@
+"""The names that a query's expressions may use, and the columns they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.errors import BindError, suggest
+from sash.sql.expressions import span_of
+from sash.sql.query import Source
+
+
+class Scope:
+    """The columns of the items of FROM. Names match without regard to case; what comes back is as declared."""
+
+    def __init__(self, sources: Sequence[Source], text: str):
+        self._sources = {source.alias.lower(): source for source in sources}
+        self._text = text
+        self._merged: set[tuple[str, str]] = set()
+
+    def columns(self) -> pa.Schema:
+        """All columns, called `alias.column`."""
+        named = ((source, field) for source in self._sources.values() for field in source.info.schema)
+        return pa.schema([field.with_name(f"{source.alias}.{field.name}") for source, field in named])
+
+    def equate(self, source: Source, name: exp.Identifier) -> exp.EQ:
+        """The equality behind USING. From then on the name alone means the column of the item before."""
+        before = list(self._visible(until=source))
+        left = self._find(name, before)
+        right = column_in(source, name, self._text)
+        self._merged.add((source.alias, right.name))
+        return exp.EQ(this=left, expression=right)
+
+    def expand(self, star: exp.Expression) -> list[exp.Column]:
+        """The columns behind `*` or `alias.*`."""
+        if isinstance(star, exp.Column):
+            source = self._source(star.args["table"])
+            return [_make_column(source, name, star) for name in source.info.schema.names]
+        return [_make_column(source, name, star) for source, name in self._visible()]
+
+    def resolve(self, expr: exp.Expression) -> exp.Expression:
+        """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots."""
+        return expr.transform(self._resolve_node)
+
+    def _resolve_node(self, node: exp.Expression) -> exp.Expression:
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
+            name = node.expression.name
+            raise BindError(f"a call cannot follow a dot; write `{name}(…)`", self._text, span_of(node))
+        if not isinstance(node, exp.Column):
+            return node
+        return node.to_dot() if _is_loop_variable(node) else self._resolve(node.parts)
+
+    def _resolve(self, parts: list[exp.Identifier]) -> exp.Expression:
+        if not all(isinstance(part, exp.Identifier) for part in parts):
+            raise BindError("`*` cannot stand inside an expression; name the columns", self._text, span_of(*parts))
+        first, *fields = parts
+        if fields and first.name.lower() in self._sources:
+            column = column_in(self._source(first), fields.pop(0), self._text)
+        elif fields and not any(name.lower() == first.name.lower() for _, name in self._visible()):
+            raise self._unknown_source(first)
+        else:
+            column = self._find(first, list(self._visible()))
+        return self._descend(column, fields)
+
+    def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expression:
+        expr: exp.Expression = column
+        type_ = self._sources[column.table.lower()].info.schema.field(column.name).type
+        for field in fields:
+            names = [inner.name for inner in type_.fields] if pa.types.is_struct(type_) else []
+            name = _match(field.name, names)
+            if name is None:
+                place = expr.sql().replace('"', "")
+                reason = f"`{place}` has no field `{field.name}`; {suggest(field.name, names)}"
+                raise BindError(reason, self._text, span_of(field))
+            expr, type_ = exp.Dot(this=expr, expression=_quoted(name, field)), type_.field(name).type
+        return expr
+
+    def _find(self, name: exp.Identifier, candidates: list[tuple[Source, str]]) -> exp.Column:
+        found = [(source, column) for source, column in candidates if column.lower() == name.name.lower()]
+        if len(found) > 1:
+            choices = " or ".join(f"`{source.alias}.{column}`" for source, column in found)
+            raise BindError(f"`{name.name}` is ambiguous; write {choices}", self._text, span_of(name))
+        if not found:
+            raise self._unknown_column(name, [column for _, column in candidates])
+        return _make_column(*found[0], name)
+
+    def _visible(self, until: Source | None = None) -> Iterator[tuple[Source, str]]:
+        """The columns that a name alone may mean, of all items or of those before one."""
+        for source in self._sources.values():
+            if source is until:
+                return
+            yield from ((source, name) for name in source.info.schema.names if (source.alias, name) not in self._merged)
+
+    def _source(self, name: exp.Identifier) -> Source:
+        if name.name.lower() not in self._sources:
+            raise self._unknown_source(name)
+        return self._sources[name.name.lower()]
+
+    def _unknown_source(self, name: exp.Identifier) -> BindError:
+        aliases = [source.alias for source in self._sources.values()]
+        return BindError(f"`FROM` names no `{name.name}`; {suggest(name.name, aliases)}", self._text, span_of(name))
+
+    def _unknown_column(self, name: exp.Identifier, known: list[str]) -> BindError:
+        source = self._sources.get(name.name.lower())
+        if source is not None:
+            reason = f"`{source.alias}` is no column; write `{source.alias}.*` or one of its columns"
+        else:
+            reason = f"there is no column `{name.name}`; {suggest(name.name, set(known))}"
+        return BindError(reason, self._text, span_of(name))
+
+
+def column_in(source: Source, name: exp.Identifier, text: str) -> exp.Column:
+    """The column that a name means in one item of FROM."""
+    names = source.info.schema.names
+    declared = _match(name.name, names)
+    if declared is None:
+        reason = f"`{source.alias}` has no column `{name.name}`; {suggest(name.name, names)}"
+        raise BindError(reason, text, span_of(name))
+    return _make_column(source, declared, name)
+
+
+def _is_loop_variable(column: exp.Column) -> bool:
+    """Whether the column is the `x` of `[… for x in …]`; unlike those of lambdas, sqlglot takes it for a column."""
+    loop = column.find_ancestor(exp.Comprehension)
+    while loop is not None and loop.expression.name.lower() != column.parts[0].name.lower():
+        loop = loop.find_ancestor(exp.Comprehension)
+    return loop is not None
+
+
+def _match(name: str, names: list[str]) -> str | None:
+    return next((known for known in names if known.lower() == name.lower()), None)
+
+
+def _make_column(source: Source, name: str, origin: exp.Expression) -> exp.Column:
+    return exp.Column(this=_quoted(name, origin), table=_quoted(source.alias, origin))
+
+
+def _quoted(name: str, origin: exp.Expression) -> exp.Identifier:
+    """A name as declared that stands where the user's spelling of it stood."""
+    identifier = exp.to_identifier(name, quoted=True)
+    if span := span_of(origin):
+        identifier.meta.update(start=span.start, end=span.end - 1)
+    return identifier

@@ -1,0 +1,193 @@
+"""The statements of a script, and how they are read.
+
+What is in brackets may be left out:
+
+    CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [SLACK 5 SECONDS] FROM 'dir' FORMAT f [OPTIONS (…)]
+    CREATE TABLE name (column TYPE, …) FROM 'path' FORMAT f [OPTIONS (…)]
+    CREATE QUERY name AS SELECT … [INTO 'dir' FORMAT f [OPTIONS (…)]]
+    SELECT …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.errors import BindError, ParseError, Span, suggest
+from sash.sql import duck
+from sash.sql.dialect import Sash, SashParser
+from sash.sql.expressions import span_of
+from sash.sql.parsed import ParsedSelect, read_select
+from sash.sql.windows import parse_length
+
+Options: TypeAlias = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateStream:
+    """A stream of files or messages. `tie` orders tuples with equal `time`; `span` is where the name stands."""
+
+    name: str
+    schema: pa.Schema
+    time: str
+    tie: tuple[str, ...]
+    slack_us: int
+    path: str
+    format: str
+    options: Options
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """A relation that does not change while queries run."""
+
+    name: str
+    schema: pa.Schema
+    path: str
+    format: str
+    options: Options
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Into:
+    """Where a query's changes are written."""
+
+    path: str
+    format: str
+    options: Options
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CreateQuery:
+    """A continuous query. A bare SELECT is one too, named by its place in the script."""
+
+    name: str
+    select: ParsedSelect
+    into: Into | None
+    span: Span
+
+
+Statement: TypeAlias = CreateStream | CreateTable | CreateQuery
+
+
+def parse_statement(parser: SashParser) -> Statement:
+    """The next statement. A bare SELECT comes back with an empty name."""
+    start = parser.index
+    if not parser.take("CREATE"):
+        return _parse_query(parser, "", start)
+    if parser.take("STREAM"):
+        return _parse_stream(parser)
+    if parser.take("TABLE"):
+        return _parse_table(parser)
+    if parser.take("QUERY"):
+        name_at = parser.index
+        name = parser.name("the query's name").name
+        parser.expect("AS")
+        return _parse_query(parser, name, name_at)
+    parser.fail("expected `STREAM`, `TABLE` or `QUERY` after `CREATE`")
+
+
+def _parse_query(parser: SashParser, name: str, start: int) -> CreateQuery:
+    span = parser.span_since(start)
+    select = read_select(parser.select(), parser.sql)
+    return CreateQuery(name, select, _parse_into(parser) if parser.at("INTO") else None, span)
+
+
+def _parse_into(parser: SashParser) -> Into:
+    start = parser.index
+    path, format_, options = _parse_location(parser, "INTO")
+    return Into(path, format_, options, parser.span_since(start))
+
+
+def _parse_stream(parser: SashParser) -> CreateStream:
+    start = parser.index
+    name = parser.name("the stream's name").name
+    span = parser.span_since(start)
+    schema = _parse_columns(parser)
+    parser.expect("TIMESTAMP", "BY")
+    ordering = parser.names("the stream's time column")
+    time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
+    _check_is_time(ordering[0], schema.field(time), parser.sql)
+    slack_us = parse_length(parser, "the slack") if parser.take("SLACK") else 0
+    return CreateStream(name, schema, time, tuple(tie), slack_us, *_parse_location(parser, "FROM"), span)
+
+
+def _parse_table(parser: SashParser) -> CreateTable:
+    start = parser.index
+    name = parser.name("the table's name").name
+    span = parser.span_since(start)
+    return CreateTable(name, _parse_columns(parser), *_parse_location(parser, "FROM"), span)
+
+
+def _parse_columns(parser: SashParser) -> pa.Schema:
+    parser.expect("(")
+    fields: dict[str, pa.Field] = {}
+    while True:
+        start = parser.index
+        name = parser.name("a column's name").name
+        if name.lower() in fields:
+            raise ParseError(f"column `{name}` is declared twice; rename one", parser.sql, parser.span_since(start))
+        fields[name.lower()] = pa.field(name, _parse_type(parser))
+        if not parser.take(","):
+            parser.expect(")")
+            return pa.schema(fields.values())
+
+
+def _parse_type(parser: SashParser) -> pa.DataType:
+    start = parser.index
+    tree = parser.data_type()
+    try:
+        return duck.arrow_type(tree.sql(dialect=Sash))
+    except duckdb.Error:
+        span = parser.span_since(start)
+        reason = f"`{parser.sql[span.start : span.end]}` is not a type; use one of DuckDB's, such as BIGINT or VARCHAR"
+        raise ParseError(reason, parser.sql, span) from None
+
+
+def _declared_name(column: exp.Identifier, schema: pa.Schema, text: str) -> str:
+    for name in schema.names:
+        if name.lower() == column.name.lower():
+            return name
+    raise BindError(f"there is no column `{column.name}`; {suggest(column.name, schema.names)}", text, span_of(column))
+
+
+def _check_is_time(column: exp.Identifier, field: pa.Field, text: str) -> None:
+    if not pa.types.is_timestamp(field.type) and not pa.types.is_int64(field.type):
+        reason = f"`{field.name}` is no time but {field.type}; declare it TIMESTAMP or, in microseconds, BIGINT"
+        raise BindError(reason, text, span_of(column))
+
+
+def _parse_location(parser: SashParser, preposition: str) -> tuple[str, str, Options]:
+    parser.expect(preposition)
+    path = parser.string("a quoted path")
+    parser.expect("FORMAT")
+    format_ = parser.word("a format, such as csv, json or parquet,").lower()
+    return path, format_, tuple(_parse_options(parser)) if parser.take("OPTIONS") else ()
+
+
+def _parse_options(parser: SashParser) -> Iterator[tuple[str, str]]:
+    parser.expect("(")
+    while True:
+        key = _parse_option_key(parser)
+        parser.take("=")
+        yield key, parser.string("a quoted value")
+        if not parser.take(","):
+            return parser.expect(")")
+
+
+def _parse_option_key(parser: SashParser) -> str:
+    """A key may be dotted, as Kafka's are."""
+    if parser.at_string():
+        return parser.string("an option's name")
+    words = [parser.word("an option's name")]
+    while parser.take("."):
+        words.append(parser.word("an option's name"))
+    return ".".join(words)

@@ -1,0 +1,171 @@
+"""The window clauses of Sash's SQL, read from the parser's tokens.
+
+All of them but those that this version refuses:
+
+    WINDOW 1 MINUTE · WINDOW 50 ROWS                     one window over all streams of the query
+    [RANGE 1 HOUR] · [ROWS 100] · [NOW] · [UNBOUNDED]    a window of one stream, after its name or alias
+    [PARTITION BY k ROWS 10] · [SINCE TIMESTAMP '…']
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+
+import duckdb
+from sqlglot import exp
+
+from sash.errors import ParseError, Span
+from sash.sql import duck
+from sash.sql.cursor import Cursor
+from sash.sql.query import NOW_US, CountWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
+
+MAX_LENGTH = 2**62
+"""Longest window, in microseconds or rows: a timestamp plus a length must stay within 64 bits."""
+
+_UNITS_US = {
+    unit: length_us
+    for length_us, units in (
+        (1, "us usec usecs microsecond microseconds"),
+        (1_000, "ms msec msecs millisecond milliseconds"),
+        (1_000_000, "s sec secs second seconds"),
+        (60_000_000, "m min mins minute minutes"),
+        (3_600_000_000, "h hr hrs hour hours"),
+        (86_400_000_000, "d day days"),
+        (604_800_000_000, "w week weeks"),
+    )
+    for unit in units.split()
+}
+_VARYING_UNITS = {"mon", "mons", "month", "months", "quarter", "quarters", "y", "yr", "yrs", "year", "years"}
+_AMOUNT = re.compile(r"([+-]?\s*(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d{1,3})?)\s*([^\W\d_]+)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowClause:
+    """A window as written: the names of PARTITION BY are not yet those of a stream's columns."""
+
+    window: Window
+    span: Span
+    partition_by: tuple[exp.Identifier, ...] = ()
+
+
+def parse_interval(text: str) -> int:
+    """The microseconds of a length of time such as `90 seconds`, `1.5 h` or `1 hour 30 minutes`."""
+    length_us = _length_us(text)
+    if length_us < 0:
+        raise ParseError(f"`{text}` is negative; give a length of time that is not")
+    return length_us
+
+
+def _length_us(text: str) -> int:
+    amounts = list(_AMOUNT.finditer(text.strip()))
+    if not amounts or "".join(amount[0] for amount in amounts) != text.strip():
+        raise ParseError(f"`{text}` is not a length of time; write a number and a unit, as in `5 seconds`")
+    total_us = sum(Decimal(re.sub(r"\s", "", amount[1])) * _unit_us(amount[2]) for amount in amounts)
+    if abs(total_us) >= MAX_LENGTH:
+        raise ParseError(f"`{text}` is too long; the longest length of time is {MAX_LENGTH} microseconds")
+    if total_us != int(total_us):
+        raise ParseError(f"`{text}` is no whole number of microseconds, the unit in which Sash keeps time; round it")
+    return int(total_us)
+
+
+def _unit_us(unit: str) -> int:
+    if unit.lower() in _VARYING_UNITS:
+        raise ParseError(f"the length of a `{unit}` varies; give days or weeks instead")
+    if unit.lower() not in _UNITS_US:
+        raise ParseError(f"`{unit}` is not a unit of time; use microseconds, milliseconds, seconds, minutes … weeks")
+    return _UNITS_US[unit.lower()]
+
+
+def parse_query_window(parser: Cursor) -> WindowClause:
+    """What follows the word WINDOW at the end of a query."""
+    start = parser.index
+    if parser.at("("):
+        parser.refuse("a window per pair of streams", "give one `WINDOW` for all streams or `[RANGE …]` after each")
+    if parser.is_aliased():
+        parser.refuse("a named window", "remove it; a query has one `WINDOW`, such as `WINDOW 1 MINUTE`")
+    window = _parse_amount_of_rows(parser) or TimeWindow(parse_length(parser, "a window"))
+    _refuse_slide(parser)
+    return WindowClause(window, parser.span_since(start))
+
+
+def parse_stream_window(parser: Cursor) -> WindowClause:
+    """A window in brackets, the opening one being the current token."""
+    start = parser.index
+    parser.expect("[")
+    partition_by = tuple(parser.names("a column to partition by")) if parser.take("PARTITION BY") else ()
+    window = _parse_rows(parser) if partition_by else _parse_bracketed(parser)
+    _refuse_slide(parser)
+    parser.expect("]")
+    return WindowClause(window, parser.span_since(start), partition_by)
+
+
+def parse_length(parser: Cursor, what: str) -> int:
+    """A length of time longer than zero, in microseconds; `what` names it in errors."""
+    start = parser.index
+    parser.take("INTERVAL")
+    if not parser.at_string():
+        words = parser.amounts()
+    elif re.fullmatch(r"[-+\s\d.]+", words := parser.string("a length of time")):
+        words += " " + parser.word("a unit of time, as in `5 SECONDS`")
+    span = parser.span_since(start)
+    if not words:
+        parser.fail(f"expected the length of {what}, as in `5 SECONDS`,")
+    try:
+        length_us = _length_us(words)
+    except ParseError as error:
+        raise ParseError(error.reason, parser.sql, span) from None
+    if length_us <= 0:
+        raise ParseError(f"{what} must be longer than zero, not `{words}`; give a positive length", parser.sql, span)
+    return length_us
+
+
+def _parse_bracketed(parser: Cursor) -> Window:
+    if parser.take("RANGE"):
+        return TimeWindow(parse_length(parser, "a window"))
+    if parser.take("NOW"):
+        return TimeWindow(NOW_US)
+    if parser.take("UNBOUNDED"):
+        return UnboundedWindow()
+    if parser.take("SINCE"):
+        return SinceWindow(_parse_instant(parser))
+    if parser.at("ROWS"):
+        return _parse_rows(parser)
+    parser.fail("expected `RANGE`, `ROWS`, `PARTITION BY`, `NOW`, `UNBOUNDED` or `SINCE`")
+
+
+def _parse_rows(parser: Cursor) -> CountWindow:
+    parser.expect("ROWS")
+    start = parser.index
+    number = parser.number("a number of rows")
+    return _count_window(parser, number, parser.span_since(start))
+
+
+def _parse_amount_of_rows(parser: Cursor) -> CountWindow | None:
+    start = parser.index
+    number = parser.number_before("ROWS")
+    return None if number is None else _count_window(parser, number, parser.span_since(start))
+
+
+def _count_window(parser: Cursor, number: Decimal, span: Span) -> CountWindow:
+    if not 1 <= number < MAX_LENGTH or number != int(number):
+        reason = f"a window must hold at least one row and whole rows, not `{number}`; give a positive whole number"
+        raise ParseError(reason, parser.sql, span)
+    return CountWindow(int(number))
+
+
+def _parse_instant(parser: Cursor) -> int:
+    start = parser.index
+    next(filter(parser.take, ("TIMESTAMP", "TIMESTAMPTZ", "DATE")), None)
+    literal = parser.string("a timestamp, as in `SINCE TIMESTAMP '2026-01-31 12:00:00'`,")
+    try:
+        return duck.timestamp_us(literal)
+    except duckdb.Error:
+        reason = f"`{literal}` is not a timestamp; write it as `2026-01-31 12:00:00`"
+        raise ParseError(reason, parser.sql, parser.span_since(start)) from None
+
+
+def _refuse_slide(parser: Cursor) -> None:
+    if parser.at("SLIDE"):
+        parser.refuse("`SLIDE`", "remove it; the window then slides with every tuple")

@@ -1,0 +1,105 @@
+"""The unit that flows between operators: an Arrow table of signed tuples with their lives.
+
+    _op   _ts                    _expires                              columns `alias.column`
+    +1    when the tuple enters  when it leaves by itself, or NEVER    ...
+    -1    when it leaves early   the `_expires` of the tuple it takes back
+
+So the answer at T is, per distinct row, the sum of `_op` over the tuples with `_ts <= T < _expires`. A tuple that may be
+taken back also carries the identity of every base tuple it was made of, in columns `_id.alias`; its negative has the
+same ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NEVER = np.iinfo(np.int64).max
+BEGINNING = np.iinfo(np.int64).min
+
+TS, EXPIRES, OP = "_ts", "_expires", "_op"
+ID_PREFIX = "_id."
+SIGNED_FIELDS = (pa.field(TS, pa.int64()), pa.field(EXPIRES, pa.int64()), pa.field(OP, pa.int8()))
+
+
+def int64_column(table: pa.Table, name: str) -> np.ndarray:
+    """A column without NULLs as an array; without a copy when it is one chunk."""
+    return _as_array(table.column(name))
+
+
+def signs(table: pa.Table) -> np.ndarray:
+    """The `_op` column as an array."""
+    return _as_array(table.column(OP))
+
+
+def with_columns(table: pa.Table, **arrays: np.ndarray) -> pa.Table:
+    """The table with the named columns replaced, or appended where they were missing."""
+    for name, array in arrays.items():
+        column = pa.array(array)
+        idx = table.schema.get_field_index(name)
+        table = table.append_column(name, column) if idx < 0 else table.set_column(idx, name, column)
+    return table
+
+
+def arrive(rows: pa.Table, ts: np.ndarray, expires: np.ndarray) -> pa.Table:
+    """Turns plain rows into tuples that enter at `ts`."""
+    return with_columns(rows, **{TS: ts, EXPIRES: expires, OP: np.ones(len(ts), np.int8)})
+
+
+def concat(tables: list[pa.Table]) -> pa.Table:
+    """One table of all rows, in one chunk per column."""
+    return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
+
+
+def sorted_by_time(table: pa.Table) -> pa.Table:
+    """Ordered by `_ts`; rows of one instant by sign, then by content, so that the order never tells how they came."""
+    ts = int64_column(table, TS)
+    if len(ts) > 1 and np.any(ts[1:] < ts[:-1]):
+        table = table.take(pa.array(np.argsort(ts, kind="stable")))
+        ts = int64_column(table, TS)
+    return _order_ties(table, ts) if len(ts) > 1 and np.any(ts[1:] == ts[:-1]) else table
+
+
+def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
+    tied = np.zeros(len(ts), dtype=bool)
+    tied[1:] = ts[1:] == ts[:-1]
+    tied[:-1] |= tied[1:]
+    places = np.flatnonzero(tied)
+    order = np.arange(len(ts))
+    order[places] = places[content_order(table.take(pa.array(places)), [TS, OP])]
+    return table.take(pa.array(order))
+
+
+def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
+    """The permutation that sorts by the leading columns, then by all others; NULLs first, nested values by their text."""
+    names = leading + [name for name in table.column_names if name not in leading]
+    ranks = [_rank(table.column(name)) for name in reversed(names)]
+    return np.lexsort(ranks)
+
+
+def _rank(column: pa.ChunkedArray) -> np.ndarray:
+    """Integers in the order of the column's values."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_int64(column.type) and column.null_count == 0:
+        return column.to_numpy(zero_copy_only=False)
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
+    if pa.types.is_floating(column.type):
+        column = _sortable_bits(column)
+    elif pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
+    return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy()
+
+
+def _sortable_bits(column: pa.Array) -> pa.Array:
+    """Floats as integers that compare alike, and that tell -0.0 from 0.0 and one NaN from another."""
+    bits = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64)
+    ordered = np.where(bits < 0, bits ^ np.int64(NEVER), bits)
+    return pa.array(ordered, mask=column.is_null().to_numpy(zero_copy_only=False))
+
+
+def _as_array(column: pa.ChunkedArray) -> np.ndarray:
+    if column.num_chunks == 1:
+        return column.chunk(0).to_numpy(zero_copy_only=False)
+    return column.to_numpy()
