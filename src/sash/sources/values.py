@@ -43,6 +43,7 @@ _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 _FINITE = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = r"(?i:nan|[+-]?inf|[+-]?infinity)"
 
+_DECIMAL_DIGITS = 38
 _SHOWN_CHARACTERS = 80
 _per_thread = threading.local()
 
@@ -99,9 +100,9 @@ def _cast_plain(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray |
     """The whole column as Arrow casts it; None if a text fails or might mean something else to `_cast_each`."""
     if pa.types.is_timestamp(dtype):
         return _cast_plain_timestamps(texts, dtype)
-    if (pa.types.is_integer(dtype) and _holds_letter(texts, b"x")) or (
-        pa.types.is_decimal(dtype) and _holds_letter(texts, b"e")
-    ):
+    if pa.types.is_integer(dtype) and _holds_letter(texts, b"x"):
+        return None
+    if pa.types.is_decimal(dtype) and (_holds_letter(texts, b"e") or _may_overflow(texts, dtype)):
         return None
     values = _cast_all(texts, dtype)
     if values is not None and pa.types.is_floating(dtype) and not pc.all(pc.is_finite(values), min_count=0).as_py():
@@ -125,6 +126,12 @@ def _cast_all(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray | N
         return texts.cast(dtype)
     except pa.ArrowInvalid:
         return None
+
+
+def _may_overflow(texts: pa.ChunkedArray, dtype: pa.Decimal128Type) -> bool:
+    """Whether a text may have so many digits that Arrow, which brings them to the type's scale unchecked, goes wrong."""
+    n_longest = pc.max(pc.binary_length(texts)).as_py() or 0
+    return n_longest + dtype.scale > _DECIMAL_DIGITS
 
 
 def _holds_letter(texts: pa.ChunkedArray, letter: bytes) -> bool:

@@ -70,7 +70,7 @@ def _declare(name: str, frame: Stream):
 
 
 def _schema(frame: DataFrame) -> pa.Schema:
-    return normalised(to_arrow_schema(frame.schema).empty_table()).schema
+    return normalised(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
 
 
 def _load(name: str, frame: Any) -> pa.Table:

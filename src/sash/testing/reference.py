@@ -1,0 +1,209 @@
+"""What a query means, in a few lines of Python: slow, plain, and made of nothing that Sash runs on but its parser.
+
+    window              enters at    leaves at                                        expires at
+    RANGE w, NOW        ts           ts + w                                           ts + w
+    ROWS n              ts           the ts of the n-th tuple after it (never, if     never
+                                     there is none), of its partition if there are
+    UNBOUNDED, SINCE    ts           never                                            never
+
+    A combination of tuples that satisfies the query's condition is in the answer while all its members are in their
+    windows: it enters with the last of them and leaves, and expires, with the first.
+
+Scalar expressions are evaluated by DuckDB, over the cross product of all rows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.operators.changes import read_times
+from sash.sql import duck
+from sash.sql.expressions import to_duckdb
+from sash.sql.query import BoundQuery, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""Rows by the name of their stream or relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """In a window from `enters` until before `leaves`. `expires` is when time alone would end it."""
+
+    enters: int
+    leaves: int
+    expires: int
+
+    @property
+    def is_ever(self) -> bool:
+        return self.enters < self.leaves
+
+
+ALWAYS = Life(BEGINNING, NEVER, NEVER)
+NOT_AT_ALL = Life(NEVER, NEVER, NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Rows, one per source, that satisfy the condition at some instant, and the answer's row that they make."""
+
+    life: Life
+    values: tuple
+
+
+def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table]:
+    """The rows in time and the late ones: older than a row before them by more than the slack."""
+    in_time, newest = [], BEGINNING
+    for ts in read_times(table.column(info.time)).tolist():
+        in_time.append(ts >= newest - info.slack_us)
+        newest = max(newest, ts)
+    mask = pa.array(in_time, pa.bool_())
+    return table.filter(mask), table.filter(pc.invert(mask))
+
+
+def find_lives(source: Source, table: pa.Table) -> list[Life]:
+    """The life of each row of a source, in the order of the table."""
+    info = source.info
+    if not isinstance(info, StreamInfo):
+        return [ALWAYS] * table.num_rows
+    ts = read_times(table.column(info.time)).tolist()
+    match source.window:
+        case TimeWindow(length_us):
+            return [Life(t, t + length_us, t + length_us) for t in ts]
+        case CountWindow(n_rows, partition_by):
+            return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
+        case SinceWindow(since_us):
+            return [Life(t, NEVER, NEVER) if t >= since_us else NOT_AT_ALL for t in ts]
+    return [Life(t, NEVER, NEVER) for t in ts]
+
+
+def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
+    """All rows that are ever in the answer, each with its life; equal rows as often as they are there."""
+    lives = {source.alias: find_lives(source, tables[source.name]) for source in bound.sources}
+    found = []
+    for numbers, values in _satisfying(bound, tables):
+        members = [lives[source.alias][number] for source, number in zip(bound.sources, numbers)]
+        life = Life(
+            max(member.enters for member in members),
+            min(member.leaves for member in members),
+            min(member.expires for member in members),
+        )
+        if life.is_ever:
+            found.append(Combination(life, values))
+    return found
+
+
+def evaluate(bound: BoundQuery, tables: Tables, instant: int) -> Counter:
+    """The answer's rows at an instant, with how often each is there."""
+    found = find_combinations(bound, tables)
+    return Counter(row_key(one.values) for one in found if one.life.enters <= instant < one.life.leaves)
+
+
+def expected_changes(bound: BoundQuery, tables: Tables) -> pa.Table:
+    """All changes of a run over the tables, `_ts` and `_expires` in microseconds, in the order that Sash promises.
+
+    That is by `_ts`, then `_op`, then the remaining columns from left to right.
+    """
+    end = last_instant(bound, tables)
+    rows = []
+    for one in find_combinations(bound, tables):
+        life = one.life
+        expires = None if life.expires == NEVER else life.expires
+        rows.append((*one.values, 1, life.enters, expires))
+        if life.leaves < life.expires or (bound.emit_changes and life.expires <= end):
+            rows.append((*one.values, -1, life.leaves, expires))
+    rows.sort(key=lambda row: (row[-2], row[-3], row_key(row)))
+    system = [(OP, pa.int8()), (TS, pa.int64()), (EXPIRES, pa.int64())]
+    schema = pa.schema([*((output.name, output.type) for output in bound.outputs), *system])
+    columns = [[row[idx] for row in rows] for idx in range(len(schema))]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema)
+
+
+def last_instant(bound: BoundQuery, tables: Tables) -> int:
+    """The end of a run: the last timestamp of any stream that the query reads."""
+    newest = BEGINNING
+    for source in bound.sources:
+        if isinstance(source.info, StreamInfo):
+            newest = max([newest, *read_times(tables[source.name].column(source.info.time)).tolist()])
+    return newest
+
+
+def total_order(table: pa.Table, ts: Sequence[int], tie: tuple[str, ...]) -> list[int]:
+    """Row numbers in the stream's total order: by time, tie-breakers, then content; arrival never counts."""
+    content = row_keys(table.select([*tie, *table.column_names]))
+    return sorted(range(len(ts)), key=lambda number: (ts[number], content[number]))
+
+
+def row_keys(table: pa.Table) -> list[tuple]:
+    """The key of every row; see `value_key`."""
+    columns = [column.to_pylist() for column in table.columns]
+    return [row_key(row) for row in zip(*columns)] if columns else [()] * table.num_rows
+
+
+def row_key(values: Sequence[Any]) -> tuple:
+    return tuple(map(value_key, values))
+
+
+def value_key(value: Any) -> tuple:
+    """A key by which values of a column compare: NULL first, floats by their bits, so that -0.0 comes before 0.0.
+
+    The same value has the same key, also where it does not equal itself, as NaN does not.
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        (bits,) = struct.unpack(">q", struct.pack(">d", value))
+        return (1, bits if bits >= 0 else bits ^ NEVER, repr(value))
+    return (1, value)
+
+
+def _displaced_lives(
+    table: pa.Table, ts: list[int], tie: tuple[str, ...], n_rows: int, partition_by: tuple[str, ...]
+) -> list[Life]:
+    partitions: dict[tuple, list[int]] = defaultdict(list)
+    keys = [row_key([_positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()]
+    for number in total_order(table, ts, tie):
+        partitions[keys[number]].append(number)
+    lives = [NOT_AT_ALL] * len(ts)
+    for members in partitions.values():
+        for place, number in enumerate(members):
+            is_displaced = place + n_rows < len(members)
+            lives[number] = Life(ts[number], ts[members[place + n_rows]] if is_displaced else NEVER, NEVER)
+    return lives
+
+
+def _positive_zero(value: Any) -> Any:
+    """Zeros of either sign are equal, so they are in one partition."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def _satisfying(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
+    """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
+    with duck.connect() as connection:
+        for source in bound.sources:
+            connection.register(source.alias, name_columns(source, tables[source.name], "#row"))
+        numbers = [f'"{source.alias}.#row"' for source in bound.sources]
+        answer = connection.sql(select_sql(bound, numbers, [f'"{source.alias}"' for source in bound.sources]))
+        columns = [column.to_pylist() for column in answer.to_arrow_table().columns]
+    n_sources = len(bound.sources)
+    return [(row[:n_sources], row[n_sources:]) for row in zip(*columns)]
+
+
+def name_columns(source: Source, table: pa.Table, number: str, numbers: Sequence[int] | None = None) -> pa.Table:
+    """The table with columns called `alias.column`, and row numbers in a column `alias.number`."""
+    table = table.append_column(number, pa.array(numbers or range(table.num_rows), pa.int64()))
+    return table.rename_columns([f"{source.alias}.{name}" for name in table.column_names])
+
+
+def select_sql(bound: BoundQuery, leading: list[str], items: list[str]) -> str:
+    """The plain relational query, with further columns in front, over FROM items whose columns are `alias.column`."""
+    outputs = [f"{to_duckdb(output.expr)} AS _out{idx}" for idx, output in enumerate(bound.outputs)]
+    where = " AND ".join(f"({to_duckdb(conjunct)})" for conjunct in bound.conjuncts) or "TRUE"
+    return f"SELECT {', '.join([*leading, *outputs])} FROM {', '.join(items)} WHERE {where}"

@@ -1,0 +1,75 @@
+"""Scripts over small stream directories, and how to run them on either engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sash.embedded.run import run_files
+from sash.run import QueryRun, Tally
+from sash.script import bind_script
+from sash.sources.sink import read_sink
+
+SCRIPT = """
+CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
+CREATE STREAM b (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/b' FORMAT csv;
+CREATE QUERY joined AS SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS
+  INTO '{root}/{out}' FORMAT parquet;
+"""
+
+
+class StreamFolder:
+    """A directory with streams as CSV files and outputs; files arrive in the order in which they are written here."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.script = SCRIPT
+        self._n_files = 0
+
+    def write(self, stream: str, rows: list[str]) -> None:
+        """Adds a file of rows `id,k,seconds` (or any text, to be rejected)."""
+        directory = self.root / stream
+        directory.mkdir(exist_ok=True)
+        self._n_files += 1
+        path = directory / f"{self._n_files:03d}.csv"
+        lines = [_with_timestamp(row) for row in rows]
+        path.write_text("id,k,ts\n" + "".join(f"{line}\n" for line in lines))
+        os.utime(path, (1000 + self._n_files, 1000 + self._n_files))
+
+    def run(self, out: str, script: str | None = None, is_strict: bool = False) -> QueryRun:
+        """The script's only query, writing to `out`."""
+        (run,) = bind_script((script or self.script).format(root=self.root, out=out)).runs(is_strict)
+        return run
+
+    def run_embedded(self, out: str) -> tuple[QueryRun, Tally]:
+        run = self.run(out)
+        return run, run_files(run, lambda name, tally: None)
+
+
+def _with_timestamp(row: str) -> str:
+    *values, seconds = row.split(",")
+    return ",".join([*values, f"2026-01-01 00:00:{int(seconds):02d}"]) if seconds.isdecimal() else row
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StreamFolder:
+    return StreamFolder(tmp_path)
+
+
+def sorted_rows(table: pa.Table) -> list[tuple]:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+@pytest.fixture
+def outputs() -> Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]:
+    """The changes that a run has written, and its late rows by stream."""
+
+    def read(run: QueryRun) -> tuple[list[tuple], dict[str, list[tuple]]]:
+        late = {name: sorted_rows(read_sink(run.late_sink(name), info.schema)) for name, info in run.plan.streams.items()}
+        return sorted_rows(read_sink(run.sink, run.plan.schema)), late
+
+    return read

@@ -1,0 +1,102 @@
+"""Law 5: Spark and embedded give the same changes. The input reaches Spark as streaming frames over Parquet files."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sash
+
+pytest.importorskip("pyspark")
+
+SECOND = 1_000_000
+
+
+def readings(seed: int, n_rows: int = 60) -> pa.Table:
+    """Rows in order of time with ties, keys of many types, and NULLs."""
+    rng = np.random.default_rng(seed)
+    number = rng.integers(0, 5, n_rows)
+    gone = rng.random(n_rows) < 0.1
+    return pa.table(
+        {
+            "k": pa.array(number, pa.int64(), mask=gone),
+            "name": pa.array([f"n{value}" for value in number], pa.string(), mask=gone),
+            "price": pa.array([Decimal(int(value)) / 2 for value in number], pa.decimal128(12, 2), mask=gone),
+            "v": pa.array(rng.integers(0, 100, n_rows), pa.int32()),
+            "tags": pa.array([[f"t{value}", None] for value in number], pa.list_(pa.string())),
+            "ts": pa.array(np.sort(rng.integers(0, 40, n_rows)) * SECOND, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def write_files(table: pa.Table, directory: Path, n_files: int) -> str:
+    """A stream directory whose files arrive in the order of the table's rows."""
+    directory.mkdir(parents=True)
+    bounds = np.linspace(0, table.num_rows, n_files + 1).astype(int)
+    for number, (low, high) in enumerate(zip(bounds, bounds[1:])):
+        path = directory / f"{number}.parquet"
+        pq.write_table(table.slice(low, high - low), path)
+        os.utime(path, (1000 + number, 1000 + number))
+    return str(directory)
+
+
+def stream_frame(spark, table: pa.Table, directory: Path, files_per_batch: int = 1):
+    path = write_files(table, directory, 3)
+    schema = spark.read.parquet(path).schema
+    return spark.readStream.schema(schema).option("maxFilesPerTrigger", files_per_batch).parquet(path)
+
+
+def run_frame(out, checkpoint: Path) -> list[tuple]:
+    """All changes of a streaming frame over finished input."""
+    rows: list[tuple] = []
+    query = (
+        out.writeStream.option("checkpointLocation", str(checkpoint))
+        .foreachBatch(lambda batch, _: rows.extend(plain(batch.toArrow())))
+        .start()
+    )
+    try:
+        query.processAllAvailable()
+        sash.complete(out)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    return sorted(rows, key=repr)
+
+
+def plain(changes: pa.Table) -> list[tuple]:
+    return [tuple(repr(value) for value in row.values()) for row in changes.to_pylist()]
+
+
+QUERIES = {
+    "time": "SELECT A.k, A.v, B.v AS w, A.tags FROM a A, b B WHERE A.k = B.k AND A.v > 20 WINDOW 5 SECONDS",
+    "windows": "SELECT A.v, B.v AS w, B.ts FROM a A [RANGE 3 SECONDS] JOIN b B [NOW] ON A.name = B.name AND A.price = B.price",
+    "theta": "SELECT A.v, B.v AS w FROM a A, b B WHERE A.v < B.v AND A.k <> B.k WINDOW 2 SECONDS",
+    "rows": "SELECT A.v, B.v AS w FROM a A [ROWS 3], b B [RANGE 4 SECONDS] WHERE A.k = B.k",
+    "partitioned rows": "SELECT A.k, A.v, B.v AS w FROM a A [PARTITION BY k ROWS 2], b B [PARTITION BY k ROWS 1] WHERE A.k = B.k",
+    "emit changes": "SELECT A.k, A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS EMIT CHANGES",
+    "relation": "SELECT A.v, R.label FROM a A [RANGE 5 SECONDS] JOIN r R ON A.k = R.id WHERE R.label <> 'two'",
+    "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",
+    "three streams": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.k = C.k WINDOW 2 SECONDS",
+    "single": "SELECT A.k * 2 AS twice, upper(A.name) AS name FROM a A WHERE A.v % 2 = 0 WINDOW 10 SECONDS",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_spark_and_embedded_agree(spark, tmp_path, name):
+    a, b = readings(1), readings(2)
+    r = pa.table({"id": pa.array([1, 2, 3, 3], pa.int64()), "label": ["one", "two", "three", "III"]})
+    expected = sash.sql(QUERIES[name], a=a, b=b, r=sash.relation(r))
+    out = sash.sql(
+        QUERIES[name],
+        a=stream_frame(spark, a, tmp_path / "a", 1),
+        b=stream_frame(spark, b, tmp_path / "b", 2),
+        r=spark.createDataFrame(r.to_pandas()),
+    )
+    assert expected.num_rows > 5
+    assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr)

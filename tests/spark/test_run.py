@@ -1,0 +1,114 @@
+"""`sash run` on Spark: from files to files, with late rows, rejects, restarts and damaged checkpoints."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sash.errors import SourceError
+from sash.run import QueryRun, Tally
+from sash.spark.run import run_on_spark
+
+
+def run_spark(run: QueryRun, spark: SparkSession, files_per_batch: int = 2) -> Tally:
+    return run_on_spark([run], spark, lambda name, tally: None, files_per_batch)[run.name]
+
+
+def write_disordered(folder) -> None:
+    """Rows out of order within the slack, beyond it within a file (id 6), and only because of an earlier file (9, 12)."""
+    folder.write("a", ["1,x,1", "2,x,3", "3,y,2", "4,x,8", "5,y,7", "6,x,2"])
+    folder.write("b", ["1,x,2", "2,y,4", "3,x,9"])
+    folder.write("a", ["7,x,14", "8,y,13"])
+    folder.write("b", ["4,y,12", "5,x,10", "6,x,13"])
+    folder.write("a", ["9,x,9", "10,x,12", "11,y,16"])
+    folder.write("b", ["7,y,15", "8,x,20"])
+    folder.write("a", ["12,y,3", "13,x,18", "14,x,19"])
+
+
+@pytest.mark.parametrize("files_per_batch", [1, 3, 100])
+def test_what_is_late_does_not_depend_on_batches(spark, folder, outputs, files_per_batch):
+    write_disordered(folder)
+    expected, expected_tally = folder.run_embedded("embedded")
+    run = folder.run("spark")
+    tally = run_spark(run, spark, files_per_batch)
+    assert outputs(run) == outputs(expected)
+    assert [row[0] for row in outputs(run)[1]["a"]] == [12, 6, 9]
+    assert (tally.n_read, tally.n_late, tally.n_accepted) == (22, 3, 19)
+    assert (tally.n_read, tally.n_late, tally.n_changes) == (
+        expected_tally.n_read,
+        expected_tally.n_late,
+        expected_tally.n_changes,
+    )
+
+
+def test_records_that_cannot_be_read_are_put_aside_with_their_line(spark, folder, outputs):
+    folder.write("a", ["1,x,1", "two,x,2", "3,x", "4,x,not a time", "5,x,", "6,x,6"])
+    folder.write("b", ["1,x,3"])
+    run = folder.run("spark")
+    tally = run_spark(run, spark)
+    assert (tally.n_read, tally.n_rejected, tally.n_late) == (7, 4, 0)
+    rejected = sorted(path for path in (folder.root / "spark.rejects").glob("*/*.json"))
+    text = "".join(path.read_text() for path in rejected)
+    assert all(f'"line":{line}' in text.replace(" ", "") for line in (3, 4, 5, 6))
+    assert [row[:2] for row in outputs(run)[0]] == [(1, 1), (6, 1)]
+
+
+def test_a_strict_run_stops_at_the_first_reject_and_publishes_nothing_of_its_batch(spark, folder):
+    folder.write("a", ["1,x,1", "two,x,2"])
+    folder.write("b", ["1,x,1"])
+    with pytest.raises(SourceError, match=r"001\.csv, line 3: .*--strict"):
+        run_spark(folder.run("spark", is_strict=True), spark)
+    assert not (folder.root / "spark").exists()
+
+
+def test_a_second_run_goes_on_where_the_first_ended(spark, folder, outputs):
+    folder.write("a", ["1,x,1", "2,x,4"])
+    folder.write("b", ["1,x,3"])
+    run = folder.run("spark")
+    run_spark(run, spark)
+    folder.write("b", ["2,x,6", "3,x,4"])
+    folder.write("a", ["3,x,7"])
+    tally = run_spark(run, spark)
+    assert tally.n_read == 3
+    changes, late = outputs(run)
+    assert [row[:2] for row in changes] == [(1, 1), (2, 1), (2, 2), (3, 1), (3, 2)]
+    assert [row[0] for row in late["b"]] == [3]
+
+
+def test_an_empty_stream_does_not_stop_the_others(spark, folder, outputs):
+    (folder.root / "b").mkdir()
+    folder.write("a", ["1,x,1"])
+    run = folder.run("spark")
+    assert run_spark(run, spark).n_read == 1
+    assert outputs(run)[0] == []
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark, folder):
+    folder.write("a", ["1,x,1"])
+    folder.write("b", ["1,x,1"])
+    run_spark(folder.run("spark"), spark)
+    other = folder.run("spark", folder.script.replace("5 SECONDS", "6 SECONDS"))
+    with pytest.raises(SourceError, match=r"spark\.checkpoint.sash\.json belongs to another query"):
+        run_spark(other, spark)
+
+
+def test_a_damaged_checkpoint_is_refused(spark, folder):
+    folder.write("a", ["1,x,1"])
+    folder.write("b", ["1,x,1"])
+    run = folder.run("spark")
+    run_spark(run, spark)
+    log = folder.root / "spark.checkpoint" / "spark" / "sources" / "1" / "0"
+    content = bytearray(log.read_bytes())
+    content[-3] ^= 1
+    log.write_bytes(bytes(content))
+    with pytest.raises(SourceError, match=r"sources.1.0 is damaged"):
+        run_spark(run, spark)
+
+
+def test_a_file_that_cannot_be_read_stops_the_run_with_its_name(spark, folder):
+    folder.write("a", ["1,x,1"])
+    folder.write("b", ["1,x,1"])
+    (folder.root / "b" / "bad.csv").write_text("other,columns\n1,2\n")
+    with pytest.raises(SourceError, match=r"bad\.csv"):
+        run_spark(folder.run("spark"), spark)
+
