@@ -89,7 +89,8 @@ def _words(array: pa.Array) -> list[np.ndarray]:
     """The values as columns of 64-bit words; NULLs hold anything."""
     type = array.type
     if pa.types.is_decimal(type):
-        halves = np.frombuffer(array.cast(pa.decimal128(38, type.scale)).buffers()[1], np.uint64)
+        array = array.cast(pa.decimal128(38, type.scale))
+        halves = np.frombuffer(array.buffers()[1], np.uint64)
         halves = halves[2 * array.offset : 2 * (array.offset + len(array))]
         return [halves[0::2].copy()] if type.precision <= 18 else [halves[0::2].copy(), halves[1::2].copy()]
     if pa.types.is_floating(type):

@@ -15,16 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.store.batch import BEGINNING, TS, concat, content_order, int64_column
+from sash.store.batch import BEGINNING, TS, concat, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
 
 
 @dataclass(frozen=True, slots=True)
 class ReorderSpec:
-    """`tie` are the declared tie-breakers; `is_total` asks for the whole total order, else only for order by time."""
+    """`tie` are the declared tie-breakers; `is_total` asks for the whole total order, else only for order by time.
+
+    `id_column` receives a tuple's identity, where tuples made of it may be taken back.
+    """
 
     is_total: bool
     tie: tuple[str, ...] = ()
+    id_column: str | None = None
 
 
 class Reorder:
@@ -32,9 +36,10 @@ class Reorder:
 
     def __init__(self, spec: ReorderSpec, input: pa.Schema):
         self.spec = spec
-        self.schema = input
+        self.schema = input if spec.id_column is None else input.append(pa.field(spec.id_column, pa.int64()))
         self._log = BlockLog(input)
         self._clock = BEGINNING
+        self._next_id = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
@@ -42,17 +47,17 @@ class Reorder:
         due = [table.filter(pa.array(self._is_due(table, clock))) for table in released]
         self._hold(batch, clock)
         self._clock = clock
-        return self._ordered(concat(due))
+        return self._numbered(self._ordered(concat(due)))
 
     def logs(self) -> dict[str, BlockLog]:
         return {"held": self._log}
 
     def registers(self) -> dict[str, int]:
-        return {"clock": self._clock, "next_row": self._log.next_row}
+        return {"clock": self._clock, "next_row": self._log.next_row, "next_id": self._next_id}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._log.restore(entries["held"], registers["next_row"])
-        self._clock = registers["clock"]
+        self._clock, self._next_id = registers["clock"], registers["next_id"]
 
     def _is_due(self, table: pa.Table, clock: int) -> np.ndarray:
         """A block stays until its last tuple is due, so the clock it was last asked at tells what has left already."""
@@ -74,3 +79,9 @@ class Reorder:
         else:
             order = content_order(batch, [TS, *self.spec.tie])
         return batch.take(pa.array(order))
+
+    def _numbered(self, batch: pa.Table) -> pa.Table:
+        if self.spec.id_column is None:
+            return batch
+        first, self._next_id = self._next_id, self._next_id + batch.num_rows
+        return with_columns(batch, **{self.spec.id_column: np.arange(first, self._next_id)})

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs, with_columns
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
 from sash.store.window_buffer import WindowBuffer
 
@@ -146,6 +146,7 @@ class WindowJoin:
         for buffer, taken in zip(self._buffers, rows, strict=True):
             payload = buffer.log.take(taken).drop_columns(list(SIGNED_NAMES))
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        pairs = with_columns(pa.table(columns), **{TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
+        columns.update({TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
+        pairs = pa.table(columns)
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
@@ -25,10 +26,14 @@ def type_of(expr: exp.Expression, bound: BoundQuery) -> pa.DataType:
     return run(f"SELECT {to_duckdb(expr)} AS value FROM batch", batch=_empty_row(bound)).schema.field("value").type
 
 
-def common_type(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -> str:
-    """The DuckDB name of the type in which two expressions are compared."""
+def common_type(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -> str | None:
+    """The DuckDB name of a type that holds the values of both expressions, if there is one."""
     sql = f"SELECT typeof(CASE WHEN TRUE THEN {to_duckdb(left)} ELSE {to_duckdb(right)} END) AS name FROM batch"
-    return run(sql, batch=pa.table({name: pa.nulls(1, type) for name, type in _typed_columns(bound)}))["name"][0].as_py()
+    row = pa.table({name: pa.nulls(1, type) for name, type in _typed_columns(bound)})
+    try:
+        return run(sql, batch=row)["name"][0].as_py()
+    except duckdb.BinderException:
+        return None  # DuckDB compares, say, a boolean with a double, but has no type for either
 
 
 def _empty_row(bound: BoundQuery) -> pa.Table:

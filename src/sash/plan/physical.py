@@ -155,12 +155,13 @@ class _Planner:
     def _scan(self, scan: Scan) -> Node:
         leaf = Node(InputSpec(self.streams.index(scan)))
         window = scan.source.window
-        if self.is_ordered:
-            tie = tuple(f"{scan.source.alias}.{name}" for name in scan.source.info.tie)  # type: ignore[union-attr]
-            leaf = Node(ReorderSpec(scan.counts_rows, tie if scan.counts_rows else ()), (leaf,))
+        alias = scan.source.alias
+        if self.is_ordered and not scan.counts_rows:
+            leaf = Node(ReorderSpec(is_total=False, id_column=ID_PREFIX + alias), (leaf,))
         if not isinstance(window, CountWindow):
             return leaf
-        alias = scan.source.alias
+        tie = tuple(f"{alias}.{name}" for name in scan.source.info.tie)  # type: ignore[union-attr]
+        leaf = Node(ReorderSpec(is_total=True, tie=tie), (leaf,))
         by = tuple(f"{alias}.{name}" for name in window.partition_by)
         node = Node(CountWindowSpec(window.n_rows, by, ID_PREFIX + alias), (leaf,))
         if not scan.conjuncts and not scan.computed:
@@ -193,19 +194,16 @@ class _Planner:
         for scan in scans_of(node):
             alias = scan.source.alias
             names += [f"{alias}.{name}" for name in scan.columns] + [name for name, _ in scan.computed]
-            if self._has_identity(scan):
+            if self.is_ordered:
                 names.append(ID_PREFIX + alias)
         while isinstance(node, Join):
             names += [name for name, _ in node.computed]
             node = node.left
         return names
 
-    def _has_identity(self, scan: Scan) -> bool:
-        """Where tuples can be taken back, every member of a pair must be told from its equals."""
-        return scan.counts_rows or (self.is_ordered and not scan.source.is_stream)
-
     def _emit(self, node: Node) -> Node:
-        ids = tuple(ID_PREFIX + scan.source.alias for scan in scans_of(self.query.input) if self._has_identity(scan))
+        """Where tuples can be taken back, every member of an answer must be told from its equals: identities stay."""
+        ids = tuple(ID_PREFIX + scan.source.alias for scan in scans_of(self.query.input) if self.is_ordered)
         columns = tuple((output.name, to_duckdb(output.expr)) for output in self.query.outputs)
         node = Node(ProjectSpec(columns, (*SIGNED, *ids)), (node,))
         if not self.query.emit_changes:

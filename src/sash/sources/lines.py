@@ -58,8 +58,14 @@ class Block:
         return np.fromiter((is_utf8(self.text(idx)) for idx in range(n_records)), bool, n_records)
 
     def join(self) -> bytes:
-        """All records, each followed by LF; no copy per record where they stand side by side."""
-        gaps = np.flatnonzero(self.starts[1:] - self.stops[:-1] > len(b"\r\n"))
+        """All records and nothing else, each with a line end; no copy per record unless the file uses CR alone."""
+        codes = np.frombuffer(self.data, np.uint8)
+        after = self.stops[:-1]
+        is_return = codes[after] == _CR
+        is_crlf = is_return & (codes[after + 1] == _LF)
+        if np.any(is_return & ~is_crlf):
+            return b"".join(self.text(idx) + b"\n" for idx in range(len(self.starts)))
+        gaps = np.flatnonzero(self.starts[1:] - after > 1 + is_crlf)
         firsts, lasts = [0, *(gaps + 1)], [*gaps, len(self.starts) - 1]
         return b"".join(
             self.data[self.starts[first] : self.stops[last]] + b"\n" for first, last in zip(firsts, lasts, strict=True)

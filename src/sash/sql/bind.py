@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, Span, suggest
+from sash.sql import duck
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.parsed import ParsedSelect, ParsedSource
 from sash.sql.query import BoundQuery, Catalog, CountWindow, Output, Source, Window
@@ -27,10 +28,13 @@ def bind(select: ParsedSelect, catalog: Catalog) -> BoundQuery:
     scope = Scope(sources, select.text)
     conjuncts = [scope.equate(source, name) for source, item in zip(sources, select.sources) for name in item.using]
     conjuncts += [scope.resolve(part) for condition in select.conditions for part in _split(condition)]
-    with ScalarBinder(scope.columns(), select.text) as scalars:
-        outputs = tuple(_bind_outputs(select, scope, scalars))
-        for conjunct in conjuncts:
-            scalars.bind_condition(conjunct)
+    try:
+        with ScalarBinder(scope.columns(), select.text) as scalars:
+            outputs = tuple(_bind_outputs(select, scope, scalars))
+            for conjunct in conjuncts:
+                scalars.bind_condition(conjunct)
+    except RecursionError:
+        raise PlanError("an expression of the query is too long; split it over several columns or queries") from None
     return BoundQuery(
         text=select.text,
         sources=sources,
@@ -62,11 +66,11 @@ def _bind_source(item: ParsedSource, select: ParsedSelect, catalog: Catalog) -> 
         raise BindError(reason, select.text, span_of(item.name))
     alias = (item.alias or item.name).name
     source = Source(name=name, alias=alias, info=catalog[name], window=None, span=item.span)
-    _check_names(source, select.text)
+    _check_columns(source, select.text)
     return replace(source, window=_bind_window(source, item, select))
 
 
-def _check_names(source: Source, text: str) -> None:
+def _check_columns(source: Source, text: str) -> None:
     """DuckDB cannot tell columns apart that differ in case alone, nor an alias with a dot from a column's name."""
     if "." in source.alias:
         raise BindError(f"the alias `{source.alias}` has a dot in it; give another", text, source.span)
@@ -76,6 +80,9 @@ def _check_names(source: Source, text: str) -> None:
             reason = f"in `{source.name}`, `{seen[name.lower()]}` and `{name}` are one column to SQL; rename one"
             raise BindError(reason, text, source.span)
         seen[name.lower()] = name
+    if field := duck.unreadable_column(source.info.schema):
+        reason = f"`{source.name}.{field.name}` is {field.type}, which DuckDB cannot read; convert or drop the column"
+        raise BindError(reason, text, source.span)
 
 
 def _bind_window(source: Source, item: ParsedSource, select: ParsedSelect) -> Window | None:

@@ -16,6 +16,7 @@ Family: TypeAlias = str | tuple["Family"] | None
 """Types within one family convert into each other without fail. None is the type of NULL, which is of every family."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_TRUTHS = (exp.Boolean, exp.Connector, exp.Not, exp.Predicate)
 _SCOPES = (exp.Lambda, exp.Comprehension)
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "integer", "bigint", "hugeint", "bignum"), "number"),
@@ -57,12 +58,12 @@ def comparisons_in(expr: exp.Expression) -> Iterator[tuple[exp.Expression, exp.E
 
 
 def conditions_in(expr: exp.Expression) -> Iterator[exp.Expression]:
-    """Each part of an expression that must be true or false: what AND, OR, NOT, WHEN and IF work on."""
+    """Each part of an expression that must be true or false, and is not plainly so: operands of AND, NOT, WHEN …"""
     for node in _own_nodes(expr):
-        if isinstance(node, exp.Connector):
-            yield from (node.this, node.expression)
-        elif isinstance(node, exp.Not) or (isinstance(node, exp.If) and not _is_compared(node)):
-            yield node.this
+        operands = [node.this, node.expression] if isinstance(node, exp.Connector) else []
+        if isinstance(node, exp.Not) or (isinstance(node, exp.If) and not _is_compared(node)):
+            operands = [node.this]
+        yield from (operand for operand in operands if not isinstance(operand, _TRUTHS))
 
 
 def _is_compared(branch: exp.If) -> bool:

@@ -110,6 +110,12 @@ class SashParser(Cursor):
             self.refuse_token()
         return hint
 
+    def _parse_projections(self) -> Any:
+        projections, exclude = super()._parse_projections()
+        if not projections:
+            self.fail("expected columns or `*` after `SELECT`")
+        return projections, exclude
+
     def _parse_into(self) -> None:
         if self._match(TokenType.INTO, advance=False):
             self.fail("expected `FROM`, with `INTO` at the end of a CREATE QUERY,")

@@ -36,6 +36,22 @@ def arrow_type(type_sql: str) -> pa.DataType:
         return relation.to_arrow_table().schema.field(0).type
 
 
+def unreadable_column(schema: pa.Schema) -> pa.Field | None:
+    """The first column whose type DuckDB cannot read, if there is one."""
+    if _is_readable(schema):
+        return None
+    return next(field for field in schema if not _is_readable(pa.schema([field])))
+
+
+def _is_readable(schema: pa.Schema) -> bool:
+    with connect() as connection:
+        try:
+            connection.register("columns", schema.empty_table())
+        except (duckdb.Error, pa.ArrowNotImplementedError):
+            return False
+        return True
+
+
 def timestamp_us(literal: str) -> int:
     """A timestamp literal, by default in UTC, as microseconds since 1970; `duckdb.Error` when it is none."""
     with connect() as connection:

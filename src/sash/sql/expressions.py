@@ -20,6 +20,8 @@ from sash.sql.functions import refusal
 
 _WHOLE = (exp.Binary, exp.Between, exp.Bracket, exp.Case, exp.Cast, exp.Func, exp.In, exp.Unary)
 _PARTIAL = (exp.Alias, exp.If, exp.Kwarg, exp.PropertyEQ, exp.Slice)
+_MAX_PARTS = 200
+"""Finding the culprit asks DuckDB once for every part; in a longer expression the whole of it is blamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ class ScalarBinder:
         if fault(expr) is None:
             return
         parts = [part for part in expr.walk(bfs=False) if part is not expr and _stands_alone(part)]
-        for part in (*reversed(parts), expr):
+        candidates = reversed(parts) if len(parts) <= _MAX_PARTS else ()
+        for part in (*candidates, expr):
             if reason := fault(part):
                 raise error(reason, self._text, span_of(part) or span_of(expr))
 
@@ -166,6 +169,8 @@ def _reword(message: str) -> str:
     if mixed := re.search(r"Cannot (\w+) (?:values|types) of (?:type )?(.+?) and (?:type )?(\S+)", first):
         verb = {"compare": "compared", "mix": "mixed"}.get(mixed[1], "combined")
         return _incompatible(mixed[2], mixed[3], verb)
+    if misread := re.search(r'syntax error at or near "(.+)"', first):
+        return f"this is not an expression, because of its `{misread[1]}`; check its syntax"
     return first[:1].lower() + first[1:].rstrip(".!")
 
 

@@ -57,32 +57,37 @@ class ParsedSelect:
 def read_select(tree: exp.Select, text: str) -> ParsedSelect:
     """Take a SELECT apart; PlanError for anything in it that this version does not run."""
     _refuse_unread(tree, text)
-    if not tree.expressions:
-        raise ParseError("`SELECT` lists no columns; name some, or write `SELECT *`", text, span_of(tree))
     if tree.args.get("from_") is None:
         raise PlanError("the query reads no stream; add `FROM` and a stream", text, span_of(*tree.expressions))
     joins = list(_joins(tree))
     sources = tuple(_read_source(item, using, text) for item, using in _items(tree, joins))
-    where = tree.args.get("where")
-    conditions = [join.args["on"] for join in joins if join.args.get("on")] + ([where.this] if where else [])
-    hint, window = tree.args.get("hint"), tree.meta.get("window")
-    spans = {
-        "select": span_of(*tree.expressions),
-        "from": Span(min(source.span.start for source in sources), max(source.span.end for source in sources)),
-        "where": span_of(where) if where else None,
-        "window": window.span if window else None,
-        "hint": span_of(hint) if hint else None,
-    }
+    hint = tree.args.get("hint")
     return ParsedSelect(
         text=text,
         outputs=tuple(tree.expressions),
         sources=sources,
-        conditions=tuple(conditions),
-        window=window,
+        conditions=tuple(_conditions(tree, joins)),
+        window=tree.meta.get("window"),
         hints=tuple(word.name for word in hint.expressions) if hint else (),
         emit_changes="emit_changes" in tree.meta,
-        spans={clause: span for clause, span in spans.items() if span},
+        spans=dict(_spans(tree, sources)),
     )
+
+
+def _conditions(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[exp.Expression]:
+    yield from (join.args["on"] for join in joins if join.args.get("on"))
+    if where := tree.args.get("where"):
+        yield where.this
+
+
+def _spans(tree: exp.Select, sources: Iterable[ParsedSource]) -> Iterator[tuple[str, Span]]:
+    yield "from", Span(min(source.span.start for source in sources), max(source.span.end for source in sources))
+    if window := tree.meta.get("window"):
+        yield "window", window.span
+    clauses = {"select": tree.expressions, "where": [tree.args.get("where")], "hint": [tree.args.get("hint")]}
+    for clause, nodes in clauses.items():
+        if span := span_of(*filter(None, nodes)):
+            yield clause, span
 
 
 def _joins(node: exp.Expression) -> Iterator[exp.Join]:

@@ -59,6 +59,8 @@ def _typed_key(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -
     is_cast = types[0] != types[1]
     if is_cast:
         name = common_type(left, right, bound)
+        if name is None:
+            return None
         left, right = (exp.cast(side.copy(), name, dialect="duckdb") for side in (left, right))
         types = type_of(left, bound), type_of(right, bound)
     return Key((left, right), is_cast) if is_hashable(types[0]) else None

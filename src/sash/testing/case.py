@@ -1,0 +1,105 @@
+"""A query with its input, and ways to feed the one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from textwrap import indent
+from typing import Any
+
+import pyarrow as pa
+
+from sash.api import query, sql
+from sash.embedded.query import Query
+from sash.frames import Relation, Stream, table_catalog
+from sash.sql import duck
+from sash.testing.literals import draw, stream_of
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Rows `start .. stop - 1` of a stream arrive."""
+
+    stream: str
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """A stream, or all, is declared complete up to and including a time."""
+
+    time_us: int
+    stream: str | None = None
+
+
+Step = Push | Advance
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Case:
+    """A query and its frames; the rows of a stream are in order of arrival. Its repr is Python that makes it again."""
+
+    text: str
+    frames: Mapping[str, Stream | Relation]
+
+    def run(self) -> pa.Table:
+        """The changes of the whole run, as `sash.sql` gives them."""
+        return sql(self.text, **self.frames)
+
+    def start(self) -> Query:
+        """The query before its first row."""
+        return query(self.text, **self.frames)
+
+    def arrivals(self) -> dict[str, pa.Table]:
+        """The rows of the streams, in order of arrival."""
+        return table_catalog(self.frames)[1]
+
+    def replay(self, steps: Iterable[Step], restart_after: Collection[int] = ()) -> tuple[pa.Table, Query]:
+        """The changes when the rows come as the steps say, and the finished query.
+
+        After the steps with the given numbers the query is taken down, and another one goes on from its snapshot.
+        """
+        running, arrivals = self.start(), self.arrivals()
+        changes = []
+        for number, step in enumerate(steps):
+            changes.append(take(running, step, arrivals))
+            if number in restart_after:
+                snapshot, running = running.snapshot(), self.start()
+                running.restore(snapshot)
+        changes.append(running.finish())
+        return pa.concat_tables(changes), running
+
+    def __repr__(self) -> str:
+        frames = "".join(f"    {name!r}: {_show(frame)},\n" for name, frame in self.frames.items())
+        return f"Case({self.text!r}, {{\n{frames}}})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Hypothesis would print a dataclass by its fields."""
+        printer.text(repr(self))
+
+
+def take(running: Query, step: Step, arrivals: Mapping[str, pa.Table]) -> pa.Table:
+    """Lets one step happen to a running query; returns the changes that are due."""
+    if isinstance(step, Advance):
+        return running.advance(step.time_us, step.stream)
+    return running.push(step.stream, arrivals[step.stream].slice(step.start, step.stop - step.start))
+
+
+def _show(frame: Stream | Relation) -> str:
+    table = _show_table(frame.frame)
+    if isinstance(frame, Relation):
+        return f"sash.relation({table})"
+    slack = "" if frame.slack_us is None else f', slack="{frame.slack_us} us"'
+    tie = f", tie={frame.tie!r}" if frame.tie else ""
+    return f"sash.stream({table}, time={frame.time!r}{slack}{tie})"
+
+
+def _show_table(table: pa.Table) -> str:
+    """The `stream_of` that makes the table, with the types that the cells alone would not tell."""
+    text = draw(table)
+    told = stream_of(text).schema
+    with duck.connect() as connection:
+        types = connection.from_arrow(table).types
+    given = [f', {field.name}="{type}"' for field, type in zip(table.schema, types) if told.field(field.name) != field]
+    return f"stream_of('''\n{indent(text, '        ')}\n    '''{''.join(given)})"

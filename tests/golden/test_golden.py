@@ -1,0 +1,161 @@
+"""Every golden case as a user would run it, and again under hostile settings: the answer must never change.
+
+What the files look like is said in conftest.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.operators import keys
+from sash.store import window_buffer
+from sash.store.block_log import BlockLog
+from sash.store.window_buffer import WindowBuffer
+
+
+def whole_tables(case) -> Iterator[tuple[str, pa.Table]]:
+    """Each stream in one batch."""
+    yield from ((name, stream.frame) for name, stream in case.streams.items())
+
+
+def rows_stream_by_stream(case) -> Iterator[tuple[str, pa.Table]]:
+    """One row at a time; a stream begins when the one before it has ended."""
+    for name, table in whole_tables(case):
+        yield from ((name, table.slice(row, 1)) for row in range(table.num_rows))
+
+
+def rows_round_robin(case) -> Iterator[tuple[str, pa.Table]]:
+    """One row at a time, from each stream in turn."""
+    batches = ([(name, table.slice(row, 1)) for row in range(table.num_rows)] for name, table in whole_tables(case))
+    for turn in zip_longest(*batches):
+        yield from filter(None, turn)
+
+
+def go_on(query: sash.Query, case) -> sash.Query:
+    return query
+
+
+def restart_from_snapshot(query: sash.Query, case) -> sash.Query:
+    """Another query that takes over where this one stands."""
+    fresh = sash.Query(query.plan, case.relations)
+    fresh.restore(query.snapshot())
+    return fresh
+
+
+class RestartFromJournal:
+    """Like `restart_from_snapshot`, but state comes from a store that was only told of changes, as on Spark."""
+
+    def __init__(self) -> None:
+        self._store: dict[str, bytes] = {}
+
+    def __call__(self, query: sash.Query, case) -> sash.Query:
+        puts, deletes = query._pipeline.take_changes()
+        self._store.update(puts)
+        for key in deletes:
+            del self._store[key]
+        fresh = restart_from_snapshot(query, case)
+        fresh._pipeline = query.plan.pipeline(case.relations, in_order=True)
+        fresh._pipeline.restore(self._store)
+        return fresh
+
+
+def run_case(case, batches: Callable = whole_tables, between: Callable = go_on) -> tuple[pa.Table, dict[str, pa.Table]]:
+    """The changes and the late rows of a case fed batch by batch."""
+    query = sash.query(case.sql, **case.frames)
+    changes = []
+    for name, batch in batches(case):
+        changes.append(query.push(name, batch))
+        query = between(query, case)
+    if case.advance_us is not None:
+        changes.append(query.advance(case.advance_us))
+    changes.append(query.finish())
+    late = {name: stream.frame.slice(0, 0) for name, stream in case.streams.items()}
+    late |= {name: pa.concat_tables([late[name], *query.late[name.lower()]]) for name in case.streams}
+    return pa.concat_tables(changes), late
+
+
+def test_golden(case, request: pytest.FixtureRequest) -> None:
+    text = case.render(*run_case(case))
+    if request.config.getoption("--rewrite-goldens", default=False):
+        case.rewrite(text)
+    else:
+        assert text == case.text
+
+
+def test_sql_gives_the_golden_answer(case) -> None:
+    if case.advance_us is not None:
+        pytest.skip("sash.sql ends with the last row")
+    _, late = run_case(case)
+    if any(rows.num_rows for rows in late.values()):
+        with pytest.warns(sash.SashWarning, match="came later than its slack allows"):
+            changes = sash.sql(case.sql, **case.frames)
+    else:
+        changes = sash.sql(case.sql, **case.frames)
+    assert case.render_answer(changes, late) == case.expected
+
+
+@pytest.mark.parametrize("batches", [rows_round_robin, rows_stream_by_stream])
+def test_rows_one_at_a_time(case, batches: Callable) -> None:
+    assert case.render_answer(*run_case(case, batches)) == case.expected
+
+
+@pytest.mark.parametrize("between", [restart_from_snapshot, RestartFromJournal], ids=["snapshot", "journal"])
+def test_restart_after_every_batch(case, between: Callable) -> None:
+    between = between() if isinstance(between, type) else between
+    assert case.render_answer(*run_case(case, rows_round_robin, between)) == case.expected
+
+
+def put_all_rows_into_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = WindowBuffer.__init__
+    monkeypatch.setattr(WindowBuffer, "__init__", lambda self, *args, **_: init(self, *args[:3], n_buckets=1))
+
+
+def let_all_hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys, "hash_rows", lambda arrays: np.zeros(len(arrays[0]), np.uint64))
+
+
+def start_with_one_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_buffer, "FIRST_BUCKETS", 1)
+
+
+def probe_for_one_pair_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_buffer, "PAIRS_PER_PROBE", 1)
+
+
+def compact_at_every_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.dead.any() for block in log.blocks)))
+
+
+HOSTILE = [
+    put_all_rows_into_one_bucket,
+    let_all_hashes_collide,
+    start_with_one_bucket,
+    probe_for_one_pair_at_a_time,
+    compact_at_every_chance,
+]
+
+
+@pytest.mark.parametrize("setting", HOSTILE)
+def test_hostile_setting(case, setting: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting(monkeypatch)
+    assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
+    assert case.render_answer(*run_case(case)) == case.expected
+
+
+@pytest.mark.slow
+def test_without_numba() -> None:
+    """Numba wraps 64-bit products silently; plain NumPy says so in a warning."""
+    quiet = "ignore:overflow encountered:RuntimeWarning"
+    command = [sys.executable, "-m", "pytest", str(Path(__file__).parent), "-m", "not slow", "-W", quiet]
+    done = subprocess.run(command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]
