@@ -57,7 +57,7 @@ def query(text: str, /, **frames: Any) -> Query:
         if isinstance(frame, Relation):
             catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
         else:
-            declared = frame if isinstance(frame, Stream) else Stream(table, None, None, ())
+            declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table.schema)
     return Query(plan_text(text, catalog), relations)
 

@@ -7,7 +7,6 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -34,7 +33,9 @@ class Engine(StrEnum):
     embedded = "embedded"
 
 
-ScriptFile = Annotated[Path, typer.Argument(help="A script of CREATE STREAM, CREATE TABLE and CREATE QUERY statements.")]
+ScriptFile = Annotated[
+    Path, typer.Argument(help="A script of CREATE STREAM, CREATE TABLE and CREATE QUERY statements.")
+]
 
 
 @app.command()
@@ -45,7 +46,9 @@ def run(
     files_per_batch: Annotated[int, typer.Option(help="At most so many files of a stream in one batch.")] = 8,
     follow: Annotated[bool, typer.Option("--follow", help="Keep running and answer for files as they arrive.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first record that cannot be read.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Remove the outputs and checkpoints of earlier runs first.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Remove the outputs and checkpoints of earlier runs first.")
+    ] = False,
     rows: Annotated[int, typer.Option(help="How many of the newest changes to show at the end.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
 ) -> None:

@@ -22,9 +22,10 @@ class Stream:
     """A frame with the declaration that makes it a stream. Made by `sash.stream`."""
 
     frame: Any
-    time: str | None
-    slack_us: int | None
-    tie: tuple[str, ...]
+    time: str | None = None
+    slack_us: int | None = None
+    tie: tuple[str, ...] = ()
+    late: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,26 @@ class Relation:
     frame: Any
 
 
-def stream(frame: Any, time: str | None = None, slack: str | None = None, tie: str | tuple[str, ...] = ()) -> Stream:
+def stream(
+    frame: Any,
+    time: str | None = None,
+    slack: str | None = None,
+    tie: str | tuple[str, ...] = (),
+    late: str | None = None,
+) -> Stream:
     """Declares a frame to be a stream.
 
     `time` names its time column (a lone timestamp column needs no naming), `slack` says how late a row may be ("5
     seconds"), `tie` names columns that order rows of one instant. Without a slack, a table or DataFrame at rest is a
-    complete recording in which nothing is late; a Spark stream uses the delay of its watermark, or none.
+    complete recording in which nothing is late; a Spark stream uses the delay of its watermark, or none. `late` is a
+    directory where a Spark stream's late rows are written as Parquet; without it they are only counted.
     """
     slack_us = None if slack is None else parse_interval(slack)
-    return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie))
+    if late is not None and not is_spark(frame):
+        raise BindError(
+            "`late` is for Spark streams; the late rows of a query in this process are in sash.query(...).late"
+        )
+    return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late)
 
 
 def relation(frame: Any) -> Relation:
@@ -69,7 +81,7 @@ def to_arrow(frame: Any, name: str) -> pa.Table:
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
         return frame.to_arrow()
     raise BindError(
-        f"`{name}` is a {type(frame).__module__}.{type(frame).__qualname__}; pass a Spark, Arrow, pandas or Polars frame"
+        f"`{name}` is a {type(frame).__module__}.{type(frame).__qualname__}; pass an Arrow, pandas, Polars or Spark one"
     )
 
 
@@ -92,7 +104,7 @@ def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Tabl
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
             catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
             continue
-        declared = frame if isinstance(frame, Stream) else Stream(table, None, None, ())
+        declared = frame if isinstance(frame, Stream) else Stream(table)
         info = declare(name, declared, table.schema)
         catalog[name.lower()] = info
         streams[name.lower()] = _arrivals(name, table, info.time, is_recording=declared.slack_us is None)
@@ -135,7 +147,9 @@ def _time_column(name: str, time: str | None, schema: pa.Schema) -> str:
         raise BindError(f"stream `{name}` has no time column `{time}`; {suggest(time, schema.names)}")
     type = schema.field(time).type
     if not (pa.types.is_timestamp(type) or pa.types.is_int64(type)):
-        raise BindError(f"column `{time}` of stream `{name}` is {type}; a time column is a timestamp or int64 microseconds")
+        raise BindError(
+            f"column `{time}` of stream `{name}` is {type}; a time column is a timestamp or int64 microseconds"
+        )
     return time
 
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.fs
 
 from sash.errors import SourceError
 from sash.plan.physical import Plan
 from sash.sources.files import FileSource
 from sash.sources.sink import FileSink
+from sash.sources.timed import IDENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +26,16 @@ class QueryRun:
     relations: Mapping[str, pa.Table]
     sink: FileSink
     is_strict: bool = False
+    filesystem: pa.fs.FileSystem | None = None
+    """What files are read and written through; None: each path's own."""
 
     def late_sink(self, stream: str) -> FileSink:
-        """Where rows of a stream go that came too late."""
+        """Where rows of a stream go that came too late, whole, with the file and line they stand in."""
         return FileSink(f"{self.sink.path}.late/{stream}", "parquet")
+
+    def late_schema(self, stream: str) -> pa.Schema:
+        """Of the rows in the late output."""
+        return pa.schema([*self.plan.streams[stream].schema, *IDENTITY])
 
     @property
     def reject_sink(self) -> FileSink:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.errors import ParseError, SourceError
+from sash.errors import ParseError, PlanError, SourceError
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.run import QueryRun
@@ -67,20 +67,36 @@ def bind_script(text: str) -> Script:
     for statement in statements:
         match statement:
             case CreateStream() as made:
-                streams[made.name.lower()] = FileSource(made.path, made.format, made.schema, made.options)
+                streams[made.name.lower()] = _source(made, text)
                 catalog[made.name.lower()] = StreamInfo(made.schema, made.time, made.slack_us, made.tie)
             case CreateTable() as made:
-                tables[made.name.lower()] = FileSource(made.path, made.format, made.schema, made.options)
+                tables[made.name.lower()] = _source(made, text)
                 catalog[made.name.lower()] = RelationInfo(made.schema)
             case CreateQuery() as made:
                 plans[made.name] = plan_query(bind(made.select, catalog))
-                into = made.into
-                sinks[made.name] = (
-                    FileSink(into.path, into.format) if into else FileSink(f"{DEFAULT_OUTPUT}/{made.name}", "parquet")
-                )
+                sinks[made.name] = _sink(made, text)
     if not plans:
         raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
     return Script(streams, tables, plans, sinks)
+
+
+def _source(made: CreateStream | CreateTable, text: str) -> FileSource:
+    try:
+        return FileSource(made.path, made.format, made.schema, made.options)
+    except PlanError as error:
+        raise PlanError(f"`{made.name}`: {error.reason}", text, made.span) from None
+
+
+def _sink(made: CreateQuery, text: str) -> FileSink:
+    into = made.into
+    if into is None:
+        return FileSink(f"{DEFAULT_OUTPUT}/{made.name}", "parquet")
+    if into.options:
+        raise PlanError("INTO takes no options; leave OPTIONS out", text, into.span)
+    try:
+        return FileSink(into.path, into.format)
+    except PlanError as error:
+        raise PlanError(error.reason, text, into.span) from None
 
 
 def _read_table(name: str, source: FileSource) -> pa.Table:
@@ -90,6 +106,8 @@ def _read_table(name: str, source: FileSource) -> pa.Table:
         for records in read_file(source, file.path):
             if records.rejects.num_rows:
                 bad = records.rejects.slice(0, 1).to_pylist()[0]
-                raise SourceError(f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row")
+                raise SourceError(
+                    f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row"
+                )
             tables.append(records.rows)
     return pa.concat_tables(tables)

@@ -79,6 +79,10 @@ class FaultyReader:
         self._fail("read", self._path)
         return self._file.read(size if size >= 0 else None)
 
+    def read_buffer(self, size):
+        self._fail("read", self._path)
+        return self._file.read_buffer(size)
+
     def __getattr__(self, name):
         return getattr(self._file, name)
 

@@ -124,7 +124,7 @@ def test_decimals_keep_every_digit(directory):
     schema = pa.schema([("x", pa.decimal128(38, 20))])
     text = "123456789012345678.12345678901234567890"
     assert read_line(directory, f'{{"x": {text}}}', schema) == (Decimal(text),)
-    assert read_line(directory, '{"x": 1e2}', schema) == "field `x`: '1e2' is not a DECIMAL(38, 20)"
+    assert read_line(directory, '{"x": 1e-21}', schema) == "field `x`: '1e-21' is not a DECIMAL(38, 20)"
 
 
 def test_gzip(directory):

@@ -69,7 +69,7 @@ def outputs() -> Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]
     """The changes that a run has written, and its late rows by stream."""
 
     def read(run: QueryRun) -> tuple[list[tuple], dict[str, list[tuple]]]:
-        late = {name: sorted_rows(read_sink(run.late_sink(name), info.schema)) for name, info in run.plan.streams.items()}
+        late = {name: sorted_rows(read_sink(run.late_sink(name), run.late_schema(name))) for name in run.streams}
         return sorted_rows(read_sink(run.sink, run.plan.schema)), late
 
     return read

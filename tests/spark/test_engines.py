@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def write_files(table: pa.Table, directory: Path, n_files: int) -> str:
     """A stream directory whose files arrive in the order of the table's rows."""
     directory.mkdir(parents=True)
     bounds = np.linspace(0, table.num_rows, n_files + 1).astype(int)
-    for number, (low, high) in enumerate(zip(bounds, bounds[1:])):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         path = directory / f"{number}.parquet"
         pq.write_table(table.slice(low, high - low), path)
         os.utime(path, (1000 + number, 1000 + number))
@@ -75,10 +76,12 @@ def plain(changes: pa.Table) -> list[tuple]:
 
 QUERIES = {
     "time": "SELECT A.k, A.v, B.v AS w, A.tags FROM a A, b B WHERE A.k = B.k AND A.v > 20 WINDOW 5 SECONDS",
-    "windows": "SELECT A.v, B.v AS w, B.ts FROM a A [RANGE 3 SECONDS] JOIN b B [NOW] ON A.name = B.name AND A.price = B.price",
+    "windows": "SELECT A.v, B.v AS w, B.ts FROM a A [RANGE 3 SECONDS] JOIN b B [NOW] "
+    "ON A.name = B.name AND A.price = B.price",
     "theta": "SELECT A.v, B.v AS w FROM a A, b B WHERE A.v < B.v AND A.k <> B.k WINDOW 2 SECONDS",
     "rows": "SELECT A.v, B.v AS w FROM a A [ROWS 3], b B [RANGE 4 SECONDS] WHERE A.k = B.k",
-    "partitioned rows": "SELECT A.k, A.v, B.v AS w FROM a A [PARTITION BY k ROWS 2], b B [PARTITION BY k ROWS 1] WHERE A.k = B.k",
+    "partitioned rows": "SELECT A.k, A.v, B.v AS w FROM a A [PARTITION BY k ROWS 2], b B [PARTITION BY k ROWS 1] "
+    "WHERE A.k = B.k",
     "emit changes": "SELECT A.k, A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS EMIT CHANGES",
     "relation": "SELECT A.v, R.label FROM a A [RANGE 5 SECONDS] JOIN r R ON A.k = R.id WHERE R.label <> 'two'",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",

@@ -15,7 +15,7 @@ def run_spark(run: QueryRun, spark: SparkSession, files_per_batch: int = 2) -> T
 
 
 def write_disordered(folder) -> None:
-    """Rows out of order within the slack, beyond it within a file (id 6), and only because of an earlier file (9, 12)."""
+    """Rows within the slack, beyond it within their file (id 6), and beyond it because of an earlier file (9, 12)."""
     folder.write("a", ["1,x,1", "2,x,3", "3,y,2", "4,x,8", "5,y,7", "6,x,2"])
     folder.write("b", ["1,x,2", "2,y,4", "3,x,9"])
     folder.write("a", ["7,x,14", "8,y,13"])
@@ -111,4 +111,3 @@ def test_a_file_that_cannot_be_read_stops_the_run_with_its_name(spark, folder):
     (folder.root / "b" / "bad.csv").write_text("other,columns\n1,2\n")
     with pytest.raises(SourceError, match=r"bad\.csv"):
         run_spark(folder.run("spark"), spark)
-

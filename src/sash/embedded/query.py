@@ -28,7 +28,7 @@ class Query:
     def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], clocks: Mapping[str, StreamClock] | None = None):
         self.plan = plan
         self.late: dict[str, list[pa.Table]] = {name: [] for name in plan.streams}
-        """Rows that came too late, whole, by stream."""
+        """Rows that came too late, by stream, with all the columns they were pushed with."""
         self.n_read = dict.fromkeys(plan.streams, 0)
         self._clocks = dict(clocks or {name: StreamClock(info.slack_us) for name, info in plan.streams.items()})
         self._pipeline = plan.pipeline(relations, in_order=True)
@@ -37,12 +37,13 @@ class Query:
     def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now."""
         name = self._known(stream)
-        rows = _conform(rows, self._schemas[name], name)
+        arrived = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        rows = _conform(arrived, self._schemas[name], name)
         ts = read_times(rows.column(self.plan.streams[name].time))
         in_time = self._clocks[name].admit(ts)
         self.n_read[name] += rows.num_rows
         if not in_time.all():
-            self.late[name].append(rows.filter(pa.array(~in_time)))
+            self.late[name].append(arrived.filter(pa.array(~in_time)))
             rows, ts = rows.filter(pa.array(in_time)), ts[in_time]
         slots = [slot for slot in self.plan.slots if slot.source.name == name]
         return self._step({slot.number: slot.ingest.apply(rows, ts) for slot in slots})
@@ -102,9 +103,10 @@ class Query:
         raise BindError(f"the query reads no stream `{stream}`; {suggest(stream, self._clocks)}")
 
 
-def _conform(rows: pa.Table | pa.RecordBatch, schema: pa.Schema, stream: str) -> pa.Table:
-    table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+def _conform(table: pa.Table, schema: pa.Schema, stream: str) -> pa.Table:
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
-        raise SourceError(f"a batch of `{stream}` lacks the column `{missing[0]}`; it has {', '.join(table.column_names)}")
+        raise SourceError(
+            f"a batch of `{stream}` lacks the column `{missing[0]}`; it has {', '.join(table.column_names)}"
+        )
     return table.select(schema.names).cast(schema).combine_chunks()

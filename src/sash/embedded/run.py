@@ -13,7 +13,8 @@ from sash.plan.physical import Plan
 from sash.run import QueryRun, Report, Tally, strict_error
 from sash.sources.files import StreamFile, list_files
 from sash.sources.records import Records
-from sash.sources.timed import read_stream_file
+from sash.sources.sink import FileSink
+from sash.sources.timed import read_stream_file, with_identity
 from sash.store.batch import BEGINNING
 
 ROWS_PER_STEP = 1 << 17
@@ -31,9 +32,9 @@ def run_files(run: QueryRun, report: Report) -> Tally:
     """Runs a script's query over the files that are there now, and writes its outputs."""
     query, tally = Query(run.plan, run.relations), Tally()
     for stream, file in _in_order_of_arrival(run):
-        for records in read_stream_file(run.streams[stream], file.path, run.plan.streams[stream].time):
+        for records in read_stream_file(run.streams[stream], file.path, run.plan.streams[stream].time, run.filesystem):
             _set_aside(run, records, tally)
-            _write(run, query.push(stream, records.rows), tally)
+            _write(run, query.push(stream, with_identity(records.rows, file.path, records.lines)), tally)
             _write_late(run, query, stream, tally)
             tally.n_read += records.rows.num_rows + records.rejects.num_rows
             tally.n_state_rows, tally.n_state_bytes = query.n_state_rows, query.n_state_bytes
@@ -60,7 +61,7 @@ def _interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[s
 
 
 def _in_order_of_arrival(run: QueryRun) -> list[tuple[str, StreamFile]]:
-    arrivals = [(name, file) for name, source in run.streams.items() for file in list_files(source)]
+    arrivals = [(name, file) for name, source in run.streams.items() for file in list_files(source, run.filesystem)]
     return sorted(arrivals, key=lambda item: (item[1].modified_us, item[1].path, item[0]))
 
 
@@ -70,12 +71,12 @@ def _set_aside(run: QueryRun, records: Records, tally: Tally) -> None:
     if run.is_strict:
         raise strict_error(records.rejects.slice(0, 1).to_pylist()[0])
     tally.n_rejected += records.rejects.num_rows
-    _publish(run.reject_sink, tally.n_batches, records.rejects)
+    _publish(run, run.reject_sink, tally.n_batches, records.rejects)
 
 
 def _write(run: QueryRun, changes: pa.Table, tally: Tally) -> None:
     tally.n_changes += changes.num_rows
-    _publish(run.sink, tally.n_batches, changes)
+    _publish(run, run.sink, tally.n_batches, changes)
 
 
 def _write_late(run: QueryRun, query: Query, stream: str, tally: Tally) -> None:
@@ -83,9 +84,10 @@ def _write_late(run: QueryRun, query: Query, stream: str, tally: Tally) -> None:
     if late:
         rows = pa.concat_tables(late)
         tally.add_late(stream, rows.num_rows)
-        _publish(run.late_sink(stream), tally.n_batches, rows)
+        _publish(run, run.late_sink(stream), tally.n_batches, rows)
 
 
-def _publish(sink, batch_id: int, table: pa.Table) -> None:
+def _publish(run: QueryRun, sink: FileSink, batch_id: int, table: pa.Table) -> None:
     if table.num_rows:
-        sink.publish(batch_id, [sink.write_part(batch_id, "part-0", table)])
+        staged = sink.write_part(batch_id, "part-0", table, run.filesystem)
+        sink.publish(batch_id, [staged], run.filesystem)

@@ -9,7 +9,7 @@ from sash.store.batch import EXPIRES, NEVER, TS, int64_column, sorted_by_time
 
 
 def to_changes(batch: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The batch in order of time with the columns of `schema`; a tuple that never leaves by itself has a NULL expiry."""
+    """The batch in order of time with the columns of `schema`; a tuple that never leaves by itself has no expiry."""
     batch = sorted_by_time(batch.select(schema.names))
     expires = int64_column(batch, EXPIRES)
     times = {TS: pa.array(int64_column(batch, TS)), EXPIRES: pa.array(expires, mask=expires == NEVER)}

@@ -66,7 +66,10 @@ class CountWindow:
 
     def _held(self) -> tuple[pa.Table, np.ndarray]:
         """The window as it stands, in total order, with its rows in the log."""
-        blocks = [(block.table.filter(pa.array(~block.dead)), block.first + np.flatnonzero(~block.dead)) for block in self._log.blocks]
+        blocks = [
+            (block.table.filter(pa.array(~block.dead)), block.first + np.flatnonzero(~block.dead))
+            for block in self._log.blocks
+        ]
         if not blocks:
             return self.schema.empty_table(), np.empty(0, np.int64)
         return concat([table for table, _ in blocks]), np.concatenate([rows for _, rows in blocks])
@@ -78,8 +81,9 @@ class CountWindow:
             ends = np.full(len(ts), NEVER)
             ends[: max(0, len(ts) - n_rows)] = ts[n_rows:]
             return ends
-        keys = ", ".join(quote(name) for name in self.spec.partition_by)
-        sql = f"SELECT lead({quote(TS)}, {n_rows}, {NEVER}) OVER (PARTITION BY {keys} ORDER BY {quote(self.spec.id_column)}) AS ends, {quote(self.spec.id_column)} AS id FROM batch ORDER BY id"
+        keys, idx = ", ".join(quote(name) for name in self.spec.partition_by), quote(self.spec.id_column)
+        end = f"lead({quote(TS)}, {n_rows}, {NEVER}) OVER (PARTITION BY {keys} ORDER BY {idx})"
+        sql = f"SELECT {end} AS ends FROM batch ORDER BY {idx}"
         return int64_column(run(sql, batch=tuples), "ends")
 
     def _keep(self, new: pa.Table, ends: np.ndarray, displaced: np.ndarray) -> None:

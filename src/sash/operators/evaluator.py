@@ -53,7 +53,8 @@ def run(sql: str, **tables: pa.Table) -> pa.Table:
     except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
         reason = str(error).split("\n", 1)[0]
         raise SourceError(
-            f"an expression of the query failed on a row: {reason}; TRY_CAST or a CASE around it turns such a row into NULL"
+            f"an expression of the query failed on a row: {reason}; "
+            "TRY_CAST or a CASE around it gives such a row a NULL instead"
         ) from None
     finally:
         for name in tables:

@@ -36,5 +36,3 @@ class IngestSpec:
         named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
         expires = np.full(len(ts), NEVER) if self.life_us is None else ts + self.life_us
         return self.project.apply(arrive(named, ts, expires))
-
-

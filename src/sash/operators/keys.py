@@ -25,7 +25,7 @@ def is_exact(types: list[pa.DataType]) -> bool:
 
 
 def encode_keys(table: pa.Table, columns: tuple[str, ...]) -> np.ndarray:
-    """The integer key of every row, 0 without columns. Rows with a NULL key must have been removed: they join nothing."""
+    """The integer key of every row, 0 without columns. There must be no NULL key: such a row joins nothing."""
     if not columns:
         return np.zeros(table.num_rows, np.int64)
     arrays = [_one_chunk(table.column(name)) for name in columns]

@@ -36,7 +36,14 @@ class RelationSpec:
 
 
 Spec: TypeAlias = (
-    InputSpec | RelationSpec | ProjectSpec | ReorderSpec | CountWindowSpec | WindowJoinSpec | LookupJoinSpec | ExpireSpec
+    InputSpec
+    | RelationSpec
+    | ProjectSpec
+    | ReorderSpec
+    | CountWindowSpec
+    | WindowJoinSpec
+    | LookupJoinSpec
+    | ExpireSpec
 )
 
 
@@ -126,7 +133,9 @@ class Pipeline:
         if isinstance(node.spec, InputSpec):
             rows = arrivals.get(node.spec.slot)
             return self._slots[node.spec.slot].empty_table() if rows is None else rows
-        inputs = [self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)]
+        inputs = [
+            self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)
+        ]
         return self._operators[id(node)].process(inputs, clock)
 
     def _build(self, node: Node) -> pa.Schema:

@@ -13,7 +13,7 @@ from sash.operators.operator import Stateless
 
 @dataclass(frozen=True, slots=True)
 class ProjectSpec:
-    """Keeps rows that satisfy `predicate` and computes `columns` (name, SQL); `passed` columns go through as they are."""
+    """Keeps rows that satisfy `predicate`, computes `columns` (name, SQL), and passes others on as they are."""
 
     columns: tuple[tuple[str, str], ...]
     passed: tuple[str, ...]

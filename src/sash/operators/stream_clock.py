@@ -1,11 +1,11 @@
 """How far a stream has come, and which of its rows came too late to count.
 
-    Law: a row is late iff it is older than the newest row before it by more than the slack, or not newer than what was
-         declared complete. This is decided row by row, in order of arrival, so it does not depend on batches.
+Law: a row is late iff it is older than the newest row before it by more than the slack, or not newer than what was
+     declared complete. This is decided row by row, in order of arrival, so it does not depend on batches.
 
-    slack 2:   ts       5    4    9    6    8
-               seen          5    5    9    9
-               late                    x             clock after it all: 9 - 2 - 1 = 6
+slack 2:   ts       5    4    9    6    8
+           seen          5    5    9    9
+           late                    x             clock after it all: 9 - 2 - 1 = 6
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sash.store.batch import BEGINNING
 
 @dataclass(slots=True)
 class StreamClock:
-    """`newest` is the greatest timestamp seen, `complete_us` the time up to which somebody declared the stream complete."""
+    """`newest_us` is the greatest timestamp seen, `complete_us` up to when the stream was declared complete."""
 
     slack_us: int
     newest_us: int = BEGINNING
@@ -42,7 +42,9 @@ class StreamClock:
         seen_after = np.maximum.accumulate(np.maximum(ts, self.newest_us))
         seen_before = np.concatenate([[self.newest_us], seen_after[:-1]])
         self.newest_us = int(seen_after[-1])
-        in_slack = (seen_before == BEGINNING) | (ts >= np.where(seen_before == BEGINNING, 0, seen_before) - self.slack_us)
+        in_slack = (seen_before == BEGINNING) | (
+            ts >= np.where(seen_before == BEGINNING, 0, seen_before) - self.slack_us
+        )
         return in_slack & (ts > self.complete_us)
 
     def complete(self, until_us: int) -> None:

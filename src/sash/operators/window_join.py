@@ -149,4 +149,3 @@ class WindowJoin:
         columns.update({TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
         pairs = pa.table(columns)
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs
-

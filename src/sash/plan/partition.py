@@ -1,8 +1,8 @@
 """Which columns may decide the partition group of a tuple.
 
-Tuples that can meet must be in one group. Two join columns that must be equal are in one class; a class with a column of
-every stream, over windows that do not look across groups, partitions the whole plan. Without such a class the plan
-runs in one group.
+Tuples that can meet must be in one group. Two join columns that must be equal are in one class; a class with a column
+of every stream, over windows that do not look across groups, partitions the whole plan. Without such a class the
+plan runs in one group.
 """
 
 from __future__ import annotations

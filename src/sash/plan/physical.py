@@ -97,6 +97,15 @@ class Plan:
         root = in_order_of_time(self.root) if in_order else self.root
         return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, loaded)
 
+    def columns_read(self, stream: str) -> list[str]:
+        """The columns of a stream that the query needs, in their declared order."""
+        info = self.streams[stream]
+        read = {info.time}
+        for slot in self.slots:
+            if slot.source.name == stream:
+                read |= {name.removeprefix(f"{slot.source.alias}.") for name in slot.ingest.project.passed}
+        return [name for name in info.schema.names if name in read]
+
     @property
     def streams(self) -> dict[str, StreamInfo]:
         """The streams that are read, by name."""
@@ -213,9 +222,7 @@ class _Planner:
 
 def life_us(node: Relational) -> int | None:
     """The longest life of a subtree's tuples; None if time does not bound it."""
-    lives = [
-        scan.source.window.length_us for scan in scans_of(node) if isinstance(scan.source.window, TimeWindow)
-    ]
+    lives = [scan.source.window.length_us for scan in scans_of(node) if isinstance(scan.source.window, TimeWindow)]
     return min(lives, default=None)
 
 
@@ -233,7 +240,9 @@ def _hinted_algorithm(query: Query) -> str | None:
     for hint in query.bound.hints:
         if hint not in ALGORITHMS:
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in ALGORITHMS.items())
-            raise PlanError(f"the hint `{hint}` is not known; there is {choices}", query.bound.text, query.bound.spans.get("select"))
+            raise PlanError(
+                f"the hint `{hint}` is not known; there is {choices}", query.bound.text, query.bound.spans.get("select")
+            )
     return known[-1] if known else None
 
 

@@ -120,7 +120,8 @@ def read_file(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None
         raise SourceError(f"file `{path}` may not be read: {error}; give this user the right to read it") from error
     except (OSError, pa.ArrowException) as error:
         raise SourceError(
-            f"file `{path}` cannot be read as `{source.format}`: {error}; repair the file or move it away"
+            f"file `{path}` cannot be read as `{source.format}`: {' '.join(str(error).split())}; "
+            "repair the file or move it away"
         ) from error
 
 

@@ -22,7 +22,7 @@ BATCH_ROWS = 1 << 18
 def read(file: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Records]:
     """The rows of one file in order. A column that is missing or does not fit its declared type is a SourceError."""
     # Spark's older timestamps span more years than nanoseconds can.
-    parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     names = parquet.schema_arrow.names
     chosen = [names[find_column(names, declared, path)] for declared in schema.names]
     n_before = 0
@@ -37,7 +37,9 @@ def _fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     """The column as the declared type, or SourceError if the types differ in kind or a value would change."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if _kind(column.type) != _kind(field.type) and not pa.types.is_null(column.type):
+    if pa.types.is_null(column.type):
+        return column.cast(field.type)
+    if _kind(column.type) != _kind(field.type):
         raise SourceError(_describe_misfit(column, field, path, "which is of another kind"))
     try:
         fitted = column.cast(field.type)

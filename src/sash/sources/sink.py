@@ -11,6 +11,7 @@ replayed after a crash finds its directory there already and leaves it as it is:
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -75,6 +76,19 @@ class FileSink:
                 f"batch {batch_id} cannot be published in `{self.path}`: {error}; "
                 "the directory above it must be writable and on the same device"
             ) from error
+
+    def replace_part(
+        self, batch_id: int, part: str, table: pa.Table, filesystem: pa.fs.FileSystem | None = None
+    ) -> None:
+        """Writes one visible file of a batch, atomically; the same part written again takes the place of the first.
+
+        For tasks that cannot wait for a driver to publish: `part` must be the same for every attempt.
+        """
+        system, root = self._resolve(filesystem)
+        attempt = f"{part}-{uuid.uuid4().hex}"
+        staged = self.write_part(batch_id, attempt, table, filesystem)
+        system.create_dir(f"{root}/batch={batch_id}")
+        system.move(staged, f"{root}/batch={batch_id}/{part}.{self.format}")
 
     def _resolve(self, filesystem: pa.fs.FileSystem | None) -> tuple[pa.fs.FileSystem, str]:
         system, root = resolve_path(self.path, filesystem)
@@ -173,4 +187,9 @@ def _json_member(column: str, dtype: pa.DataType) -> str:
     return column
 
 
-_WRITERS = {"csv": _write_csv, "json": _write_json, "parquet": pq.write_table}
+def _write_parquet(table: pa.Table, stream: pa.NativeFile) -> None:
+    """With checksums, so that a reader notices a damaged page."""
+    pq.write_table(table, stream, write_page_checksum=True)
+
+
+_WRITERS = {"csv": _write_csv, "json": _write_json, "parquet": _write_parquet}

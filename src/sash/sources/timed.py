@@ -11,6 +11,16 @@ import pyarrow.fs
 from sash.sources.files import FileSource, read_file
 from sash.sources.records import REJECT_SCHEMA, Records
 
+IDENTITY = (pa.field("_file", pa.string()), pa.field("_line", pa.int64()))
+"""What tells one record of a stream from all others."""
+
+
+def with_identity(rows: pa.Table, path: str, lines: np.ndarray) -> pa.Table:
+    """The rows with the file and line that each stands in."""
+    return rows.append_column(IDENTITY[0], pa.repeat(pa.scalar(path), rows.num_rows)).append_column(
+        IDENTITY[1], pa.array(lines, pa.int64())
+    )
+
 
 def read_stream_file(
     source: FileSource, path: str, time: str, filesystem: pa.fs.FileSystem | None = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -41,6 +42,7 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?"
 _ZONE = r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 _FINITE = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_WITH_EXPONENT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][+-]?[0-9]{1,3}"
 _NOT_FINITE = r"(?i:nan|[+-]?inf|[+-]?infinity)"
 
 _DECIMAL_DIGITS = 38
@@ -143,9 +145,21 @@ def _holds_letter(texts: pa.ChunkedArray, letter: bytes) -> bool:
 
 def _cast_each(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray:
     """Each text by itself as its SQL type; NULL where it does not convert."""
+    if pa.types.is_integer(dtype) or pa.types.is_decimal(dtype):
+        texts = _without_exponents(texts)
     trimmed = connection().from_arrow(pa.table({"raw": texts})).project("trim(raw) AS text")
     values = trimmed.project(f"{_guarded_cast(dtype)} AS value").to_arrow_table().column("value")
     return values.cast(dtype)
+
+
+def _without_exponents(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same numbers with `1.5e3` spelt out as `1500`, since the casts round what has an exponent."""
+    has_exponent = pc.fill_null(pc.match_substring_regex(texts, f"^ *{_WITH_EXPONENT} *$"), False)
+    if not pc.any(has_exponent, min_count=0).as_py():
+        return texts
+    spelt_out = [f"{Decimal(text.strip()):f}" for text in texts.filter(has_exponent).to_pylist()]
+    replaced = pc.replace_with_mask(texts.combine_chunks(), has_exponent.combine_chunks(), pa.array(spelt_out))
+    return pa.chunked_array([replaced])
 
 
 def _guarded_cast(dtype: pa.DataType) -> str:

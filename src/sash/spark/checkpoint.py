@@ -5,8 +5,8 @@
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/spark/          Spark's own checkpoint
 
-Spark trusts its logs: a flipped bit in a source log makes it read files twice. Each log file is written once, so its hash
-is taken after the batch that wrote it and checked on the next start.
+Spark trusts its logs: a flipped bit in a source log makes it read files twice. Each log file is written once, so its
+hash is taken after the batch that wrote it and checked on the next start.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Checkpoint:
     def control(self) -> Path:
         return self.path / "control"
 
-    def open(self, plan: Plan) -> bool:
-        """Makes the directory ready for a query; says whether there is something to go on from.
+    def open(self, plan: Plan, n_groups: int) -> int:
+        """Makes the directory ready for a query; says how many partition groups it has: as many as on its first run.
 
         A checkpoint of another query or format, or one that was damaged, is refused and left as it is.
         """
@@ -49,15 +49,16 @@ class Checkpoint:
             if self.spark.exists():
                 raise SourceError(f"{self.path} holds a checkpoint that is not Sash's; choose another directory")
             self.control.mkdir(parents=True, exist_ok=True)
-            _write(known, identity)
-            return False
+            _write(known, identity | {"groups": n_groups})
+            return n_groups
         found = _read(known)
-        if found != identity:
+        if not identity.items() <= found.items():
             raise SourceError(
-                f"{known} belongs to another query, or to another version of Sash (format {found.get('format')}); choose another output directory, or remove {self.path} to start afresh"
+                f"{known} belongs to another query, or to another version of Sash (format "
+                f"{found.get('format')}); choose another output directory, or remove {self.path} to start afresh"
             )
         self.verify()
-        return True
+        return int(found["groups"])
 
     def verify(self) -> None:
         """Checks every log file that was hashed and is still there."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from sash.errors import PlanError
 from sash.plan.physical import Plan
-from sash.sources.files import FileSource
+from sash.run import QueryRun
+from sash.sources.sink import FileSink
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.stage import GroupStage
@@ -25,42 +29,36 @@ CONTROL = "_sash_control"
 FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 
 
-def message_frame(
-    plan: Plan,
-    streams: Mapping[str, DataFrame | FileSource],
-    relations: Mapping[str, pa.Table],
-    spark: SparkSession,
-    control: Path,
-    files_per_batch: int | None = None,
-) -> DataFrame:
-    """The messages that the groups of a plan answer with; the streams are frames or files, the control a directory."""
-    n_groups = count_groups(plan, spark)
-    packed = spark.readStream.schema("stream string, complete_us long").json(str(control))
-    packed = packed.mapInArrow(pack_punctuation(n_groups), MESSAGE_DDL)
-    for name, stream in streams.items():
-        packer = Packer(plan, name, n_groups)
-        if isinstance(stream, FileSource):
-            files = _file_frame(spark, stream, files_per_batch)
-            packed = packed.unionByName(files.mapInArrow(pack_files(packer, stream), MESSAGE_DDL))
-        else:
-            rows = stream.select(*[F.col(f"`{column}`") for column in plan.streams[name].schema.names])
-            packed = packed.unionByName(rows.mapInArrow(pack_frame(packer), MESSAGE_DDL))
-    stage = GroupStage(plan, dict(relations))
-    return packed.groupBy("grp").transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
-
-
 def change_frame(
-    plan: Plan, streams: Mapping[str, DataFrame], relations: Mapping[str, pa.Table], spark: SparkSession
+    plan: Plan,
+    streams: Mapping[str, DataFrame],
+    relations: Mapping[str, pa.Table],
+    late: Mapping[str, str],
+    spark: SparkSession,
 ) -> DataFrame:
-    """The changes of a plan as a streaming DataFrame."""
-    control = Path(tempfile.mkdtemp(prefix="sash-control-"))
-    messages = message_frame(plan, streams, relations, spark, control)
-    late = F.sum(F.when(F.col("kind") == "late", F.col("n_rows")).otherwise(0)).alias("late")
-    changes = F.sum(F.when(F.col("kind") == "changes", F.col("n_rows")).otherwise(0)).alias("changes")
-    changes_only = messages.observe("sash", changes, late).where("kind = 'changes'").select("payload")
-    frame = changes_only.mapInArrow(_unpack, spark_schema(plan))
+    """The changes of a plan as a streaming DataFrame; `late` are directories for late rows, by stream."""
+    n_groups, control = count_groups(plan, spark), Path(tempfile.mkdtemp(prefix="sash-control-"))
+    packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
+    messages = _group_frame(plan, packed, relations, n_groups, control)
+    counts = [
+        F.sum(F.when(F.col("kind") == kind, F.col("n_rows")).otherwise(0)).alias(kind) for kind in ("changes", "late")
+    ]
+    answers = (
+        messages.observe("sash", *counts)
+        .where("kind IN ('changes', 'late')")
+        .select("grp", "kind", "stream", "payload")
+    )
+    frame = answers.mapInArrow(_unpack(late), spark_schema(plan))
     setattr(frame, CONTROL, control)
     return frame
+
+
+def file_message_frame(
+    run: QueryRun, spark: SparkSession, n_groups: int, control: Path, files_per_batch: int | None
+) -> DataFrame:
+    """The messages that the groups of a run answer with, over its files."""
+    packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.streams]
+    return _group_frame(run.plan, packed, run.relations, n_groups, control)
 
 
 def complete(frame: DataFrame, stream: str = "", until_us: int | None = None) -> None:
@@ -80,7 +78,7 @@ def count_groups(plan: Plan, spark: SparkSession) -> int:
     return GROUPS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def spark_schema(plan: Plan):
+def spark_schema(plan: Plan) -> StructType:
     """The schema of the changes in Spark's types."""
     try:
         return from_arrow_schema(plan.schema)
@@ -90,22 +88,56 @@ def spark_schema(plan: Plan):
 
 def write_control(directory: Path, stream: str = "", complete_us: int | None = None) -> None:
     """Says to a running query that a stream (or all) is complete up to a time (or up to the newest timestamp seen)."""
-    directory.mkdir(parents=True, exist_ok=True)
     name = f"{uuid.uuid4().hex}.json"
     time = "null" if complete_us is None else complete_us
     (directory / f".{name}").write_text(f'{{"stream": "{stream}", "complete_us": {time}}}\n')
     (directory / f".{name}").rename(directory / name)
 
 
-def _file_frame(spark: SparkSession, source: FileSource, files_per_batch: int | None) -> DataFrame:
-    """The paths of arriving files: Spark keeps track of them, the workers read them."""
+def _group_frame(
+    plan: Plan, packed: Sequence[DataFrame], relations: Mapping[str, pa.Table], n_groups: int, control: Path
+) -> DataFrame:
+    spark = packed[0].sparkSession
+    said = spark.readStream.schema("stream string, complete_us long").json(str(control))
+    messages = reduce(DataFrame.unionByName, packed, said.mapInArrow(pack_punctuation(n_groups), MESSAGE_DDL))
+    stage = GroupStage(plan, dict(relations), n_groups)
+    return messages.groupBy("grp").transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
+
+
+def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
+    rows = frame.select(*[F.col(f"`{column}`") for column in plan.columns_read(name)])
+    return rows.mapInArrow(pack_frame(Packer(plan, name, n_groups)), MESSAGE_DDL)
+
+
+def _packed_files(
+    run: QueryRun, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None
+) -> DataFrame:
+    """Spark keeps track of which files have arrived; the workers read them."""
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("recursiveFileLookup", "true")
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
-    return reader.load(source.path).select("path", F.unix_micros("modificationTime").alias("modified_us"))
+    source = run.streams[name]
+    files = reader.load(source.path).select("path", F.unix_micros("modificationTime").alias("modified_us"))
+    return files.mapInArrow(pack_files(Packer(run.plan, name, n_groups), source, run.filesystem), MESSAGE_DDL)
 
 
-def _unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for payload in batch.column(0):
-            yield from decode_table(payload.as_py()).to_batches()
+def _unpack(late: Mapping[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For `mapInArrow`: changes become rows; late rows are written where the user wants them, or only counted."""
+
+    def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for group, kind, stream, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if kind == "changes":
+                    yield from decode_table(payload).to_batches()
+                elif stream in late:
+                    _write_late(FileSink(late[stream], "parquet"), f"group-{group}", decode_table(payload))
+
+    return unpack
+
+
+def _write_late(sink: FileSink, part: str, rows: pa.Table) -> None:
+    """A retried task writes the same rows under the same name, so that each late row is there once."""
+    context = TaskContext.get()
+    assert context is not None
+    batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+    sink.replace_part(batch, part, rows)

@@ -24,9 +24,10 @@ FORMAT = 1
 class Group:
     """What a partition group knows. Group 0 also speaks for the whole query where one must."""
 
-    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], number: int):
+    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], number: int, n_groups: int):
         self.plan = plan
         self.number = number
+        self._identity = json.dumps({"format": FORMAT, "plan": plan.fingerprint, "groups": n_groups}).encode()
         self._pipeline = plan.pipeline(relations)
         self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
 
@@ -50,7 +51,9 @@ class Group:
         changes = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
         if changes.num_rows:
             yield message("changes", to_changes(changes, self.plan.schema), self.number)
-        yield message("state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock})
+        yield message(
+            "state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock}
+        )
 
     @property
     def clock(self) -> int:
@@ -61,21 +64,19 @@ class Group:
         """What the state store must put and delete since the last call."""
         puts, deletes = self._pipeline.take_changes()
         puts[CLOCKS] = json.dumps({name: astuple(clock) for name, clock in self._clocks.items()}).encode()
-        puts[IDENTITY] = self._identity()
+        puts[IDENTITY] = self._identity
         return puts, deletes
 
     def restore(self, entries: Mapping[str, bytes]) -> None:
         """Becomes the group whose state these entries are."""
-        if entries[IDENTITY] != self._identity():
+        if entries[IDENTITY] != self._identity:
             raise SourceError(
-                f"the checkpoint belongs to another query or version ({entries[IDENTITY].decode()}); "
-                "give this query a checkpoint directory of its own"
+                f"the checkpoint was made by another query, another version of Sash, or with another number of shuffle "
+                f"partitions: it says {entries[IDENTITY].decode()}, this query {self._identity.decode()}; "
+                "restore the setting, or give the query a checkpoint directory of its own"
             )
         self._pipeline.restore(entries)
         self._clocks = {name: StreamClock(*values) for name, values in json.loads(entries[CLOCKS]).items()}
-
-    def _identity(self) -> bytes:
-        return json.dumps({"format": FORMAT, "plan": self.plan.fingerprint}).encode()
 
     def _hear_arrivals(self, messages: list[Message]) -> dict[tuple[str, str], int]:
         """Moves the clocks on; says for each arrival which timestamp was the least that came in time."""
@@ -101,7 +102,7 @@ class Group:
                 clock.complete(until)
 
     def _sort_out(self, rows: Message, threshold: int) -> tuple[pa.Table, Message | None]:
-        """The tuples in time. Late ones of a file are fetched whole elsewhere; of a frame they are reported from here."""
+        """The tuples in time. Late ones of a file are fetched whole elsewhere; those of a frame are reported here."""
         tuples = rows.table
         timely = in_time(tuples, threshold)
         if timely.all():
@@ -109,7 +110,8 @@ class Group:
         late = None
         first_slot = next(slot.number for slot in self.plan.slots if slot.source.name == rows.stream)
         if not rows.origin and rows.slot == first_slot:
-            late = message("late", tuples.filter(pa.array(~timely)), self.number, rows.stream, rows.slot)
+            found = _as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot].source.alias)
+            late = message("late", found, self.number, rows.stream)
         return tuples.filter(pa.array(timely)), late
 
     def _rereads(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
@@ -120,6 +122,12 @@ class Group:
             oldest, threshold = each.facts["oldest_us"], thresholds[each.stream, each.origin]
             if oldest is not None and oldest < threshold:
                 yield message("reread", {"path": each.facts["path"], "threshold": threshold}, stream=each.stream)
+
+
+def _as_rows(tuples: pa.Table, alias: str) -> pa.Table:
+    """The columns of the stream itself, as they were named there."""
+    own = [name for name in tuples.column_names if name.startswith(f"{alias}.")]
+    return tuples.select(own).rename_columns([name.removeprefix(f"{alias}.") for name in own])
 
 
 def late_rows(rows: pa.Table, ts: np.ndarray, slack_us: int, threshold: int) -> pa.Table:

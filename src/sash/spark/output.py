@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from sash.operators.changes import read_times
 from sash.run import QueryRun
 from sash.sources.sink import FileSink
-from sash.sources.timed import read_stream_file
+from sash.sources.timed import read_stream_file, with_identity
 from sash.spark.exchange import Message, message, to_record_batches
 from sash.spark.group import late_rows
 
@@ -42,7 +42,7 @@ class _Writer:
         if each.kind == "changes":
             yield self._stage("changes", "", self._run.sink, each.table)
         elif each.kind == "late":
-            yield self._stage("late", each.stream, self._run.late_sink(each.stream), self._plain(each))
+            yield self._stage("late", each.stream, self._run.late_sink(each.stream), each.table)
         elif each.kind == "rejects":
             table = each.table
             first = table.slice(0, 1).to_pylist()[0]
@@ -55,18 +55,15 @@ class _Writer:
     def _fetch_late(self, each: Message) -> Iterator[Message]:
         info = self._run.plan.streams[each.stream]
         facts = each.facts
-        tables = [
-            (records.rows, read_times(records.rows.column(info.time)))
-            for records in read_stream_file(self._run.streams[each.stream], facts["path"], info.time)
-        ]
-        rows = pa.concat_tables(table for table, _ in tables)
+        source, path = self._run.streams[each.stream], facts["path"]
+        rows = pa.concat_tables(
+            with_identity(records.rows, path, records.lines)
+            for records in read_stream_file(source, path, info.time, self._run.filesystem)
+        )
         late = late_rows(rows, read_times(rows.column(info.time)), info.slack_us, facts["threshold"])
         yield self._stage("late", each.stream, self._run.late_sink(each.stream), late)
 
-    def _plain(self, each: Message) -> pa.Table:
-        return each.table.select(self._run.plan.streams[each.stream].schema.names)
-
     def _stage(self, kind: str, stream: str, sink: FileSink, table: pa.Table, sample: dict | None = None) -> Message:
         self._n_parts += 1
-        path = sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table)
+        path = sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table, self._run.filesystem)
         return message(kind, {"path": path, "n_rows": table.num_rows, "sample": sample}, stream=stream)

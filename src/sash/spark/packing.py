@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 
 from sash.operators.changes import read_times
 from sash.operators.stream_clock import StreamClock
 from sash.sources.files import FileSource
-from sash.sources.timed import read_stream_file, timeless_rejects
+from sash.sources.records import Records
+from sash.sources.timed import read_stream_file, timeless_rejects, with_identity
 from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_record_batches
 
 Pack = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -28,13 +31,14 @@ def pack_frame(packer: Packer) -> Pack:
     return pack
 
 
-def pack_files(packer: Packer, source: FileSource) -> Pack:
+def pack_files(packer: Packer, source: FileSource, filesystem: pa.fs.FileSystem | None) -> Pack:
     """For `mapInArrow` over a frame of (path, modified_us): the files themselves are read here."""
+    read = partial(read_stream_file, source, time=packer.plan.streams[packer.stream].time, filesystem=filesystem)
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path, modified_us in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                yield from to_record_batches(_pack_file(packer, source, _local_path(path), modified_us))
+                yield from to_record_batches(_pack_file(packer, read, _local_path(path), modified_us))
 
     return pack
 
@@ -83,9 +87,10 @@ class _Tally:
 
 def _pack_frame(packer: Packer, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
     info = packer.plan.streams[packer.stream]
+    schema = pa.schema([info.schema.field(name) for name in packer.plan.columns_read(packer.stream)])
     tally = _Tally()
     for batch in _regrouped(batches):
-        rows = batch.cast(info.schema)
+        rows = batch.cast(schema)
         tally.n_read += rows.num_rows
         missing = rows.filter(pc.is_null(rows.column(info.time)))
         if missing.num_rows:
@@ -101,11 +106,13 @@ def _pack_frame(packer: Packer, batches: Iterator[pa.RecordBatch]) -> Iterator[M
         yield from packer.arrival("", tally.facts())
 
 
-def _pack_file(packer: Packer, source: FileSource, path: str, modified_us: int) -> Iterator[Message]:
+def _pack_file(
+    packer: Packer, read: Callable[[str], Iterator[Records]], path: str, modified_us: int
+) -> Iterator[Message]:
     info = packer.plan.streams[packer.stream]
     origin = file_origin(path, modified_us)
     clock, tally = StreamClock(info.slack_us), _Tally()
-    for records in read_stream_file(source, path, info.time):
+    for records in read(path):
         rows = records.rows
         tally.n_read += rows.num_rows + records.rejects.num_rows
         if records.rejects.num_rows:
@@ -115,7 +122,8 @@ def _pack_file(packer: Packer, source: FileSource, path: str, modified_us: int) 
         admitted = clock.admit(ts)
         if not admitted.all():
             tally.n_late += int(np.count_nonzero(~admitted))
-            yield message("late", rows.filter(pa.array(~admitted)), stream=packer.stream)
+            late = with_identity(rows, path, records.lines).filter(pa.array(~admitted))
+            yield message("late", late, stream=packer.stream)
             rows, ts = rows.filter(pa.array(admitted)), ts[admitted]
         tally.add(ts)
         yield from packer.rows(rows, ts, origin)

@@ -15,7 +15,7 @@ from sash.run import QueryRun, Report, Tally, strict_error
 from sash.sources.sink import FileSink
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.exchange import MESSAGE_DDL, Message
-from sash.spark.frame import message_frame, write_control
+from sash.spark.frame import count_groups, file_message_frame, write_control
 from sash.spark.output import write_outputs
 from sash.store.batch import BEGINNING
 
@@ -27,7 +27,7 @@ def run_on_spark(
     files_per_batch: int | None = None,
     is_followed: bool = False,
 ) -> dict[str, Tally]:
-    """Runs all queries side by side. Returns when all files have been answered for, or never if new ones are followed."""
+    """Runs all queries side by side until all files have been answered for, or for ever if new ones are followed."""
     running = [RunningQuery(run, spark, report, files_per_batch) for run in runs]
     try:
         for query in running:
@@ -55,10 +55,8 @@ class RunningQuery:
 
     def start(self) -> None:
         """Starts or goes on from the checkpoint."""
-        self._checkpoint.open(self.run.plan)
-        messages = message_frame(
-            self.run.plan, self.run.streams, self.run.relations, self._spark, self._checkpoint.control, self._files_per_batch
-        )
+        n_groups = self._checkpoint.open(self.run.plan, count_groups(self.run.plan, self._spark))
+        messages = file_message_frame(self.run, self._spark, n_groups, self._checkpoint.control, self._files_per_batch)
         written = messages.mapInArrow(write_outputs(self.run), MESSAGE_DDL)
         writer = written.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
         self._query = writer.foreachBatch(self._publish).start()
@@ -93,7 +91,7 @@ class RunningQuery:
             raise
         for sink, kinds in self._sinks(answers):
             staged = [each.facts["path"] for each in answers if (each.kind, each.stream) in kinds]
-            sink.publish(batch_id, staged)
+            sink.publish(batch_id, staged, self.run.filesystem)
         self._checkpoint.seal()
         self._count(answers)
         self._report(self.run.name, self.tally)
@@ -131,7 +129,9 @@ class RunningQuery:
 def _translate(failure: StreamingQueryException) -> SashError:
     """The error that a worker raised on purpose, or the gist of what Spark says."""
     text = str(failure)
-    raised = re.search(r"sash\.errors\.(\w+): (.*?)(?:\n\s*\n|\n\s+at |\n\tat |\nTraceback| SQLSTATE|$)", text, re.DOTALL)
+    raised = re.search(
+        r"sash\.errors\.(\w+): (.*?)(?:\n\s*\n|\n\s+at |\n\tat |\nTraceback| SQLSTATE|$)", text, re.DOTALL
+    )
     if raised and hasattr(errors, raised[1]):
         kind: Callable[[str], SashError] = getattr(errors, raised[1])
         return kind(raised[2].strip())

@@ -30,7 +30,8 @@ def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
         warnings.warn(complaint, SashWarning, stacklevel=3)
     relations = {lookup.source.name for lookup in plan.lookups}
     loaded = {name.lower(): _load(name, frame) for name, frame in frames.items() if name.lower() in relations}
-    return change_frame(plan, {name: streams[name] for name in plan.streams}, loaded, session)
+    late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}
+    return change_frame(plan, {name: streams[name] for name in plan.streams}, loaded, late, session)
 
 
 def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
@@ -40,12 +41,14 @@ def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
     for name, frame in frames.items():
         inner = frame.frame if isinstance(frame, Stream | Relation) else frame
         if _is_streaming(inner):
-            declared = frame if isinstance(frame, Stream) else Stream(inner, None, None, ())
+            declared = frame if isinstance(frame, Stream) else Stream(inner)
             catalog[name.lower()] = _declare(name, declared)
         elif isinstance(frame, Stream):
             raise BindError(f"`{name}` is a DataFrame at rest; a stream on Spark is read with spark.readStream")
         else:
-            catalog[name.lower()] = RelationInfo(_schema(inner) if isinstance(inner, DataFrame) else _load(name, frame).schema)
+            catalog[name.lower()] = RelationInfo(
+                _schema(inner) if isinstance(inner, DataFrame) else _load(name, frame).schema
+            )
     return plan_query(bind(parse_query(text), catalog))
 
 
@@ -63,7 +66,9 @@ def _is_streaming(frame: Any) -> bool:
 
 def _declare(name: str, frame: Stream):
     """A watermark on the frame names the time column and the slack where the user did not."""
-    marked = {field.name: field.metadata[WATERMARK_DELAY] for field in frame.frame.schema if WATERMARK_DELAY in field.metadata}
+    marked = {
+        field.name: field.metadata[WATERMARK_DELAY] for field in frame.frame.schema if WATERMARK_DELAY in field.metadata
+    }
     time = frame.time or next(iter(marked), None)
     delay_us = 1000 * marked.get(time, 0)
     return declare(name, Stream(frame.frame, time, frame.slack_us, frame.tie), _schema(frame.frame), delay_us)

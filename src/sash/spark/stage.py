@@ -1,15 +1,15 @@
 """The stateful stage: a partition group inside Spark's `transformWithState`.
 
 Spark's state store keeps the group's blocks; the pipeline with its indexes stays in the Python worker between batches.
-A random token tells whether the worker's pipeline is the one whose state was committed: every attempt writes a fresh one,
-so what a failed or rolled-back attempt left behind never matches, and the pipeline is rebuilt from the blocks.
+A random token tells whether the worker's pipeline is the one whose state was committed: every attempt writes a fresh
+one, so what a failed or rolled-back attempt left behind never matches, and the pipeline is rebuilt from the blocks.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -27,18 +27,26 @@ _groups: OrderedDict[tuple[str, int], tuple[str, Group]] = OrderedDict()
 """This worker's groups by query run and number, with the token their state was saved under; oldest use first."""
 
 
-class GroupStage(StatefulProcessor):
-    """Runs the groups of one query."""
+def _random_token() -> str:
+    return uuid.uuid4().hex
 
-    def __init__(self, plan: Plan, relations: dict[str, pa.Table]):
+
+class GroupStage(StatefulProcessor):
+    """Runs the groups of one query. `new_token` must never give the same token twice."""
+
+    def __init__(
+        self, plan: Plan, relations: dict[str, pa.Table], n_groups: int, new_token: Callable[[], str] = _random_token
+    ):
         self._plan = plan
         self._relations = relations
+        self._n_groups = n_groups
+        self._new_token = new_token
 
     def init(self, handle: Any) -> None:
         self._entries = handle.getMapState("entries", "key string", "value binary")
         self._token = handle.getValueState("token", "token string")
 
-    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         messages = [Message(*row) for frame in rows for row in frame[list(Message._fields)].itertuples(index=False)]
         run, number = _run_id(), int(key[0])
         group = self._load(run, number)
@@ -53,12 +61,15 @@ class GroupStage(StatefulProcessor):
         """The group as committed: from memory if the token matches, else from its blocks."""
         token, group = _groups.pop((run, number), (None, None))
         if not self._token.exists():
-            return Group(self._plan, self._relations, number)
+            return self._new_group(number)
         if group is not None and token == self._token.get()[0]:
             return group
-        group = Group(self._plan, self._relations, number)
+        group = self._new_group(number)
         group.restore({row[0][0]: row[1][0] for row in self._entries.iterator()})
         return group
+
+    def _new_group(self, number: int) -> Group:
+        return Group(self._plan, self._relations, number, self._n_groups)
 
     def _save(self, run: str, group: Group) -> None:
         puts, deletes = group.take_changes()
@@ -66,7 +77,7 @@ class GroupStage(StatefulProcessor):
             self._entries.updateValue((name,), (value,))
         for name in deletes:
             self._entries.removeKey((name,))
-        token = uuid.uuid4().hex
+        token = self._new_token()
         self._token.update((token,))
         _groups[run, group.number] = token, group
         while len(_groups) > GROUPS_IN_MEMORY:

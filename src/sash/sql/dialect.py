@@ -31,6 +31,7 @@ _REMEDIES = {
 }
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
+_LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
 _HINT = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
 
 T = TypeVar("T")
@@ -173,6 +174,16 @@ class SashParser(Cursor):
             self.expect("WINDOW")
             clauses["window"] = parse_query_window(self)
 
+    def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.
+        start = self._index
+        if self._next.token_type is TokenType.STRING and self._curr.token_type in _LITERAL_TYPES:
+            data_type = self._parse_types(check_func=True, allow_identifiers=False)
+            if isinstance(data_type, exp.DataType) and (literal := self._parse_string()):
+                return self._parse_column_ops(self.expression(exp.Cast(this=literal, to=data_type)))
+        self._retreat(start)
+        return super()._parse_type(*args, **kwargs)
+
     def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
         if isinstance(this, exp.Query) and self._match_set(self.SET_OPERATIONS, advance=False):
             self.refuse_token()
@@ -196,3 +207,7 @@ class Sash(DuckDB):
     class Tokenizer(DuckDB.Tokenizer):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
         HEX_STRINGS: ClassVar = [("0x", ""), ("0X", "")]
+
+    class Generator(DuckDB.Generator):
+        # As an operator, so that DuckDB's own precedence holds; sqlglot would write a call.
+        TRANSFORMS: ClassVar = {**DuckDB.Generator.TRANSFORMS, exp.Pow: lambda self, expr: self.binary(expr, "^")}

@@ -100,7 +100,7 @@ class ScalarBinder:
 
     def _misfit(self, expr: exp.Expression) -> str | None:
         try:
-            self._relation(expr)
+            self._relation(expr).to_arrow_table()
         except duckdb.Error as error:
             return _reword(self._plain(str(error)))
         return None

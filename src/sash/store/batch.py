@@ -4,9 +4,9 @@
     +1    when the tuple enters  when it leaves by itself, or NEVER    ...
     -1    when it leaves early   the `_expires` of the tuple it takes back
 
-So the answer at T is, per distinct row, the sum of `_op` over the tuples with `_ts <= T < _expires`. A tuple that may be
-taken back also carries the identity of every base tuple it was made of, in columns `_id.alias`; its negative has the
-same ones.
+So the answer at T is, per distinct row, the sum of `_op` over the tuples with `_ts <= T < _expires`. A tuple that may
+be taken back also carries the identity of every base tuple it was made of, in columns `_id.alias`; its negative has
+the same ones.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
 
 
 def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
-    """The permutation that sorts by the leading columns, then by all others; NULLs first, nested values by their text."""
+    """The permutation that sorts by the leading columns, then by all others; NULLs first, nested values as text."""
     names = leading + [name for name in table.column_names if name not in leading]
     ranks = [_rank(table.column(name)) for name in reversed(names)]
     return np.lexsort(ranks)

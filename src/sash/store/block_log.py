@@ -4,9 +4,9 @@
     [0 1 2 3 4]    [5 6 7 8]            [9 10 11 12]        rows, numbered for ever
      x x x x x          x  x             dead rows are named in small notes, a block goes when all its rows are dead
 
-A batch appends its blocks and drops expired ones; nothing is rewritten, so what a checkpoint costs follows the batch, not
-the window. `take_changes` says what has happened since it was last asked, as entries to put and keys to delete, which any
-key-value store can keep; `restore` reads such entries back.
+A batch appends its blocks and drops expired ones; nothing is rewritten, so what a checkpoint costs follows the batch,
+not the window. `take_changes` says what has happened since it was last asked, as entries to put and keys to delete,
+which any key-value store can keep; `restore` reads such entries back.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ class BlockLog:
         firsts = np.fromiter((block.first for block in self.blocks), np.int64, len(self.blocks))
         starts = np.cumsum([0] + [block.table.num_rows for block in self.blocks[:-1]])
         owner = np.searchsorted(firsts, rows, side="right") - 1
-        return pa.concat_tables(block.table for block in self.blocks).take(pa.array(rows - firsts[owner] + starts[owner]))
+        return pa.concat_tables(block.table for block in self.blocks).take(
+            pa.array(rows - firsts[owner] + starts[owner])
+        )
 
     @property
     def base(self) -> int:

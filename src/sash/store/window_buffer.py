@@ -8,6 +8,7 @@ most `1 / CUTS` of a window lies dead in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -120,7 +121,7 @@ class WindowBuffer:
             order = np.argsort(slices, kind="stable")
             batch, slices = batch.take(pa.array(order)), slices[order]
         bounds = [0, *(np.flatnonzero(slices[1:] != slices[:-1]) + 1).tolist(), len(slices)]
-        for low, high in zip(bounds, bounds[1:], strict=False):
+        for low, high in pairwise(bounds):
             yield batch.slice(low, high - low), True
 
     def blocks_expiring(self, clock: int) -> list[Block]:

@@ -168,7 +168,9 @@ def _displaced_lives(
     table: pa.Table, ts: list[int], tie: tuple[str, ...], n_rows: int, partition_by: tuple[str, ...]
 ) -> list[Life]:
     partitions: dict[tuple, list[int]] = defaultdict(list)
-    keys = [row_key([_positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()]
+    keys = [
+        row_key([_positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()
+    ]
     for number in total_order(table, ts, tie):
         partitions[keys[number]].append(number)
     lives = [NOT_AT_ALL] * len(ts)

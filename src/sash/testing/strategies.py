@@ -55,7 +55,9 @@ def tables(draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS) -> pa.T
     """Rows in order of time if the schema has a `ts`."""
     columns = [_cells(field) for field in schema if field.name != "ts"]
     rows = draw(st.lists(st.tuples(*columns), max_size=max_rows))
-    values = dict(zip([field.name for field in schema if field.name != "ts"], zip(*rows) if rows else [[]] * len(columns)))
+    values = dict(
+        zip([field.name for field in schema if field.name != "ts"], zip(*rows) if rows else [[]] * len(columns))
+    )
     if "ts" in schema.names:
         values["ts"] = _running(draw(st.lists(_GAPS, min_size=len(rows), max_size=len(rows))))
     return pa.table({field.name: pa.array(values[field.name], field.type) for field in schema})

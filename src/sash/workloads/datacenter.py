@@ -1,13 +1,14 @@
 """The data centre of Shared §2.1: temperature and humidity sensors at some thousand locations.
 
-Every sensor reports once in five minutes, at a moment of its own, a little late now and then. A location drifts slowly; a few
-run hot, and among those some are humid too: these are what the queries look for.
+Every sensor reports once in five minutes, at a moment of its own, a little late now and then. A few locations run hot,
+and among those some are humid too: these are what the queries look for.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +40,7 @@ def write_stream(readings: pa.Table, directory: Path, n_files: int) -> None:
     """Cuts readings into files, in order of arrival, each with a later modification time than the one before."""
     directory.mkdir(parents=True, exist_ok=True)
     bounds = np.linspace(0, readings.num_rows, n_files + 1).astype(int)
-    for number, (low, high) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         staged, path = directory / f".{number:04d}.parquet", directory / f"{number:04d}.parquet"
         pq.write_table(readings.slice(low, high - low), staged)
         os.utime(staged, (START_US / 1e6 + number, START_US / 1e6 + number))

@@ -1,0 +1,265 @@
+"""Runs every snippet of README.md and docs/, in order, each page in an empty directory of its own.
+
+    ```python           is run; the blocks of a page share one namespace
+    ```sh               is run by a shell, unless it needs Spark, make or pip: then its commands are only checked
+    ```sql              is planned over the streams and tables that the page has declared so far
+    ```sql file=NAME    is also saved under this name
+    ```text             what the block before it prints: its output, its warnings, or for SQL the EXPLAIN or the error
+    ``` with no word    is for the reader only
+
+A block without a text block after it must print nothing. What differs from run to run is left out: the live progress
+of `sash run`, its speed, and the directory. To write today's output into the pages, and then read the difference:
+
+    python tests/docs/test_snippets.py --rewrite-docs [-k PAGE]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import typer
+
+from sash.cli import app
+from sash.errors import SashError, SashWarning
+from sash.plan.explain import explain_plan
+from sash.plan.planner import plan_query
+from sash.sources.files import FileSource
+from sash.sql.bind import bind
+from sash.sql.parse import parse_script
+from sash.sql.query import Catalog, RelationInfo, StreamInfo
+from sash.sql.statements import CreateQuery, CreateStream, Statement
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+OUTPUT = "text"
+STARTS_SPARK = "spark_session("
+HOME = "/home/you"
+
+
+@dataclass
+class Block:
+    """A fenced block. `line` is where its code starts, `place` where the code stands in the page's text."""
+
+    info: str
+    code: str
+    line: int
+    place: tuple[int, int]
+    output: Block | None = None
+
+    @property
+    def language(self) -> str:
+        return self.info.split(" ")[0]
+
+    @property
+    def file(self) -> str | None:
+        return next((word.removeprefix("file=") for word in self.info.split(" ") if word.startswith("file=")), None)
+
+    @property
+    def expected(self) -> str:
+        return self.output.code if self.output else ""
+
+
+@dataclass
+class Reader:
+    """Does what a page says, as its reader would."""
+
+    page: Path
+    directory: Path
+    names: dict = field(default_factory=lambda: {"__name__": "__main__"})
+    catalog: Catalog = field(default_factory=dict)
+
+    def run(self, block: Block) -> str:
+        """What the block prints."""
+        if block.file:
+            (self.directory / block.file).write_text(block.code)
+        match block.language:
+            case "python":
+                return _tidy(self._run_python(block), self.directory)
+            case "sh":
+                return _tidy(self._run_shell(block), self.directory)
+            case "sql":
+                return self._run_sql(block)
+        return ""
+
+    def _run_python(self, block: Block) -> str:
+        code = compile("\n" * (block.line - 1) + block.code, self.page, "exec")
+        with contextlib.redirect_stdout(io.StringIO()) as printed, warnings.catch_warnings():
+            warnings.simplefilter("always", SashWarning)
+            warnings.showwarning = lambda message, category, *_: print(f"{category.__name__}: {message}")
+            exec(code, self.names)
+        return printed.getvalue()
+
+    def _run_shell(self, block: Block) -> str:
+        if not _is_run(block):
+            for command in _commands(block):
+                _check_command(command)
+            return ""
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        command = ["bash", "-c", block.code]
+        environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.directory, env=environment)
+        return done.stdout + done.stderr
+
+    def _run_sql(self, block: Block) -> str:
+        try:
+            return "".join(self._plan(statement) for statement in parse_script(block.code))
+        except SashError as error:
+            if block.output is None:
+                raise
+            return f"{error}\n"
+
+    def _plan(self, statement: Statement) -> str:
+        """Takes note of a stream or table; explains a query."""
+        if isinstance(statement, CreateQuery):
+            return explain_plan(plan_query(bind(statement.select, self.catalog)))
+        source = FileSource(statement.path, statement.format, statement.schema, statement.options)
+        is_stream = isinstance(statement, CreateStream)
+        self.catalog[statement.name.lower()] = (
+            StreamInfo(source.schema, statement.time, statement.slack_us, statement.tie)
+            if is_stream
+            else RelationInfo(source.schema)
+        )
+        return ""
+
+
+def read_blocks(text: str) -> list[Block]:
+    """The blocks of a page, each with the text block after it as its output."""
+    blocks: list[Block] = []
+    for found in FENCED.finditer(text):
+        line = text.count("\n", 0, found.start("code")) + 1
+        block = Block(found["info"].strip(), found["code"], line, found.span("code"))
+        if block.language == OUTPUT:
+            assert blocks, f"line {line}: there is no block that this could be the output of"
+            assert blocks[-1].output is None, f"line {line}: the block before has an output already"
+            blocks[-1].output = block
+        elif block.language:
+            blocks.append(block)
+    return blocks
+
+
+def blocks_without_spark(page: Path) -> list[Block]:
+    """The blocks before the first one that starts Spark."""
+    blocks = read_blocks(page.read_text(encoding="utf-8"))
+    first = next((idx for idx, block in enumerate(blocks) if STARTS_SPARK in block.code), len(blocks))
+    return blocks[:first]
+
+
+def follow(page: Path, blocks: list[Block], directory: Path, is_rewritten: bool) -> None:
+    """Runs blocks of a page and compares what they print with what the page says, or makes the page say it."""
+    reader = Reader(page, directory)
+    told: list[tuple[Block, str]] = []
+    for block in blocks:
+        seen = reader.run(block)
+        if is_rewritten and block.output:
+            told.append((block.output, seen))
+        elif _without_speed(seen) != _without_speed(block.expected) and (block.output or _must_print(block)):
+            raise AssertionError(f"{page.name}, line {block.line} prints\n{seen}but the page says\n{block.expected}")
+    if is_rewritten:
+        text = page.read_text(encoding="utf-8")
+        for output, seen in reversed(told):
+            start, end = output.place
+            text = text[:start] + seen + text[end:]
+        page.write_text(text, encoding="utf-8")
+
+
+def _must_print(block: Block) -> bool:
+    """SQL without a text block only has to be planned."""
+    return block.language != "sql"
+
+
+def _tidy(text: str, directory: Path) -> str:
+    """Output as on any machine: without blanks at line ends, progress, and this run's directory."""
+    text = re.sub(r"[ \t]+$", "", text.replace(str(directory), HOME), flags=re.MULTILINE)
+    text = re.sub(r"^ query +batches .*\n(?: .*\n)*", "", text, flags=re.MULTILINE).strip("\n")
+    return f"{text}\n" if text else ""
+
+
+def _without_speed(text: str) -> str:
+    return re.sub(r"\d+\.\d s, [\d,]+ rows/s", "", text)
+
+
+def _commands(block: Block) -> Iterator[list[str]]:
+    for line in block.code.replace("\\\n", " ").splitlines():
+        if words := shlex.split(line, comments=True):
+            yield words
+
+
+def _is_run(block: Block) -> bool:
+    """Whether a shell block can be run here; heredocs keep us from looking at each line as a command."""
+    if re.search(r"^(make|pip|git|cd) ", block.code, re.MULTILINE):
+        return False
+    return all("--engine embedded" in line for line in re.findall(r"^sash run .*", block.code, re.MULTILINE))
+
+
+def _check_command(words: list[str]) -> None:
+    """Whether there is such a target of make, or such a command of sash with these options."""
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make has no {words[1]}"
+    if words[0] == "sash":
+        group = typer.main.get_command(app)
+        with group.make_context("sash", words[1:]) as context:
+            name, command, rest = group.resolve_command(context, words[1:])  # type: ignore[attr-defined]
+            command.make_context(name, rest, parent=context)
+
+
+@pytest.fixture
+def is_rewritten(request: pytest.FixtureRequest) -> bool:
+    return request.config.getoption("--rewrite-docs", default=False)
+
+
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    follow(page, blocks_without_spark(page), tmp_path, is_rewritten)
+
+
+SPARK_PAGES = [page for page in PAGES if STARTS_SPARK in page.read_text(encoding="utf-8")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", SPARK_PAGES, ids=_name)
+def test_page_with_spark(page: Path, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten) -> None:
+    """From the start, as the blocks with Spark use what stands before them."""
+    monkeypatch.chdir(tmp_path)
+    follow(page, read_blocks(page.read_text(encoding="utf-8")), tmp_path, is_rewritten)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "ARCHITECTURE.md"], ids=_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+        assert "://" in link or (page.parent / link).exists(), f"{page.name} links to {link}, which is not there"
+
+
+def test_the_table_of_contents_names_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    missing = [_name(page) for page in PAGES[1:] if f"]({page.relative_to(ROOT / 'docs').as_posix()})" not in index]
+    assert missing == ["docs/index.md"]
+
+
+class RewriteOption:
+    """A plugin of pytest: only a run of this file as a program has the option."""
+
+    @staticmethod
+    def pytest_addoption(parser: pytest.Parser) -> None:
+        parser.addoption("--rewrite-docs", action="store_true", help="write today's output into the pages")
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__, *sys.argv[1:]], plugins=[RewriteOption]))
