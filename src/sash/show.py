@@ -43,6 +43,7 @@ class Progress:
     ) -> None:
         if self._live:
             self._live.stop()
+            console.print()
 
     def _table(self) -> Table:
         table = Table(box=None, header_style="dim")

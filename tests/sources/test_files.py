@@ -90,7 +90,7 @@ def test_missing_paths(tmp_path):
     with pytest.raises(SourceError) as error:
         listed(tmp_path, "none/*.csv")
     assert str(error.value) == (
-        f"`{tmp_path}/none/*.csv` matches nothing as there is no directory `{tmp_path}/none`; check the path or create it"
+        f"`{tmp_path}/none/*.csv` matches nothing: there is no directory `{tmp_path}/none`; check the path or create it"
     )
     with pytest.raises(SourceError) as error:
         list(read_file(FileSource(str(tmp_path), "csv", SCHEMA), f"{tmp_path}/gone.csv"))
@@ -136,7 +136,7 @@ def test_no_permission_to_read(tmp_path, faulty):
             raise PermissionError(13, "Permission denied")
 
     put(tmp_path, "f")
-    with pytest.raises(SourceError, match="may not be read: .* Permission denied; give this user the right to read it"):
+    with pytest.raises(SourceError, match=r"may not be read: .* Permission denied; give this user the right to read"):
         list(read_file(FileSource(str(tmp_path), "csv", SCHEMA), f"{tmp_path}/f", faulty(fail)))
 
 

@@ -157,7 +157,9 @@ NAMES = st.sampled_from(["id", "ID", "name", "at", "value", "Value", "other"])
 OBJECTS = st.lists(st.tuples(NAMES, SCALARS | st.lists(SCALARS, max_size=2)), max_size=4).map(
     lambda fields: "{" + ", ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in fields) + "}"
 )
-LINES = OBJECTS | st.text('{}[]":,1.eaNé \t', max_size=12) | st.sampled_from(['{"id": 1}{"id": 2}', '{"id":', "1}", " "])
+LINES = (
+    OBJECTS | st.text('{}[]":,1.eaNé \t', max_size=12) | st.sampled_from(['{"id": 1}{"id": 2}', '{"id":', "1}", " "])
+)
 
 
 @given(st.lists(LINES, max_size=6))
@@ -165,7 +167,7 @@ LINES = OBJECTS | st.text('{}[]":,1.eaNé \t', max_size=12) | st.sampled_from(['
 @example(['{"ID": 1}', '{"id": 2}'])
 def test_the_fate_of_a_line_does_not_depend_on_its_neighbours(directory, lines):
     rows, rejects = read(directory, "\n".join(lines).encode())
-    found = {line: values for line, values in rows} | {line: reason for line, reason, _ in rejects}
+    found = dict(rows) | {line: reason for line, reason, _ in rejects}
     alone = {
         number: read_line(directory, line) for number, line in enumerate(lines, start=1) if line and not line.isspace()
     }

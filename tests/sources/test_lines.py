@@ -96,6 +96,4 @@ def test_a_quote_left_open_is_given_up_but_no_line_is_lost(data, n_bytes, n_reco
 def test_a_file_without_line_ends_is_refused():
     with mock.patch.multiple(lines, BLOCK_BYTES=1 << 20, MAX_RECORD_BYTES=1 << 20), pytest.raises(SourceError) as error:
         cut(b"a\n" + b"\x00" * (3 << 20))
-    assert str(error.value) == (
-        "file `f`: line 2 is longer than 1 MiB; is this a text file with one record per line?"
-    )
+    assert str(error.value) == ("file `f`: line 2 is longer than 1 MiB; is this a text file with one record per line?")

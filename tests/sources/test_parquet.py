@@ -81,14 +81,26 @@ def test_old_spark_timestamps_span_all_years(tmp_path):
     [
         (pa.array([300]), pa.int8(), "is int64 but declared as int8, and loses values: Integer value 300 not in range"),
         (pa.array([1.5]), pa.int64(), "is double but declared as int64, and loses values: Float value 1.5"),
-        (pa.array([0.1]), pa.float32(), "is double but declared as float, and loses digits; declare the column as double"),
-        (pa.array(["1"]), pa.int64(), "is string but declared as int64, which is of another kind; declare the column as"),
+        (
+            pa.array([0.1]),
+            pa.float32(),
+            "is double but declared as float, and loses digits; declare the column as double",
+        ),
+        (
+            pa.array(["1"]),
+            pa.int64(),
+            "is string but declared as int64, which is of another kind; declare the column as",
+        ),
         (pa.array([1]), pa.timestamp("us"), "is int64 but declared as timestamp[us], which is of another kind"),
         (pa.array([1], pa.timestamp("us")), pa.date32(), "is timestamp[us] but declared as date32[day], and loses"),
         (pa.array([1], pa.timestamp("ns")), pa.timestamp("us"), "is timestamp[ns] but declared as timestamp[us], and"),
         (pa.array([2**53 + 1]), pa.float64(), "is int64 but declared as double, and loses values"),
         (pa.array([b"\xff"]), pa.string(), "is binary but declared as string, and loses values"),
-        (pa.array([Decimal("1.239")]), pa.decimal128(10, 2), "is decimal128(4, 3) but declared as decimal128(10, 2), and"),
+        (
+            pa.array([Decimal("1.239")]),
+            pa.decimal128(10, 2),
+            "is decimal128(4, 3) but declared as decimal128(10, 2), and",
+        ),
     ],
 )
 def test_a_file_that_would_lose_something_is_an_error(tmp_path, column, dtype, reason):
@@ -122,7 +134,9 @@ def test_a_damaged_file_is_an_error(tmp_path, damage):
     pq.write_table(pa.table({"a": range(1000)}), path)
     path.write_bytes(damage(path.read_bytes()))
     source = FileSource(str(tmp_path), "parquet", pa.schema([("a", pa.int64())]))
-    with pytest.raises(SourceError, match=r"^file `.*f\.parquet` cannot be read as `parquet`: .*; repair the file or move"):
+    with pytest.raises(
+        SourceError, match=r"^file `.*f\.parquet` cannot be read as `parquet`: .*; repair the file or move"
+    ):
         list(read_file(source, str(path)))
 
 

@@ -32,7 +32,9 @@ def published(sink: FileSink) -> list[int]:
 
 
 def files_below(directory) -> list[str]:
-    return sorted(os.path.relpath(f"{root}/{name}", directory) for root, _, names in os.walk(directory) for name in names)
+    return sorted(
+        os.path.relpath(f"{root}/{name}", directory) for root, _, names in os.walk(directory) for name in names
+    )
 
 
 @pytest.fixture

@@ -199,7 +199,7 @@ class _Planner:
 
     def _columns(self, node: Relational) -> list[str]:
         """The columns that a subtree's tuples have."""
-        names = list(SIGNED)
+        names: list[str] = list(SIGNED)
         for scan in scans_of(node):
             alias = scan.source.alias
             names += [f"{alias}.{name}" for name in scan.columns] + [name for name, _ in scan.computed]

@@ -135,7 +135,7 @@ def _find(filesystem: pa.fs.FileSystem, path: str) -> Iterator[pa.fs.FileInfo]:
     if not pattern:
         raise SourceError(f"`{path}` does not exist; check the path or create the directory")
     if filesystem.get_file_info(base).type != pa.fs.FileType.Directory:
-        raise SourceError(f"`{path}` matches nothing as there is no directory `{base}`; check the path or create it")
+        raise SourceError(f"`{path}` matches nothing: there is no directory `{base}`; check the path or create it")
     return _list_glob(filesystem, base, pattern)
 
 

@@ -70,9 +70,9 @@ def message(
     kind: str, payload: pa.Table | dict[str, Any], grp: int = 0, stream: str = "", slot: int = -1, origin: str = ""
 ) -> Message:
     """A message about a table or about a few facts."""
-    if isinstance(payload, pa.Table):
-        return Message(grp, kind, stream, slot, origin, payload.num_rows, encode_table(payload))
-    return Message(grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
+    if isinstance(payload, dict):
+        return Message(grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
+    return Message(grp, kind, stream, slot, origin, payload.num_rows, encode_table(payload))
 
 
 def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:

@@ -209,5 +209,10 @@ class Sash(DuckDB):
         HEX_STRINGS: ClassVar = [("0x", ""), ("0X", "")]
 
     class Generator(DuckDB.Generator):
-        # As an operator, so that DuckDB's own precedence holds; sqlglot would write a call.
-        TRANSFORMS: ClassVar = {**DuckDB.Generator.TRANSFORMS, exp.Pow: lambda self, expr: self.binary(expr, "^")}
+        TRANSFORMS: ClassVar = {
+            **DuckDB.Generator.TRANSFORMS,
+            # `a NOT IN (…) = b` becomes a NOT in front, which would reach over `= b`.
+            exp.Not: lambda self, expr: f"(NOT {self.sql(expr, 'this')})",
+            # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
+            exp.Pow: lambda self, expr: self.binary(expr, "^"),
+        }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,10 @@ MAX_CUTS_PER_BATCH = 64
 FIRST_BUCKETS = 1024
 PAIRS_PER_PROBE = 1 << 20
 
-KeyOf = Callable[[pa.Table], np.ndarray]
+Buckets: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""Start, capacity, tail and count of every bucket, and the slots that all of them lie in."""
+
+KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 """The 64-bit key of every tuple of a batch. Called again on the same tuples when the buffer is rebuilt."""
 
 
@@ -153,8 +157,8 @@ class WindowBuffer:
             )
             if first == last:
                 return
-            *rest, slots = self._buckets
-            self._buckets = (*rest, np.concatenate([slots, np.empty_like(slots)]))
+            start, capacity, tail, count, slots = self._buckets
+            self._buckets = start, capacity, tail, count, np.concatenate([slots, np.empty_like(slots)])
 
     def _rebuild(self) -> None:
         self._clear(len(self._buckets[0]), self.log.base)
@@ -179,7 +183,8 @@ class WindowBuffer:
 
     def _empty_buckets(self, n_buckets: int) -> None:
         start, capacity, tail, count = (np.zeros(n_buckets, np.int64) for _ in range(4))
-        self._buckets = (start, capacity, tail, count, np.empty(max(4 * n_buckets, 1024), np.int64))
+        slots = np.empty(max(4 * n_buckets, 1024), np.int64)
+        self._buckets: Buckets = start, capacity, tail, count, slots
         self._top = 0
 
     def _fill_buckets(self, n_buckets: int) -> None:

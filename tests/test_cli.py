@@ -1,0 +1,148 @@
+"""The command line as a user meets it: outputs, and for every mistake a reason and no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sash.cli import main
+
+SCRIPT = """CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts FROM 'a' FORMAT csv;
+CREATE STREAM b (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts FROM 'b' FORMAT json;
+CREATE TABLE names (k VARCHAR, name VARCHAR) FROM 'names.csv' FORMAT csv;
+CREATE QUERY pairs AS
+  SELECT A.id AS a, B.id AS b, N.name FROM a A, b B, names N WHERE A.k = B.k AND N.k = A.k WINDOW 5 SECONDS
+  INTO 'out/pairs' FORMAT csv;
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a" / "1.csv").write_text("id,k,ts\n1,x,2026-01-01 00:00:01\n2,y,2026-01-01 00:00:03\n")
+    (tmp_path / "b" / "1.json").write_text('{"id": 1, "k": "x", "ts": "2026-01-01T00:00:04"}\n')
+    (tmp_path / "names.csv").write_text("k,name\nx,ex\ny,why\n")
+    (tmp_path / "script.sql").write_text(SCRIPT)
+    return tmp_path
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def sash(place, monkeypatch, capsys) -> Callable[..., Done]:
+    """Runs the command in this process, in the test's directory."""
+    monkeypatch.chdir(place)
+    monkeypatch.setattr("sash.show.console", Console(width=200))
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["sash", *arguments])
+        try:
+            main()
+            code = 0
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+def test_run_writes_changes_and_says_what_it_did(place, sash):
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert done.returncode == 0, done.stderr
+    assert "pairs: 3 rows read = 3 accepted + 0 late + 0 rejected; 1 changes in out/pairs" in done.stdout
+    (part,) = (place / "out" / "pairs").glob("*/*.csv")
+    assert part.read_text().splitlines()[1] == '1,1,"ex",1,2026-01-01 00:00:04.000000,2026-01-01 00:00:06.000000'
+
+
+def test_json_is_for_machines(place, sash):
+    done = sash("run", "script.sql", "--engine", "embedded", "--json")
+    assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 1
+
+
+def test_outputs_of_an_earlier_run_are_not_mixed(place, sash):
+    sash("run", "script.sql", "--engine", "embedded")
+    again = sash("run", "script.sql", "--engine", "embedded")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert "--fresh" in again.stderr
+    assert sash("run", "script.sql", "--engine", "embedded", "--fresh").returncode == 0
+
+
+def test_rejected_records_are_counted_and_kept(place, sash):
+    (place / "a" / "2.csv").write_text("id,k,ts\nthree,x,2026-01-01 00:00:05\n4,x,2026-01-01 00:00:05\n")
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert "5 rows read = 4 accepted + 0 late + 1 rejected" in done.stdout
+    (part,) = (place / "out" / "pairs.rejects").glob("*/*.json")
+    reject = json.loads(part.read_text())
+    assert (Path(reject["file"]).name, reject["line"], reject["text"]) == ("2.csv", 2, "three,x,2026-01-01 00:00:05")
+
+
+def test_explain_needs_no_data(place, sash):
+    (place / "a" / "1.csv").unlink()
+    done = sash("explain", "script.sql")
+    assert done.returncode == 0
+    assert "windowed hash join (WHJ)" in done.stdout
+
+
+MISTAKES = {
+    "unknown column": (
+        "A.k = B.k",
+        "A.kk = B.k",
+        "error: `A` has no column `kk`; did you mean `k`?\n  line 5: ",
+    ),
+    "type mismatch": ("A.k = B.k", "A.id = B.k", "CAST"),
+    "window missing": (" WINDOW 5 SECONDS", "", "window"),
+    "negative window": ("5 SECONDS", "-5 SECONDS", "line 5: "),
+    "zero window": ("5 SECONDS", "0 SECONDS", "line 5: "),
+    "unbounded plan": ("a A,", "a A [UNBOUNDED],", "never lets a tuple go"),
+    "unknown format": ("FORMAT json", "FORMAT jsn", "did you mean `json`?\n  line 2: "),
+    "no time column": ("TIMESTAMP BY ts FROM 'a'", "TIMESTAMP BY at FROM 'a'", "line 1: "),
+    "missing path": ("FROM 'a'", "FROM 'nowhere'", "nowhere"),
+    "syntax": ("CREATE QUERY pairs AS", "CREATE QUERY pairs SA", "line 4: "),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_before_anything_runs(place, sash, mistake):
+    right, wrong, reason = MISTAKES[mistake]
+    assert right in SCRIPT
+    (place / "script.sql").write_text(SCRIPT.replace(right, wrong))
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert done.returncode == 1
+    assert reason in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert not (place / "out").exists()
+
+
+def test_a_strict_run_stops_at_the_record(place, sash):
+    (place / "a" / "2.csv").write_text("id,k,ts\n4,x,yesterday\n")
+    done = sash("run", "script.sql", "--engine", "embedded", "--strict")
+    assert done.returncode == 1
+    assert "2.csv, line 2: " in done.stderr
+    assert "yesterday" in done.stderr
+
+
+def test_an_unknown_command_and_an_unknown_option_are_explained(place, sash):
+    assert "No such command" in sash("rnu").stderr
+    assert "No such option" in sash("run", "script.sql", "--quick").stderr
+
+
+def test_the_command_is_installed(place):
+    command = [str(Path(sys.executable).with_name("sash")), "explain", "script.sql"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Query pairs\n")
