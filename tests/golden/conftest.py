@@ -63,7 +63,7 @@ class Case:
 
     def render_answer(self, changes: pa.Table, late: Mapping[str, pa.Table]) -> str:
         """An answer as paragraphs: the changes, and the late rows of the streams that have some."""
-        rest = [f"late {name}\n{render_table(late[name])}" for name in self.streams if late[name].num_rows]
+        rest = [f"late {name}\n{render_table(late[name])}" for name in self.streams if name in late and late[name].num_rows]
         return "\n\n".join([f"changes\n{render_table(changes)}", *rest])
 
     def render(self, changes: pa.Table, late: Mapping[str, pa.Table]) -> str:
@@ -150,9 +150,15 @@ def render_table(table: pa.Table) -> str:
     relation = _connection.from_arrow(table)
     types = [str(type) for type in relation.types]
     head = [name if name in SYSTEM_COLUMNS else f"{name} {type}" for name, type in zip(table.column_names, types)]
-    rows = [head, *([_cell(value) for value in row] for row in relation.project("CAST(COLUMNS(*) AS VARCHAR)").fetchall())]
+    rows = [
+        head,
+        *([_cell(value) for value in row] for row in relation.project("CAST(COLUMNS(*) AS VARCHAR)").fetchall()),
+    ]
     widths = [max(len(row[idx]) for row in rows) for idx in range(len(head))]
-    signs = [">" if type.endswith(("INT", "INTEGER")) or type.startswith(("DEC", "DOUBLE", "FLOAT")) else "<" for type in types]
+    signs = [
+        ">" if type.endswith(("INT", "INTEGER")) or type.startswith(("DEC", "DOUBLE", "FLOAT")) else "<"
+        for type in types
+    ]
     return "\n".join(
         " | ".join(f"{cell:{sign}{width}}" for cell, sign, width in zip(row, signs, widths)).rstrip() for row in rows
     )

@@ -17,6 +17,7 @@ import sash
 pytest.importorskip("pyspark")
 
 SECOND = 1_000_000
+TIMESTAMP = pa.timestamp("us", "UTC")
 
 
 def readings(seed: int, n_rows: int = 60) -> pa.Table:
@@ -31,7 +32,7 @@ def readings(seed: int, n_rows: int = 60) -> pa.Table:
             "price": pa.array([Decimal(int(value)) / 2 for value in number], pa.decimal128(12, 2), mask=gone),
             "v": pa.array(rng.integers(0, 100, n_rows), pa.int32()),
             "tags": pa.array([[f"t{value}", None] for value in number], pa.list_(pa.string())),
-            "ts": pa.array(np.sort(rng.integers(0, 40, n_rows)) * SECOND, pa.timestamp("us", "UTC")),
+            "ts": pa.array(np.sort(rng.integers(0, 40, n_rows)) * SECOND, TIMESTAMP),
         }
     )
 
@@ -103,3 +104,47 @@ def test_spark_and_embedded_agree(spark, tmp_path, name):
     )
     assert expected.num_rows > 5
     assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr)
+
+
+def test_a_watermark_is_the_slack_and_late_rows_are_written_and_counted(spark, tmp_path):
+    """Micro-batch by micro-batch: 10 seconds have been seen when 7 and 5 come; 7 is within the slack, 5 is not."""
+    rows = pa.table({"k": [1, 2, 3, 4], "ts": pa.array([10 * SECOND, 7 * SECOND, 5 * SECOND, 11 * SECOND], TIMESTAMP)})
+    path = tmp_path / "a"
+    path.mkdir()
+    for number, (low, length) in enumerate([(0, 1), (1, 3)]):
+        pq.write_table(rows.slice(low, length), path / f"{number}.parquet")
+        os.utime(path / f"{number}.parquet", (1000 + number, 1000 + number))
+    frame = spark.readStream.schema("k long, ts timestamp").option("maxFilesPerTrigger", 1).parquet(str(path))
+    late = tmp_path / "late"
+    stream = sash.stream(frame.withWatermark("ts", "4 seconds"), late=str(late))
+    out = sash.sql("SELECT A.k FROM a A [RANGE 1 SECOND]", a=stream)
+    changes = run_frame(out, tmp_path / "checkpoint")
+    assert [row[0] for row in changes] == ["1", "2", "4"]
+    assert pq.read_table(late).column("k").to_pylist() == [3]
+
+
+def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path):
+    """A new stream reader, a new plan, the same checkpoint: what was joined before is not joined again."""
+    a, b = readings(3), readings(4)
+    query = "SELECT A.v, B.v AS w, A.ts FROM a A, b B WHERE A.k = B.k WINDOW 4 SECONDS"
+    first = {"a": a.slice(0, 20), "b": b.slice(0, 20)}
+    changes: list[tuple] = []
+    for number, part in enumerate((first, {"a": a.slice(20), "b": b.slice(20)})):
+        for name, rows in part.items():
+            (tmp_path / name).mkdir(exist_ok=True)
+            pq.write_table(rows, tmp_path / name / f"{number}.parquet")
+            os.utime(tmp_path / name / f"{number}.parquet", (1000 + number, 1000 + number))
+        frames = {
+            name: spark.readStream.schema(spark.read.parquet(str(tmp_path / name)).schema).parquet(str(tmp_path / name))
+            for name in part
+        }
+        out = sash.sql(query, **frames)
+        running = (
+            out.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .foreachBatch(lambda batch, _: changes.extend(plain(batch.toArrow())))
+            .trigger(availableNow=True)
+            .start()
+        )
+        running.awaitTermination()
+    expected = sash.sql(query, a=a, b=b)
+    assert sorted(changes, key=repr) == sorted(plain(expected), key=repr)

@@ -1,0 +1,94 @@
+"""What `sash.sql` takes in this process, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import sash
+
+QUERY = "SELECT A.k, A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 MICROSECONDS"
+A = {"k": [1, 2, 1], "v": ["p", "q", "r"], "ts": [0, 3, 4]}
+B = {"k": [1, 1], "v": ["s", "t"], "ts": [2, 8]}
+
+
+def table(columns: dict) -> pa.Table:
+    return pa.table(columns | {"ts": pa.array(columns["ts"], pa.timestamp("us"))})
+
+
+FRAMES = {
+    "arrow": table,
+    "record batch": lambda columns: table(columns).to_batches()[0],
+    "pandas": lambda columns: table(columns).to_pandas(),
+    "polars": lambda columns: pl.from_arrow(table(columns)),
+    "lazy polars": lambda columns: pl.from_arrow(table(columns)).lazy(),
+    "dictionaries": lambda columns: table(columns | {"v": pa.array(columns["v"]).dictionary_encode()}),
+    "nanoseconds": lambda columns: table(columns).to_pandas().astype({"ts": "datetime64[ns]"}),
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_kind_of_frame_gives_the_same_changes(kind):
+    changes = sash.sql(QUERY, a=FRAMES[kind](A), b=FRAMES[kind](B))
+    pairs = [(row["v"], row["w"], row["_ts"].microsecond, row["_expires"].microsecond) for row in changes.to_pylist()]
+    assert pairs == [("p", "s", 2, 5), ("r", "s", 4, 7), ("r", "t", 8, 9)]
+
+
+def test_integers_tell_time_when_named():
+    changes = sash.sql(QUERY, a=sash.stream(pa.table(A), time="ts"), b=sash.stream(pa.table(B), time="ts"))
+    assert changes.column("_ts").to_pylist() == [2, 4, 8]
+
+
+def test_a_recording_may_be_in_any_order_but_a_declared_slack_counts():
+    disordered = table({name: [values[i] for i in (2, 0, 1)] for name, values in A.items()})
+    assert sash.sql(QUERY, a=disordered, b=table(B)).num_rows == 3
+    with pytest.warns(sash.SashWarning, match="1 of 3 rows of stream `a` came later than its slack allows"):
+        late = sash.sql(QUERY, a=sash.stream(disordered, slack="1 microsecond"), b=table(B))
+    assert late.num_rows == 2
+
+
+def test_spark_is_not_started_for_frames_of_this_process():
+    program = "import sash, sys; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
+
+
+MISTAKES = {
+    "`a` is a builtins.list": {"a": [1], "b": table(B)},
+    "row 1 of stream `a` has no time": {"a": table(A | {"ts": [0, None, 1]}), "b": table(B)},
+    "which column of stream `a` is its time? it has 2 timestamp columns": {
+        "a": table(A).append_column("at", table(A).column("ts")),
+        "b": table(B),
+    },
+    "stream `a` has no time column `tz`; there is `k`, `ts`, `v`": {"a": sash.stream(table(A), time="tz"), "b": table(B)},
+    "column `v` of stream `a` is string": {"a": sash.stream(table(A), time="v"), "b": table(B)},
+    "stream `a` has no column `w` to break ties": {"a": sash.stream(table(A), tie="w"), "b": table(B)},
+    "does not fit into microseconds": {
+        "a": pd.DataFrame(A | {"ts": pd.to_datetime([0, 1, 1500], unit="ns")}),
+        "b": table(B),
+    },
+}
+
+
+@pytest.mark.parametrize("reason", MISTAKES)
+def test_a_frame_that_cannot_be_a_stream_is_refused(reason):
+    with pytest.raises(sash.SashError) as failure:
+        sash.sql(QUERY, **MISTAKES[reason])
+    assert reason in str(failure.value)
+
+
+def test_a_query_is_fed_batch_by_batch():
+    query = sash.query(QUERY, a=table(A).schema, b=table(B).schema)
+    assert query.push("a", table(A).slice(0, 2)).num_rows == 0
+    assert query.push("B", table(B).slice(0, 1)).num_rows == 0
+    assert query.push("b", table(B).slice(1)).num_rows == 1
+    assert query.push("a", table(A).slice(2)).num_rows == 0
+    assert [row["v"] for row in query.finish().to_pylist()] == ["r", "r"]
+    with pytest.raises(sash.BindError, match="the query reads no stream `c`"):
+        query.push("c", table(B))
+    with pytest.raises(sash.SourceError, match="a batch of `a` lacks the column `ts`"):
+        query.push("a", table(A).select(["k", "v"]))
