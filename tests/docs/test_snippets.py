@@ -233,9 +233,13 @@ SPARK_PAGES = [page for page in PAGES if STARTS_SPARK in page.read_text(encoding
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("page", SPARK_PAGES, ids=_name)
-def test_page_with_spark(page: Path, spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten) -> None:
-    """From the start, as the blocks with Spark use what stands before them."""
+def test_page_with_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten: bool) -> None:
+    """From the start, as the blocks with Spark use what stands before them.
+
+    The JVM is in another directory, so these pages give it absolute paths.
+    """
     monkeypatch.chdir(tmp_path)
     follow(page, read_blocks(page.read_text(encoding="utf-8")), tmp_path, is_rewritten)
 

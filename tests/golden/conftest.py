@@ -18,6 +18,7 @@ files: read the difference as carefully as code.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -89,8 +90,9 @@ class Case:
                 yield paragraph.strip("\n")
 
 
+@functools.cache
 def parse_cases(path: Path) -> list[Case]:
-    """The cases of a file."""
+    """The cases of a file; all tests share them."""
     parts = re.split(r"^(?==== )", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     return [_parse_case(path, part.rstrip("\n")) for part in parts]
 

@@ -112,7 +112,8 @@ def test_sql_gives_the_golden_answer(case) -> None:
     else:
         changes = sash.sql(case.sql, **case.frames)
     assert case.render_answer(changes, {}) == case.expected.split("\n\n")[0]
-    assert_snapshot(case.sql, changes, **case.frames)
+    if not any(pa.types.is_nested(field.type) for field in changes.schema):
+        assert_snapshot(case.sql, changes, **case.frames)
 
 
 @pytest.mark.parametrize("batches", [rows_round_robin, rows_stream_by_stream])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -11,8 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
 
 import sash
+from sash.frames import Relation, Stream, table_catalog
+from sash.testing.case import Case
+from sash.testing.strategies import cases
 
 pytest.importorskip("pyspark")
 
@@ -148,3 +154,32 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path):
         running.awaitTermination()
     expected = sash.sql(query, a=a, b=b)
     assert sorted(changes, key=repr) == sorted(plain(expected), key=repr)
+
+
+@settings(
+    max_examples=4,
+    phases=[Phase.generate],
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    deadline=None,
+)
+@given(case=cases(), files_per_batch=st.integers(1, 3))
+def test_spark_and_embedded_agree_on_any_query(spark, case, files_per_batch):
+    types = [field.type for frame in case.frames.values() for field in frame.frame.schema]
+    assume(not any(pa.types.is_unsigned_integer(type) for type in types))
+    expected = case.run()
+    assume(expected.num_rows)
+    with tempfile.TemporaryDirectory() as directory:
+        frames = {name: spark_frame(spark, case, name, Path(directory) / name, files_per_batch) for name in case.frames}
+        out = sash.sql(case.text, **frames)
+        assert run_frame(out, Path(directory) / "checkpoint") == sorted(plain(expected), key=repr)
+
+
+def spark_frame(spark, case: Case, name: str, directory: Path, files_per_batch: int):
+    """A frame of a case as Spark reads it; a recording comes in order of time."""
+    frame = case.frames[name]
+    if isinstance(frame, Relation):
+        write_files(frame.frame, directory, 1)
+        return spark.read.parquet(str(directory))
+    rows = table_catalog(case.frames)[1][name]
+    return Stream(stream_frame(spark, rows, directory, files_per_batch), frame.time, frame.slack_us or 0, frame.tie)

@@ -117,7 +117,7 @@ def _(spec: ReorderSpec, node: Node, plan: Plan) -> tuple[str, list[tuple[str, s
     ties = "; rows of one instant by their content" if spec.is_total else ""
     return "Reorder", [
         ("does", f"puts tuples in order of time{ties}"),
-        ("state", "tuples newer than the slowest stream, less its slack"),
+        ("state", "the batches with tuples newer than the slowest stream, less its slack"),
         ("emission", "when no older tuple can still come"),
     ]
 
@@ -197,8 +197,18 @@ def _computed(project: ProjectSpec) -> str:
 
 
 def _plain(sql: str | None) -> str:
-    """SQL as the user would write it: `A.value` for the quoted name under which the column travels."""
-    if sql is None:
-        return ""
-    text = re.sub(r'"([A-Za-z_][\w.]*)"', r"\1", sql)
-    return text[1:-1] if re.fullmatch(r"\([^()]*\)", text) else text
+    """SQL as the user would write it: `A.value` for the quoted name under which the column travels, no outer brackets."""
+    text = re.sub(r'"([A-Za-z_][\w.]*)"', r"\1", sql or "")
+    while _is_bracketed(text):
+        text = text[1:-1]
+    return text
+
+
+def _is_bracketed(sql: str) -> bool:
+    """Whether the bracket that opens the text closes at its very end; brackets in strings do not count."""
+    depth = 0
+    for idx, char in enumerate(re.sub(r"'[^']*'", lambda string: "'" * len(string[0]), sql)):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return char == ")" and idx == len(sql) - 1
+    return False

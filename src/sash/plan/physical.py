@@ -241,7 +241,7 @@ def _hinted_algorithm(query: Query) -> str | None:
         if hint not in ALGORITHMS:
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in ALGORITHMS.items())
             raise PlanError(
-                f"the hint `{hint}` is not known; there is {choices}", query.bound.text, query.bound.spans.get("select")
+                f"the hint `{hint}` is not known; there is {choices}", query.bound.text, query.bound.spans["hint"]
             )
     return known[-1] if known else None
 

@@ -11,10 +11,8 @@ is read closely.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -33,6 +31,14 @@ _FIELD_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 
 class _Fields(list[tuple[str, Any]]):
     """A JSON object with its fields as they stand, repeated ones too."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"not valid JSON: {name} is no number")
+
+
+# Numbers stay text, so that no digit is lost on the way to their type.
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse_constant, object_pairs_hook=_Fields)
 
 
 def read(stream: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Records]:
@@ -58,31 +64,33 @@ def _read_block(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, st
     if plain is not None:
         return convert(plain, schema)
     tables, reasons = [], {}
-    bounds = np.unique(np.linspace(0, len(block.starts), _N_PIECES + 1, dtype=np.int64)).tolist()
-    for start, stop in itertools.pairwise(bounds):
-        piece = block.take(slice(start, stop))
+    for lines in np.array_split(np.arange(len(block.starts)), min(_N_PIECES, len(block.starts))):
+        piece = block.take(lines)
         plain = _read_plainly(piece, schema)
         rows, misfits = _read_closely(piece, schema) if plain is None else convert(plain, schema)
         tables.append(rows)
-        reasons |= {start + idx: reason for idx, reason in misfits.items()}
+        reasons |= {int(lines[row]): reason for row, reason in misfits.items()}
     return pa.concat_tables(tables), reasons
 
 
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    """What Arrow's parser is asked for: times as text, since it reads more spellings of them than `values` does."""
+    types = [pa.string() if pa.types.is_temporal(dtype) else dtype for dtype in schema.types]
+    return pa.schema(list(zip(schema.names, types, strict=True)))
+
+
 def _read_plainly(block: Block, schema: pa.Schema) -> pa.Table | None:
-    """The rows of all lines, times still as text; None unless Arrow's parser gives what `_read_closely` would give."""
+    """The rows of all lines; None unless Arrow's parser gives what `_read_closely` would give."""
     if not len(block.starts):
-        return schema.empty_table()
+        return _plain_schema(schema).empty_table()
     data = block.join()
     if not _is_plain(block, data, schema):
         return None
-    # Times stay text: Arrow reads more spellings of them than `values` does.
-    types = [pa.string() if pa.types.is_temporal(dtype) else dtype for dtype in schema.types]
-    asked = pa.schema(list(zip(schema.names, types, strict=True)))
     try:
         rows = pyarrow.json.read_json(
             pa.BufferReader(data),
             pyarrow.json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            pyarrow.json.ParseOptions(explicit_schema=asked, unexpected_field_behavior="ignore"),
+            pyarrow.json.ParseOptions(explicit_schema=_plain_schema(schema), unexpected_field_behavior="ignore"),
         )
     except pa.ArrowInvalid:
         return None
@@ -120,11 +128,12 @@ def _misses_spelling(rows: pa.Table, data: bytes) -> bool:
 
 def _read_closely(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
     """As `_read_block`, line by line."""
+    declared = {field.name: field for field in schema}
     reasons: dict[int, str] = {}
     cells: list[list[str | None]] = []
     for idx in range(len(block.starts)):
         try:
-            cells.append(_pick_fields(_parse_object(block.text(idx)), schema))
+            cells.append(_pick_fields(_parse_object(block.text(idx)), declared))
         except ValueError as error:
             reasons[idx] = str(error)
             cells.append([None] * len(schema))
@@ -134,11 +143,9 @@ def _read_closely(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, 
 
 
 def _parse_object(raw: bytes) -> _Fields:
-    """The object of a line, numbers as text so that no digit is lost; ValueError with the reason if there is none."""
+    """The object of a line, or ValueError with the reason if there is none."""
     try:
-        value = json.loads(
-            raw.decode(), parse_int=str, parse_float=str, parse_constant=_refuse_constant, object_pairs_hook=_Fields
-        )
+        value = _DECODER.decode(raw.decode())
     except UnicodeDecodeError:
         raise ValueError("not valid UTF-8") from None
     except json.JSONDecodeError as error:
@@ -150,33 +157,35 @@ def _parse_object(raw: bytes) -> _Fields:
     return value
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"not valid JSON: {name} is no number")
+def _pick_fields(fields: _Fields, declared: dict[str, pa.Field]) -> list[str | None]:
+    """The texts of the declared fields."""
+    unique = dict(fields)
+    if len(unique) < len(fields):
+        unique = {}
+    return [
+        _to_text(field, unique[name] if name in unique else _find_field(fields, name))
+        for name, field in declared.items()
+    ]
 
 
-def _pick_fields(fields: _Fields, schema: pa.Schema) -> list[str | None]:
-    """The texts of the declared fields: the name spelt exactly so, else the only one that differs in case alone."""
-    spellings: dict[str, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for name, value in fields:
-        spellings[name.lower()][name].append(value)
-    texts = []
-    for field in schema:
-        spelt = spellings.get(field.name.lower(), {})
-        values = spelt.get(field.name) or list(itertools.chain.from_iterable(spelt.values()))
-        if len(values) > 1:
-            raise ValueError(f"field `{field.name}` appears {len(values)} times")
-        texts.append(_to_text(field, values[0]) if values else None)
-    return texts
+def _find_field(fields: _Fields, name: str) -> Any:
+    """The value of the field spelt exactly so, else of the only one that differs in case alone, else None."""
+    values = [value for spelt, value in fields if spelt == name]
+    values = values or [value for spelt, value in fields if spelt.lower() == name.lower()]
+    if len(values) > 1:
+        raise ValueError(f"field `{name}` appears {len(values)} times")
+    return values[0] if values else None
 
 
 def _to_text(field: pa.Field, value: Any) -> str | None:
+    if value is None or (isinstance(value, str) and value.isascii()):
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
         raise ValueError(describe_misfit(field, "{…}" if isinstance(value, _Fields) else "[…]"))
-    if value is not None and not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            raise ValueError(f"field `{field.name}`: half of a surrogate pair is not a character") from None
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"field `{field.name}`: half of a surrogate pair is not a character") from None
     return value

@@ -131,7 +131,7 @@ def _cast_all(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray | N
 
 
 def _may_overflow(texts: pa.ChunkedArray, dtype: pa.Decimal128Type) -> bool:
-    """Whether a text may have more digits, once brought to the type's scale, than Arrow can count: it does not check."""
+    """Whether a text may have more digits, once brought to the type's scale, than fit: Arrow does not notice."""
     n_longest = pc.max(pc.binary_length(texts)).as_py() or 0
     return n_longest + dtype.scale > _DECIMAL_DIGITS
 

@@ -52,8 +52,9 @@ def _bind_sources(select: ParsedSelect, catalog: Catalog) -> tuple[Source, ...]:
         source = _bind_source(item, select, catalog)
         other = sources.get(source.alias.lower())
         if other is not None:
-            example = f"`{item.name.name} {source.alias}1, {item.name.name} {source.alias}2`"
-            reason = f"`{source.alias}` stands twice in `FROM`; give each item an alias of its own, as in {example}"
+            name = item.name.name
+            example = f"`{name} {source.alias}2`" if item.alias else f"`{name} A, {name} B`"
+            reason = f"`{source.alias}` stands twice in `FROM`; give each an alias of its own, as in {example}"
             raise BindError(reason, select.text, item.span)
         sources[source.alias.lower()] = source
     return tuple(sources.values())
@@ -118,7 +119,7 @@ def _bind_outputs(select: ParsedSelect, scope: Scope, scalars: ScalarBinder) -> 
         scalar = scalars.bind(expr)
         name = alias or (expr.name if isinstance(expr, (exp.Column, exp.Dot)) else scalar.name)
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
-            reason = f"`{name}` is a name that Sash gives to columns of its own; add `AS` and another name"
+            reason = f"`{name}` is a name that Sash gives to columns of its own; use `AS` to give another"
             raise BindError(reason, select.text, span)
         yield Output(_unique(name, taken), expr, scalar.type)
 

@@ -49,9 +49,6 @@ class Cursor(DuckDBParser):
             return False
         return " ".join(self._curr.text.upper().split()) == word
 
-    def at_end(self) -> bool:
-        return not self._curr
-
     def at_string(self) -> bool:
         return self._curr.token_type is TokenType.STRING
 

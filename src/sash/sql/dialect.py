@@ -200,19 +200,18 @@ class Sash(DuckDB):
 
     # Subscripts go back to DuckDB as they came, so there is nothing to shift.
     INDEX_OFFSET = 0
-    HEX_STRING_IS_INTEGER_TYPE = True
 
     Parser = SashParser
 
     class Tokenizer(DuckDB.Tokenizer):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
-        HEX_STRINGS: ClassVar = [("0x", ""), ("0X", "")]
 
     class Generator(DuckDB.Generator):
-        TRANSFORMS: ClassVar = {
-            **DuckDB.Generator.TRANSFORMS,
-            # `a NOT IN (…) = b` becomes a NOT in front, which would reach over `= b`.
-            exp.Not: lambda self, expr: f"(NOT {self.sql(expr, 'this')})",
-            # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
-            exp.Pow: lambda self, expr: self.binary(expr, "^"),
-        }
+        # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
+        TRANSFORMS: ClassVar = {**DuckDB.Generator.TRANSFORMS, exp.Pow: lambda self, expr: self.binary(expr, "^")}
+
+        def not_sql(self, expression: exp.Not) -> str:
+            # `a NOT IN (…) = b` has become a NOT in front of `a`, which without brackets would reach over `= b`.
+            sql = super().not_sql(expression)
+            is_operand = isinstance(expression.parent, exp.Binary) and not isinstance(expression.parent, exp.Connector)
+            return f"({sql})" if is_operand else sql

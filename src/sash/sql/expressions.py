@@ -175,5 +175,5 @@ def _reword(message: str) -> str:
 
 
 def _incompatible(left: str, right: str, verb: str) -> str:
-    target = left if right == "VARCHAR" else right
+    target = right if left == "VARCHAR" else left
     return f"{left} and {right} cannot be {verb}; cast one of them, as in `CAST(… AS {target})`"

@@ -26,7 +26,7 @@ _REFUSED_NODES = {
     "SUBQUERY": "a subquery cannot run in this version; declare its result as a stream or table and join that",
 }
 _MISDECLARED = {
-    # DuckDB 2.0 declares these consistent although they read the clock, and reads the last three as if columns.
+    # DuckDB 2.0 calls the first two consistent although they read the clock, and lists the others not as scalars.
     **dict.fromkeys(("current_localtime", "current_localtimestamp"), _IMPURE),
     **dict.fromkeys(("current_time", "current_timestamp", "localtime", "localtimestamp"), _IMPURE),
     **dict.fromkeys(("unnest", "unlist"), _ROWS),
@@ -41,10 +41,10 @@ def refusal(expr_sql: str) -> str | None:
 
 def _refused(node: dict[str, Any], refused_names: dict[str, str]) -> str | None:
     name = str(node.get("function_name") or ".".join(node.get("column_names", ()))).lower()
-    if name == "age" and len(node["arguments"]) == 1:
+    if name == "age" and len(node.get("arguments", ())) == 1:
         return _IMPURE.format(name)  # with one argument it counts from today
     if name in refused_names:
-        return refused_names[name].format(name)
+        return refused_names[name].format(name.removesuffix("_star"))
     return _REFUSED_NODES.get(node["class"])
 
 
@@ -62,12 +62,14 @@ def _refused_names() -> dict[str, str]:
             refused[name] = _WINDOW
         elif kind == "scalar" and stability != "CONSISTENT":
             refused[name] = _IMPURE
-    return _with_macros(refused, {name: definition for name, kind, _, definition in rows if kind == "macro"})
+    return _with_macros(refused, [(name, definition) for name, kind, _, definition in rows if kind == "macro"])
 
 
-def _with_macros(refused: dict[str, str], definitions: dict[str, str]) -> dict[str, str]:
+def _with_macros(refused: dict[str, str], definitions: list[tuple[str, str]]) -> dict[str, str]:
     """Refuse the macros whose definitions call what is refused, and those that call these, and so on."""
-    bodies = {name: list(_nodes(definition)) for name, definition in definitions.items()}
+    bodies: dict[str, list[dict[str, Any]]] = {}
+    for name, definition in definitions:
+        bodies.setdefault(name, []).extend(_nodes(definition))
     while True:
         calling = {
             name: next((refused[call] for call in _calls(body) if call in refused), _IMPURE)

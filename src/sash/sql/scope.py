@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -10,6 +11,8 @@ from sqlglot import exp
 from sash.errors import BindError, suggest
 from sash.sql.expressions import span_of
 from sash.sql.query import Source
+
+T = TypeVar("T", bound=exp.Expression)
 
 
 class Scope:
@@ -50,7 +53,9 @@ class Scope:
             raise BindError(f"a call cannot follow a dot; write `{name}(…)`", self._text, span_of(node))
         if not isinstance(node, exp.Column):
             return node
-        return node.to_dot() if _is_loop_variable(node) else self._resolve(node.parts)
+        if _is_loop_variable(node):
+            return node.to_dot()
+        return _place(self._resolve(node.parts), node)
 
     def _resolve(self, parts: list[exp.Identifier]) -> exp.Expression:
         if not all(isinstance(part, exp.Identifier) for part in parts):
@@ -139,7 +144,10 @@ def _make_column(source: Source, name: str, origin: exp.Expression) -> exp.Colum
 
 def _quoted(name: str, origin: exp.Expression) -> exp.Identifier:
     """A name as declared that stands where the user's spelling of it stood."""
-    identifier = exp.to_identifier(name, quoted=True)
+    return _place(exp.to_identifier(name, quoted=True), origin)
+
+
+def _place(expr: T, origin: exp.Expression) -> T:
     if span := span_of(origin):
-        identifier.meta.update(start=span.start, end=span.end - 1)
-    return identifier
+        expr.meta.update(start=span.start, end=span.end - 1)
+    return expr

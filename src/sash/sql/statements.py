@@ -116,7 +116,7 @@ def _parse_stream(parser: SashParser) -> CreateStream:
     ordering = parser.names("the stream's time column")
     time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
     _check_is_time(ordering[0], schema.field(time), parser.sql)
-    slack_us = parse_length(parser, "the slack") if parser.take("SLACK") else 0
+    slack_us = parse_length(parser, "the slack", "leave `SLACK` out to have none") if parser.take("SLACK") else 0
     return CreateStream(name, schema, time, tuple(tie), slack_us, *_parse_location(parser, "FROM"), span)
 
 

@@ -101,8 +101,8 @@ def parse_stream_window(parser: Cursor) -> WindowClause:
     return WindowClause(window, parser.span_since(start), partition_by)
 
 
-def parse_length(parser: Cursor, what: str) -> int:
-    """A length of time longer than zero, in microseconds; `what` names it in errors."""
+def parse_length(parser: Cursor, what: str, remedy: str = "give a positive length") -> int:
+    """A length of time longer than zero, in microseconds; `what` names it in errors, `remedy` says what else to do."""
     start = parser.index
     parser.take("INTERVAL")
     if not parser.at_string():
@@ -117,7 +117,7 @@ def parse_length(parser: Cursor, what: str) -> int:
     except ParseError as error:
         raise ParseError(error.reason, parser.sql, span) from None
     if length_us <= 0:
-        raise ParseError(f"{what} must be longer than zero, not `{words}`; give a positive length", parser.sql, span)
+        raise ParseError(f"{what} must be longer than zero, not `{words}`; {remedy}", parser.sql, span)
     return length_us
 
 

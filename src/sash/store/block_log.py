@@ -11,7 +11,7 @@ which any key-value store can keep; `restore` reads such entries back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -110,13 +110,17 @@ class BlockLog:
     @property
     def is_sparse(self) -> bool:
         """Whether more than half of what is held is dead, so that rewriting it pays for itself."""
-        return self.n_rows > 64 and 2 * sum(block.n_alive for block in self.blocks) < self.n_rows
+        return 2 * sum(block.n_alive for block in self.blocks) < self.n_rows
 
-    def compact(self) -> None:
-        """Writes the living rows as one new block with new numbers; indexes over the log must be rebuilt."""
-        alive = [block.table.filter(pa.array(~block.dead)) for block in self.blocks]
+    def compact(self, cut: Callable[[pa.Table], Iterable[pa.Table]] = lambda rows: [rows]) -> None:
+        """Writes the living rows as new blocks with new numbers; indexes over the log must be rebuilt.
+
+        `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
+        """
+        alive = pa.concat_tables(block.table.filter(pa.array(~block.dead)) for block in self.blocks)
         self.drop(list(self.blocks))
-        self.append(pa.concat_tables(alive))
+        for rows in cut(alive):
+            self.append(rows)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """The entries to put and the keys to delete since the last call."""
@@ -146,6 +150,7 @@ class BlockLog:
                 block.dead[np.frombuffer(value, np.int64)] = True
                 block.notes.append(key)
         self.next_row = next_row
+        self._puts, self._deletes = {}, set()
 
     def _mark_dead(self, block: Block, offsets: np.ndarray) -> None:
         block.dead[offsets] = True

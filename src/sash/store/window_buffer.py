@@ -22,6 +22,7 @@ CUTS = 8
 MAX_CUTS_PER_BATCH = 64
 FIRST_BUCKETS = 1024
 PAIRS_PER_PROBE = 1 << 20
+MAX_GAPS = 8
 
 Buckets: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Start, capacity, tail and count of every bucket, and the slots that all of them lie in."""
@@ -85,8 +86,8 @@ class WindowBuffer:
         self.log.drop([block for block in self.log.blocks if self._spans[block.first][1] <= clock + 1])
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self._clock = clock
-        if self.log.is_sparse:
-            self.log.compact()
+        if self.log.is_sparse or self._has_gaps:
+            self.log.compact(lambda rows: (part for part, is_kept in self._cut(rows, clock) if is_kept))
             self._rebuild()
         elif self.log.base - self._base > self._n_indexed // 2:
             self._shift()
@@ -96,6 +97,11 @@ class WindowBuffer:
         self.log.restore(entries, next_row)
         self._clock = clock
         self._rebuild()
+
+    @property
+    def _has_gaps(self) -> bool:
+        """Whether the arrays are mostly room for rows that are gone, kept apart by a few that stay."""
+        return self._base + self._n_indexed - self.log.base > MAX_GAPS * self.log.n_rows + FIRST_BUCKETS
 
     @property
     def base(self) -> int:
@@ -146,7 +152,10 @@ class WindowBuffer:
         expires = self.expires[at : at + n_new]
         self._spans[block.first] = int(expires.min()), int(expires.max())
         if self._fixed_buckets is None and self.log.n_rows > 2 * len(self._buckets[0]):
-            self._fill_buckets(4 * len(self._buckets[0]))
+            n_buckets = 4 * len(self._buckets[0])
+            while self.log.n_rows > 2 * n_buckets:
+                n_buckets *= 4
+            self._fill_buckets(n_buckets)
         else:
             self._insert_rows(block.first, block.last)
 

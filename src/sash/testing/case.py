@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from textwrap import indent
 from typing import Any
 
 import pyarrow as pa
 
-from sash.api import query, sql
 from sash.embedded.query import Query
+from sash.embedded.run import run_tables
 from sash.frames import Relation, Stream, table_catalog
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
 from sash.sql import duck
+from sash.sql.query import BoundQuery
 from sash.testing.literals import draw, stream_of
+from sash.testing.oracle import bind_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,39 +41,66 @@ class Advance:
 Step = Push | Advance
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Case:
-    """A query and its frames; the rows of a stream are in order of arrival. Its repr is Python that makes it again."""
+    """A query and its frames; the rows of a stream are in order of arrival. Its repr is Python that makes it again.
+
+    It runs as `sash.sql` and `sash.query` would, but the text is bound and planned only once.
+    """
 
     text: str
     frames: Mapping[str, Stream | Relation]
 
+    @cached_property
+    def _meaning(self) -> tuple[BoundQuery, dict[str, pa.Table]]:
+        return bind_frames(self.text, self.frames)
+
+    @property
+    def bound(self) -> BoundQuery:
+        return self._meaning[0]
+
+    @property
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows that count: of relations all, of streams those that do not come too late."""
+        return self._meaning[1]
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan_query(self.bound)
+
+    @cached_property
+    def arrivals(self) -> dict[str, pa.Table]:
+        """All rows of the streams, in order of arrival."""
+        return table_catalog(self.frames)[1]
+
     def run(self) -> pa.Table:
-        """The changes of the whole run, as `sash.sql` gives them."""
-        return sql(self.text, **self.frames)
+        """The changes of the whole run."""
+        return run_tables(self.plan, self.arrivals, self.tables)[0]
 
     def start(self) -> Query:
         """The query before its first row."""
-        return query(self.text, **self.frames)
-
-    def arrivals(self) -> dict[str, pa.Table]:
-        """The rows of the streams, in order of arrival."""
-        return table_catalog(self.frames)[1]
+        return Query(self.plan, self.tables)
 
     def replay(self, steps: Iterable[Step], restart_after: Collection[int] = ()) -> tuple[pa.Table, Query]:
         """The changes when the rows come as the steps say, and the finished query.
 
         After the steps with the given numbers the query is taken down, and another one goes on from its snapshot.
         """
-        running, arrivals = self.start(), self.arrivals()
+        running = self.start()
         changes = []
         for number, step in enumerate(steps):
-            changes.append(take(running, step, arrivals))
+            changes.append(self.take(running, step))
             if number in restart_after:
                 snapshot, running = running.snapshot(), self.start()
                 running.restore(snapshot)
         changes.append(running.finish())
         return pa.concat_tables(changes), running
+
+    def take(self, running: Query, step: Step) -> pa.Table:
+        """Lets one step happen to a running query; returns the changes that are due."""
+        if isinstance(step, Advance):
+            return running.advance(step.time_us, step.stream)
+        return running.push(step.stream, self.arrivals[step.stream].slice(step.start, step.stop - step.start))
 
     def __repr__(self) -> str:
         frames = "".join(f"    {name!r}: {_show(frame)},\n" for name, frame in self.frames.items())
@@ -77,13 +109,6 @@ class Case:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Hypothesis would print a dataclass by its fields."""
         printer.text(repr(self))
-
-
-def take(running: Query, step: Step, arrivals: Mapping[str, pa.Table]) -> pa.Table:
-    """Lets one step happen to a running query; returns the changes that are due."""
-    if isinstance(step, Advance):
-        return running.advance(step.time_us, step.stream)
-    return running.push(step.stream, arrivals[step.stream].slice(step.start, step.stop - step.start))
 
 
 def _show(frame: Stream | Relation) -> str:

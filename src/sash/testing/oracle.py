@@ -91,7 +91,11 @@ def answer_at(changes: pa.Table, instants: Iterable[int], emit_changes: bool = F
 
 def assert_snapshot(text: str, changes: pa.Table, /, **frames: Any) -> None:
     """Fails, saying at which instant and in which rows, unless the changes are an answer to the query over the frames."""
-    bound, tables = bind_frames(text, frames)
+    check_snapshot(*bind_frames(text, frames), changes)
+
+
+def check_snapshot(bound: BoundQuery, tables: Tables, changes: pa.Table) -> None:
+    """`assert_snapshot` of a query that is bound already, over the rows that count."""
     instants = interesting_instants(bound, tables)
     expected = _by_instant(snapshot(bound, tables, instants), instants)
     _compare(bound, expected, answer_at(changes, instants))

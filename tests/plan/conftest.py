@@ -1,0 +1,106 @@
+"""A small world for plans: its streams and relations, and logical plans as text."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from sash.plan.logical import Join, Query, Relational, Scan, logical_plan
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
+from sash.plan.rules import RULES
+from sash.sql.bind import bind
+from sash.sql.expressions import to_duckdb
+from sash.sql.parse import parse_query
+from sash.sql.query import BoundQuery, Catalog, RelationInfo, StreamInfo
+
+
+def _stream(**columns: pa.DataType) -> StreamInfo:
+    return StreamInfo(pa.schema([("ts", pa.int64()), *columns.items()]), "ts")
+
+
+CATALOG: Catalog = {
+    "a": _stream(k=pa.int64(), x=pa.int32(), s=pa.string()),
+    "b": _stream(k=pa.int64(), y=pa.float64(), s=pa.string()),
+    "c": _stream(k=pa.int64(), z=pa.int64(), s=pa.string()),
+    "r": RelationInfo(pa.schema([("k", pa.int64()), ("name", pa.string())])),
+    "q": RelationInfo(pa.schema([("name", pa.string()), ("price", pa.decimal128(9, 2))])),
+}
+
+
+def bind_text(sql: str) -> BoundQuery:
+    return bind(parse_query(sql), CATALOG)
+
+
+def plan_text(sql: str) -> Plan:
+    return plan_query(bind_text(sql))
+
+
+def logical_text(sql: str, rule: str | None) -> str:
+    """The logical plan after the rules up to and including this one; as written if there is none."""
+    query = logical_plan(bind_text(sql))
+    for one in RULES if rule else ():
+        query = one(query)
+        if one.__name__ == rule:
+            break
+    return "\n".join(_show_query(query))
+
+
+def _show_query(query: Query) -> Iterator[str]:
+    yield _facts("Query", outputs=[output.name for output in query.outputs], where=_sql(query.conjuncts))
+    yield from _show(query.input, "  ")
+
+
+def _show(node: Relational, indent: str) -> Iterator[str]:
+    computed = [f"{to_duckdb(expr)} AS {name}" for name, expr in node.computed]
+    if isinstance(node, Scan):
+        title = f"Scan {node.source.alias}"
+        yield indent + _facts(title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed)
+        return
+    keys = [" = ".join(pair) for pair in node.keys]
+    yield indent + _facts("Join", keys=keys, where=_sql(node.conjuncts), computes=computed)
+    yield from _show(node.left, indent + "  ")
+    yield from _show(node.right, indent + "  ")
+
+
+def _sql(conjuncts: tuple) -> list[str]:
+    return [to_duckdb(conjunct) for conjunct in conjuncts]
+
+
+def _facts(title: str, **facts: list[str]) -> str:
+    return " | ".join([title, *(f"{name} {', '.join(items)}" for name, items in facts.items() if items)]).replace('"', "")
+
+
+@pytest.fixture
+def plan() -> Callable[[str], Plan]:
+    return plan_text
+
+
+@pytest.fixture
+def show_logical() -> Callable[[str, str | None], str]:
+    return logical_text
+
+
+@pytest.fixture
+def find_joins() -> Callable[[str, str], list[Join]]:
+    """The joins of the logical plan after all rules, the outermost first."""
+
+    def find(sql: str) -> list[Join]:
+        query = logical_plan(bind_text(sql))
+        for rule in RULES:
+            query = rule(query)
+        joins, node = [], query.input
+        while isinstance(node, Join):
+            joins.append(node)
+            node = node.left
+        return joins
+
+    return find
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    with contextlib.suppress(ValueError):  # tests/golden has the same option
+        parser.addoption("--rewrite-goldens", action="store_true", help="write today's answers into the golden files")

@@ -1,0 +1,88 @@
+"""EXPLAIN: the same plan always gives the same text."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sash.plan.explain import explain_plan, format_duration
+
+GOLDEN = Path(__file__).parent / "three_streams.explain"
+SQL = """\
+SELECT A.k, upper(B.s) AS s, C.ts AS c, R.name
+FROM A [PARTITION BY k, s ROWS 10], B [RANGE 90 MINUTES], C [RANGE 1 HOUR], R
+WHERE A.k = B.k AND A.s = B.s AND B.s = C.s AND A.k + B.n = C.k AND C.s = R.s
+  AND A.k > 0 AND B.n < 10 AND R.name <> 'z' AND A.ts < C.ts EMIT CHANGES"""
+PROGRAM = f"""
+import pyarrow as pa
+import sash
+
+def stream(**columns):
+    return sash.stream(pa.schema([("ts", pa.int64()), *columns.items()]).empty_table(), time="ts", slack="5 seconds")
+
+frames = dict(
+    A=stream(k=pa.int64(), s=pa.string()),
+    B=stream(k=pa.float64(), s=pa.string(), n=pa.int32()),
+    C=stream(k=pa.int64(), s=pa.string()),
+    R=sash.relation(pa.table({{"s": ["x"], "name": ["y"]}})),
+)
+text = sash.explain({SQL!r}, **frames)
+fingerprint = sash.query({SQL!r}, **frames).plan.fingerprint
+"""
+
+
+@pytest.fixture(scope="module")
+def explained() -> dict[str, str]:
+    made: dict[str, str] = {}
+    exec(PROGRAM, made)
+    return made
+
+
+def test_three_streams_and_a_relation(explained: dict[str, str], request: pytest.FixtureRequest) -> None:
+    if request.config.getoption("--rewrite-goldens", default=False):
+        GOLDEN.write_text(f"{SQL}\n\n{explained['text']}", encoding="utf-8")
+    assert f"{SQL}\n\n{explained['text']}" == GOLDEN.read_text(encoding="utf-8")
+
+
+def test_the_text_does_not_depend_on_the_process(explained: dict[str, str]) -> None:
+    """Sets of strings have another order in every process, unless PYTHONHASHSEED says otherwise."""
+    program = f"{PROGRAM}\nprint(text, fingerprint, sep='', end='')"
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    other = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert other.stdout == explained["text"] + explained["fingerprint"]
+
+
+@pytest.mark.parametrize(
+    ("us", "text"),
+    [
+        (0, "0 seconds"),
+        (1, "1 microsecond"),
+        (1_500, "1 millisecond 500 microseconds"),
+        (90_000_000, "1 minute 30 seconds"),
+        (3_600_000_000, "1 hour"),
+        (8 * 86_400_000_000, "1 week 1 day"),
+    ],
+)
+def test_durations_are_exact(us: int, text: str) -> None:
+    assert format_duration(us) == text
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ("NOT A.x = 1", "NOT A.x = 1"),
+        ("(A.x = 1 OR A.x = 2)", "A.x = 1 OR A.x = 2"),
+        ("A.x = 1 AND A.k = 2", "(A.x = 1) AND (A.k = 2)"),
+        ("A.s = ')' OR A.s = '('", "A.s = ')' OR A.s = '('"),
+        ("abs(A.x) > (A.k)", "abs(A.x) > (A.k)"),
+    ],
+)
+def test_conditions_are_shown_as_written(condition: str, shown: str, plan: Callable) -> None:
+    text = explain_plan(plan(f"SELECT A.x FROM A WHERE {condition}"))
+    assert [line.split(maxsplit=1)[1] for line in text.splitlines() if line.split()[0] == "filter"] == [shown]

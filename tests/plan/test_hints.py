@@ -1,0 +1,50 @@
+"""Hints choose an algorithm for experiments; without one the planner does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from sash.errors import PlanError
+from sash.operators.window_join import WindowJoinSpec
+
+
+def algorithms(plan) -> list[str]:
+    return [node.spec.algorithm for node in plan.root.walk() if isinstance(node.spec, WindowJoinSpec)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["whj"]),
+        ("SELECT A.x FROM A, B WHERE A.x < B.y WINDOW 1 MINUTE", ["wnl"]),
+        ("SELECT A.x FROM A, B, C WHERE A.k = C.k WINDOW 1 MINUTE", ["whj", "wnl"]),
+        ("SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["wnl"]),
+        ("SELECT /*+ WHJ */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["whj"]),
+        ("SELECT /*+ whj, wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["wnl"]),
+        ("SELECT /*+ wnl */ A.x FROM A, R WHERE A.k = R.k", []),
+    ],
+)
+def test_algorithm(sql: str, expected: list[str], plan: Callable) -> None:
+    assert algorithms(plan(sql)) == expected
+
+
+def test_an_unknown_hint_is_refused(plan: Callable) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
+    assert str(caught.value) == "\n".join([
+        "the hint `mqt` is not known; there is `whj` (windowed hash join), `wnl` (windowed nested loops)",
+        "  line 1: SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "                 ^^^^^^^^^^",
+    ])  # fmt: skip
+
+
+def test_a_hash_join_without_a_key_is_refused(plan: Callable) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("SELECT /*+ whj */ A.x\nFROM A, B\nWHERE A.x < B.y\nWINDOW 1 MINUTE")
+    assert str(caught.value) == "\n".join([
+        "the hint `whj` needs an equality between `B` and the streams before it; add one, or leave the hint out",
+        "  line 2: FROM A, B",
+        "                  ^",
+    ])  # fmt: skip

@@ -1,0 +1,120 @@
+"""Which columns decide a tuple's partition group: tuples that can meet must be in one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+ONE_GROUP: dict[str, tuple[str, ...]] = {}
+
+
+def partition_of(plan) -> dict[str, tuple[str, ...]]:
+    return {slot.source.alias: slot.partition for slot in plan.slots if slot.partition}
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        pytest.param(
+            "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+            {"A": ("A.k",), "B": ("B.k",)},
+            id="one key",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B WHERE A.k = B.k AND A.s = B.s WINDOW 1 MINUTE",
+            {"A": ("A.k", "A.s"), "B": ("B.k", "B.s")},
+            id="two keys",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.k = C.k WINDOW 1 MINUTE",
+            {"A": ("A.k",), "B": ("B.k",), "C": ("C.k",)},
+            id="three streams share a key",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B, C WHERE C.k = A.k AND A.k = B.k AND B.s = C.s WINDOW 1 MINUTE",
+            {"A": ("A.k",), "B": ("B.k",), "C": ("C.k",)},
+            id="only the key that all share",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.s = C.s WINDOW 1 MINUTE",
+            ONE_GROUP,
+            id="three streams in a chain of two keys",
+        ),
+        pytest.param("SELECT A.x FROM A, B WHERE A.x < B.y WINDOW 1 MINUTE", ONE_GROUP, id="no equality"),
+        pytest.param(
+            "SELECT A.x FROM A, B WHERE A.k = B.k OR A.s = B.s WINDOW 1 MINUTE", ONE_GROUP, id="one equality or another"
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B, C WHERE A.k = B.k WINDOW 1 MINUTE", ONE_GROUP, id="a stream that nothing connects"
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B WHERE A.k + 1 = B.k WINDOW 1 MINUTE",
+            {"A": ("_key0.B.left",), "B": ("B.k",)},
+            id="a computed key",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B WHERE A.x = B.y WINDOW 1 MINUTE",
+            {"A": ("_key0.B.left",), "B": ("_key0.B.right",)},
+            id="a key in the type of both",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, B, C WHERE A.k = B.k AND A.k + B.k = C.k WINDOW 1 MINUTE",
+            ONE_GROUP,
+            id="a key computed from two streams",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, R, B WHERE A.k = R.k AND R.k = B.k WINDOW 1 MINUTE",
+            {"A": ("A.k",), "B": ("B.k",)},
+            id="a relation that carries the key across",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A, R, B WHERE A.k = R.k AND R.name = B.s WINDOW 1 MINUTE",
+            ONE_GROUP,
+            id="a relation that turns one key into another",
+        ),
+        pytest.param(
+            "SELECT X.x FROM A X, A Y WHERE X.k = Y.k AND X.s = Y.s WINDOW 1 MINUTE",
+            {"X": ("X.k", "X.s"), "Y": ("Y.k", "Y.s")},
+            id="a stream with itself",
+        ),
+        pytest.param(
+            "SELECT X.x FROM A X, A Y WHERE X.k = Y.x WINDOW 1 MINUTE",
+            {"X": ("_key0.Y.left",), "Y": ("_key0.Y.right",)},
+            id="a stream with itself, column by column",
+        ),
+        pytest.param("SELECT A.x FROM A [ROWS 5], B [ROWS 5] WHERE A.k = B.k", ONE_GROUP, id="row-count windows see all rows"),
+        pytest.param(
+            "SELECT A.x FROM A [PARTITION BY k ROWS 5], B [RANGE 1 MINUTE] WHERE A.k = B.k",
+            {"A": ("A.k",), "B": ("B.k",)},
+            id="row-count windows by the join key",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A [PARTITION BY s ROWS 5], B [RANGE 1 MINUTE] WHERE A.k = B.k",
+            ONE_GROUP,
+            id="row-count windows by another key",
+        ),
+        pytest.param(
+            "SELECT A.x FROM A [PARTITION BY k, s ROWS 5], B [RANGE 1 MINUTE] WHERE A.k = B.k AND A.x = B.ts",
+            {"A": ("A.k",), "B": ("B.k",)},
+            id="row-count windows by more than the join key",
+        ),
+        pytest.param("SELECT A.x FROM A [PARTITION BY k, s ROWS 5]", {"A": ("A.k", "A.s")}, id="one stream by its partitions"),
+        pytest.param("SELECT A.x FROM A [ROWS 5]", ONE_GROUP, id="one stream, all rows counted"),
+        pytest.param("SELECT A.x FROM A [RANGE 1 MINUTE]", ONE_GROUP, id="one stream"),
+    ],
+)
+def test_partition(sql: str, expected: dict[str, tuple[str, ...]], plan: Callable) -> None:
+    assert partition_of(plan(sql)) == expected
+
+
+def test_the_order_of_conditions_does_not_move_tuples_to_other_groups(plan: Callable) -> None:
+    """The columns come in the same order on every stream, else equal keys would hash to different groups."""
+    one = partition_of(plan("SELECT A.x FROM A, B WHERE A.s = B.s AND A.k = B.k WINDOW 1 MINUTE"))
+    other = partition_of(plan("SELECT A.x FROM A, B WHERE B.k = A.k AND B.s = A.s WINDOW 1 MINUTE"))
+    assert one == other == {"A": ("A.k", "A.s"), "B": ("B.k", "B.s")}
+
+
+def test_keys_that_cross_pair_up_by_class_not_by_name(plan: Callable) -> None:
+    crossed = partition_of(plan("SELECT A.x FROM A, C WHERE A.k = C.z AND A.ts = C.k WINDOW 1 MINUTE"))
+    assert crossed == {"A": ("A.k", "A.ts"), "C": ("C.z", "C.k")}

@@ -1,0 +1,127 @@
+"""The physical plan: which operators run, what may be sent to a worker, what a checkpoint may be continued with."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.expire import ExpireSpec
+from sash.operators.pipeline import InputSpec, in_order_of_time
+from sash.operators.reorder import ReorderSpec
+from sash.operators.window_join import WindowJoinSpec
+
+JOIN = "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE"
+
+
+def names(plan) -> list[str]:
+    return [type(node.spec).__name__.removesuffix("Spec") for node in plan.root.walk()]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT A.x FROM A [RANGE 1 MINUTE]", ["Input", "Project"]),
+        ("SELECT A.x FROM A [RANGE 1 MINUTE] EMIT CHANGES", ["Input", "Project", "Expire"]),
+        (JOIN, ["Input", "Input", "WindowJoin", "Project"]),
+        ("SELECT A.x FROM A, R WHERE A.k = R.k", ["Input", "Relation", "LookupJoin", "Project"]),
+        ("SELECT A.x FROM A [ROWS 2]", ["Input", "Reorder", "CountWindow", "Project"]),
+        ("SELECT A.x FROM A [ROWS 2] WHERE A.x > 1", ["Input", "Reorder", "CountWindow", "Project", "Project"]),
+        (
+            "SELECT A.x FROM A, B, C WHERE A.k = B.k AND A.k + B.k = C.k WINDOW 1 MINUTE",
+            ["Input", "Input", "WindowJoin", "Project", "Input", "WindowJoin", "Project"],
+        ),
+    ],
+)
+def test_operators(sql: str, expected: list[str], plan: Callable) -> None:
+    assert names(plan(sql)) == expected
+
+
+def test_lives_bound_the_state_of_a_join(plan: Callable) -> None:
+    """A combination lives no longer than its shortest window; rows bound what time does not."""
+    sql = "SELECT A.x FROM A [RANGE 3 SECONDS], B [RANGE 2 SECONDS], C [ROWS 9] WHERE A.k = B.k AND B.k = C.k EMIT CHANGES"
+    specs = [node.spec for node in plan(sql).root.walk()]
+    assert [spec.windows_us for spec in specs if isinstance(spec, WindowJoinSpec)] == [
+        (3_000_000, 2_000_000),
+        (2_000_000, None),
+    ]
+    assert [spec.window_us for spec in specs if isinstance(spec, ExpireSpec)] == [2_000_000]
+
+
+def test_where_rows_are_counted_every_source_gives_its_tuples_an_identity(plan: Callable) -> None:
+    """Without them a tuple that is taken back could not be told from another with the same members."""
+    counted = plan("SELECT A.x FROM A [ROWS 2], B [RANGE 1 MINUTE], R WHERE A.k = B.k AND A.k = R.k")
+    assert counted.is_ordered
+    reorders = [node.spec for node in counted.root.walk() if isinstance(node.spec, ReorderSpec)]
+    assert reorders == [ReorderSpec(is_total=True), ReorderSpec(is_total=False, id_column="_id.B")]
+    assert [node.spec.id_column for node in counted.root.walk() if isinstance(node.spec, CountWindowSpec)] == ["_id.A"]
+    assert [lookup.is_numbered for lookup in counted.lookups] == [True]
+    assert {"_id.A", "_id.B", "_id.R"} <= set(counted.root.spec.passed)
+    timed = plan("SELECT A.x FROM A [RANGE 1 HOUR], B [RANGE 1 MINUTE], R WHERE A.k = B.k AND A.k = R.k")
+    assert not timed.is_ordered
+    assert not any(name.startswith("_id.") for name in timed.root.spec.passed)
+
+
+def test_order_of_time_is_brought_in_once_per_input(plan: Callable) -> None:
+    mixed = in_order_of_time(plan("SELECT A.x FROM A [ROWS 2], B [RANGE 1 MINUTE] WHERE A.k = B.k").root)
+    timed = in_order_of_time(plan(JOIN).root)
+    for root in (mixed, timed):
+        parents = [node for node in root.walk() for child in node.inputs if isinstance(child.spec, InputSpec)]
+        assert [type(node.spec) for node in parents] == [ReorderSpec, ReorderSpec]
+
+
+def test_a_plan_can_be_sent_to_a_worker(plan: Callable) -> None:
+    made = plan("SELECT A.x, R.name FROM A [ROWS 2], B [RANGE 1 MINUTE], R WHERE A.k + 1 = B.k AND A.k = R.k EMIT CHANGES")
+    sent = pickle.loads(pickle.dumps(made))
+    assert sent.fingerprint == made.fingerprint
+    relation = {"r": pa.table({"k": [1], "name": ["one"]})}
+    assert sent.pipeline(relation).schema == made.pipeline(relation).schema
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 2 MINUTES",
+        "SELECT A.x FROM A, B WHERE A.k = B.k AND A.x > 1 WINDOW 1 MINUTE",
+        "SELECT A.k FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "SELECT A.x AS y FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "SELECT A.x FROM A, B WHERE A.s = B.s WINDOW 1 MINUTE",
+        "SELECT A.x FROM A, C B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE EMIT CHANGES",
+    ],
+)
+def test_another_query_has_another_fingerprint(other: str, plan: Callable) -> None:
+    assert plan(other).fingerprint != plan(JOIN).fingerprint
+
+
+def test_the_same_query_written_otherwise_has_the_same_fingerprint(plan: Callable) -> None:
+    assert plan("select A.X\nfrom A, B -- a join\nwhere a.k = b.k window 60 seconds").fingerprint == plan(JOIN).fingerprint
+
+
+def test_a_slack_changes_what_a_checkpoint_means(plan: Callable) -> None:
+    made = plan(JOIN)
+    slot = made.slots[0]
+    slower = replace(slot, source=replace(slot.source, info=replace(slot.info, slack_us=5)))
+    assert replace(made, slots=(slower, *made.slots[1:])).fingerprint != made.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (pa.int64(), pa.int64(), pa.int64()),
+        (pa.int64(), pa.timestamp("us"), pa.timestamp("us")),
+        (pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us")),
+        (pa.timestamp("us", "Europe/Paris"), pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    ],
+    ids=str,
+)
+def test_changes_tell_time_as_the_streams_do(left: pa.DataType, right: pa.DataType, expected: pa.DataType) -> None:
+    frames = {name: sash.stream(pa.schema([("ts", type)]), time="ts") for name, type in (("l", left), ("r", right))}
+    made = sash.query("SELECT 1 AS one FROM l, r WINDOW 1 SECOND", **frames).plan
+    assert made.schema.field("_ts").type == made.schema.field("_expires").type == expected
