@@ -43,7 +43,9 @@ def test_changes_are_in_order_of_time_then_sign_then_content() -> None:
 
 
 def test_what_never_leaves_by_itself_has_no_expiry() -> None:
-    changes = to_changes(tuples((1, 5, NEVER, "a"), (-1, 6, NEVER, "a"), (1, 7, NEVER - 1, "b")), changes_schema(pa.int64()))
+    changes = to_changes(
+        tuples((1, 5, NEVER, "a"), (-1, 6, NEVER, "a"), (1, 7, NEVER - 1, "b")), changes_schema(pa.int64())
+    )
     assert changes[EXPIRES].to_pylist() == [None, None, NEVER - 1]
 
 

@@ -1,6 +1,6 @@
 """The last n tuples, against a list that is cut after every tuple.
 
-    Law: at T the window holds the last n tuples, in total order, with ts <= T; per partition if there are partitions.
+Law: at T the window holds the last n tuples, in total order, with ts <= T; per partition if there are partitions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def tuples(rows: list[Row], first: int = 0) -> pa.Table:
     """Rows of (ts, k) in total order, numbered in column n."""
     n_rows = len(rows)
     numbers = list(range(first, first + n_rows))
-    return pa.table([[ts for ts, _ in rows], [NEVER] * n_rows, [1] * n_rows, [k for _, k in rows], numbers], schema=SCHEMA)
+    return pa.table(
+        [[ts for ts, _ in rows], [NEVER] * n_rows, [1] * n_rows, [k for _, k in rows], numbers], schema=SCHEMA
+    )
 
 
 def make(n_rows: int, is_partitioned: bool = False) -> CountWindow:

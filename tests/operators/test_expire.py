@@ -1,6 +1,6 @@
 """Negatives for what leaves by itself, against the lives of the tuples written down one by one.
 
-    Law: with its input, the output says of every tuple exactly once when it left, as soon as the clock has reached that.
+Law: with its input, the output says of every tuple exactly once when it left, as soon as the clock has reached that.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ VALUES: dict[pa.DataType, st.SearchStrategy] = {
     pa.duration("us"): st.sampled_from([timedelta(0), timedelta(microseconds=-1), timedelta(days=1)]),
     pa.decimal128(9, 2): st.sampled_from([Decimal("0.00"), Decimal("1.50"), Decimal("-1.50"), Decimal("9999999.99")]),
     pa.decimal128(18, 0): st.sampled_from([Decimal(0), Decimal(10**18 - 1), Decimal(1 - 10**18)]),
-    pa.decimal128(38, 2): st.sampled_from([Decimal("0.25"), Decimal("-0.25"), Decimal(2**64), Decimal(-(2**64)), Decimal(0)]),
+    pa.decimal128(38, 2): st.sampled_from(
+        [Decimal("0.25"), Decimal("-0.25"), Decimal(2**64), Decimal(-(2**64)), Decimal(0)]
+    ),
     pa.string(): st.sampled_from(["", "a", "A", "é", "aa", "a\0", "long" * 10]),
     pa.large_string(): st.sampled_from(["", "a", "A", "é", "aa", "a\0"]),
     pa.binary(): st.sampled_from([b"", b"\0", b"\0\0", b"\xff", b"a"]),
@@ -79,7 +81,9 @@ def test_integers_are_equal_iff_values_are(column: tuple[pa.DataType, list[Any]]
 @pytest.mark.parametrize("stored", [as_slice, as_chunks, as_dictionary])
 @settings(max_examples=200)
 @given(columns())
-def test_integers_do_not_depend_on_how_a_column_is_stored(stored: Callable, column: tuple[pa.DataType, list[Any]]) -> None:
+def test_integers_do_not_depend_on_how_a_column_is_stored(
+    stored: Callable, column: tuple[pa.DataType, list[Any]]
+) -> None:
     type, values = column
     assert encode(stored(values, type)) == encode(pa.array(values, type))
     numbers = pa.array(range(len(values)), pa.int64())
@@ -113,7 +117,9 @@ def test_null_is_a_value_of_its_own_in_a_hash() -> None:
 @given(st.lists(st.tuples(st.text("ab", max_size=3), st.text("ab", max_size=3)), max_size=8))
 @example([("a", "b"), ("ab", ""), ("", "ab"), ("b", "a")])
 def test_keys_of_several_columns_keep_them_apart(rows: list[tuple[str, str]]) -> None:
-    table = pa.table({"x": pa.array([x for x, _ in rows], pa.string()), "y": pa.array([y for _, y in rows], pa.string())})
+    table = pa.table(
+        {"x": pa.array([x for x, _ in rows], pa.string()), "y": pa.array([y for _, y in rows], pa.string())}
+    )
     keys = encode_keys(table, ("x", "y")).tolist()
     assert [[a == b for b in keys] for a in keys] == [[a == b for b in rows] for a in rows]
 
@@ -123,14 +129,28 @@ def test_without_columns_all_rows_share_a_key() -> None:
 
 
 def test_exact_keys_are_single_and_of_64_bits_at_most() -> None:
-    exact = [pa.int8(), pa.uint64(), pa.float64(), pa.bool_(), pa.date32(), pa.timestamp("us", "UTC"), pa.decimal128(18, 3)]
+    exact = [
+        pa.int8(),
+        pa.uint64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.date32(),
+        pa.timestamp("us", "UTC"),
+        pa.decimal128(18, 3),
+    ]
     assert all(is_exact([type]) for type in exact)
     assert not any(is_exact([type]) for type in (pa.string(), pa.binary(), pa.decimal128(19, 0)))
     assert not is_exact([pa.int8(), pa.int8()])
 
 
 def test_what_cannot_be_hashed() -> None:
-    unhashable = [pa.list_(pa.int8()), pa.struct([("a", pa.int8())]), pa.month_day_nano_interval(), pa.null(), pa.binary(4)]
+    unhashable = [
+        pa.list_(pa.int8()),
+        pa.struct([("a", pa.int8())]),
+        pa.month_day_nano_interval(),
+        pa.null(),
+        pa.binary(4),
+    ]
     assert not any(is_hashable(type) for type in unhashable)
     assert all(is_hashable(type) for type in VALUES)
 

@@ -1,6 +1,6 @@
 """Tuples held back until the clock has passed them.
 
-    Law: at clock T exactly the tuples with ts <= T have been released, in total order, whatever the batches.
+Law: at clock T exactly the tuples with ts <= T have been released, in total order, whatever the batches.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def test_what_is_due_at_once_is_never_held() -> None:
     spec=st.sampled_from([TOTAL, ReorderSpec(is_total=True, tie=("A.seq",)), ReorderSpec(is_total=False)]),
 )
 @example([(1, 0, 0), (1, None, 0)], [(1, 0, True)], TOTAL)
-def test_releases_do_not_depend_on_batches(rows: list[Row], cuts: list[tuple[int, int, bool]], spec: ReorderSpec) -> None:
+def test_releases_do_not_depend_on_batches(
+    rows: list[Row], cuts: list[tuple[int, int, bool]], spec: ReorderSpec
+) -> None:
     """Rows come in parts, each followed by a clock; a row that the clock has passed would be late, so it stays away."""
     operator, clock, first = Reorder(spec, SCHEMA), -1, 0
     released, taken = [], []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -84,7 +86,7 @@ def simple_admit(slack_us: int, rows: list[int], complete_us: int) -> list[bool]
 def test_lateness_does_not_depend_on_batches(slack_us: int, rows: list[int], cuts: list[int], complete_us: int) -> None:
     whole, cut = StreamClock(slack_us, complete_us=complete_us), StreamClock(slack_us, complete_us=complete_us)
     bounds = sorted({0, *(min(at, len(rows)) for at in cuts), len(rows)})
-    in_parts = [late for low, high in zip(bounds, bounds[1:], strict=False) for late in admit(cut, *rows[low:high])]
+    in_parts = [late for low, high in pairwise(bounds) for late in admit(cut, *rows[low:high])]
     assert in_parts == admit(whole, *rows) == simple_admit(slack_us, rows, complete_us)
     assert cut == whole
 

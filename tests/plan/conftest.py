@@ -71,7 +71,9 @@ def _sql(conjuncts: tuple) -> list[str]:
 
 
 def _facts(title: str, **facts: list[str]) -> str:
-    return " | ".join([title, *(f"{name} {', '.join(items)}" for name, items in facts.items() if items)]).replace('"', "")
+    return " | ".join([title, *(f"{name} {', '.join(items)}" for name, items in facts.items() if items)]).replace(
+        '"', ""
+    )
 
 
 @pytest.fixture

@@ -83,7 +83,9 @@ def partition_of(plan) -> dict[str, tuple[str, ...]]:
             {"X": ("_key0.Y.left",), "Y": ("_key0.Y.right",)},
             id="a stream with itself, column by column",
         ),
-        pytest.param("SELECT A.x FROM A [ROWS 5], B [ROWS 5] WHERE A.k = B.k", ONE_GROUP, id="row-count windows see all rows"),
+        pytest.param(
+            "SELECT A.x FROM A [ROWS 5], B [ROWS 5] WHERE A.k = B.k", ONE_GROUP, id="row-count windows see all rows"
+        ),
         pytest.param(
             "SELECT A.x FROM A [PARTITION BY k ROWS 5], B [RANGE 1 MINUTE] WHERE A.k = B.k",
             {"A": ("A.k",), "B": ("B.k",)},
@@ -99,7 +101,9 @@ def partition_of(plan) -> dict[str, tuple[str, ...]]:
             {"A": ("A.k",), "B": ("B.k",)},
             id="row-count windows by more than the join key",
         ),
-        pytest.param("SELECT A.x FROM A [PARTITION BY k, s ROWS 5]", {"A": ("A.k", "A.s")}, id="one stream by its partitions"),
+        pytest.param(
+            "SELECT A.x FROM A [PARTITION BY k, s ROWS 5]", {"A": ("A.k", "A.s")}, id="one stream by its partitions"
+        ),
         pytest.param("SELECT A.x FROM A [ROWS 5]", ONE_GROUP, id="one stream, all rows counted"),
         pytest.param("SELECT A.x FROM A [RANGE 1 MINUTE]", ONE_GROUP, id="one stream"),
     ],

@@ -70,6 +70,11 @@ def test_columns_are_found_by_name_in_any_order_and_case(directory):
     assert (rows, rejects) == ([(2, (2, "n", 1.0))], [])
 
 
+def test_a_name_in_the_header_may_be_quoted_and_span_lines(directory):
+    rows, _ = read(directory, b'"a\n""b""",id\n1,2\n', pa.schema([('a\n"b"', pa.int64()), ("id", pa.int64())]))
+    assert rows == [(3, (1, 2))]
+
+
 def test_without_header_columns_stand_in_order(directory):
     assert read(directory, b"1,a,2\n", header="false") == ([(1, (1, "a", 2.0))], [])
 

@@ -165,6 +165,7 @@ LINES = (
 @given(st.lists(LINES, max_size=6))
 @example(['{"id": 1}{"id": 2}', '{"id":', "1}"])
 @example(['{"ID": 1}', '{"id": 2}'])
+@example(["{}", '{"id": 1, "ID": 2}'])
 def test_the_fate_of_a_line_does_not_depend_on_its_neighbours(directory, lines):
     rows, rejects = read(directory, "\n".join(lines).encode())
     found = dict(rows) | {line: reason for line, reason, _ in rejects}

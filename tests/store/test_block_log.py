@@ -1,9 +1,11 @@
 """The log of blocks against a plain dict of rows, and its journal against the log itself.
 
-    Law: a store that was told of every change (`take_changes`) holds entries that restore to the same log.
+Law: a store that was told of every change (`take_changes`) holds entries that restore to the same log.
 """
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,9 @@ SCHEMA = pa.schema([("value", pa.int64()), ("name", pa.string())])
 
 
 def make_table(values: list[int]) -> pa.Table:
-    return pa.table({"value": values, "name": [None if value % 5 == 0 else str(value) for value in values]}, schema=SCHEMA)
+    return pa.table(
+        {"value": values, "name": [None if value % 5 == 0 else str(value) for value in values]}, schema=SCHEMA
+    )
 
 
 def living_rows(log: BlockLog) -> dict[int, int]:
@@ -118,7 +122,7 @@ class LogMachine(RuleBasedStateMachine):
         blocks = self.log.blocks
         assert self.log.n_rows == sum(block.table.num_rows for block in blocks)
         assert all(block.n_alive for block in blocks)
-        assert all(a.last <= b.first for a, b in zip(blocks, blocks[1:], strict=False))
+        assert all(a.last <= b.first for a, b in pairwise(blocks))
         assert self.log.base == (blocks[0].first if blocks else self.log.next_row)
         assert all(block.last <= self.log.next_row for block in blocks)
 

@@ -3,8 +3,8 @@
     Law: a probe finds exactly the tuples with its key whose lives overlap its own, of all that ever came: what has been
          forgotten would not have been found either.
 
-A step is what an operator does: insert this step's tuples, retire some, probe, evict up to the new clock. Whatever comes
-in a step, tuples, negatives or probes, is newer than the clock of the step before.
+A step is what an operator does: insert this step's tuples, retire some, probe, evict up to the new clock. Whatever
+comes in a step, tuples, negatives or probes, is newer than the clock of the step before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from sash.store import window_buffer
 from sash.store.batch import EXPIRES, NEVER, OP, TS, int64_column
 from sash.store.window_buffer import CUTS, WindowBuffer
 
-SCHEMA = pa.schema([("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8()), ("_id.a", pa.int64())])
+SCHEMA = pa.schema(
+    [("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8()), ("_id.a", pa.int64())]
+)
 
 
 @dataclass
@@ -115,7 +117,9 @@ class Model:
         found = [pair for chunk in self.buffer.probe(keys, ts, ends) for pair in zip(*map(np.ndarray.tolist, chunk))]
         ids = int64_column(self.buffer.log.take(np.array([row for _, row in found], np.int64)), "_id.a").tolist()
         seen = sorted((at, number) for (at, _), number in zip(found, ids))
-        assert seen == sorted((at, one.number) for at, probe in enumerate(probes) for one in self.tuples if one.joins(probe))
+        assert seen == sorted(
+            (at, one.number) for at, probe in enumerate(probes) for one in self.tuples if one.joins(probe)
+        )
 
 
 def as_table(tuples: list[Tuple], ts: list[int] | None = None) -> pa.Table:
@@ -204,7 +208,9 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
     model = Model(window_us=None)
     model.take(Step(1, tuples=(Made(0),)))
     for _ in range(400):
-        model.take(Step(3, tuples=tuple(Made(1) for _ in range(20)), retired=tuple((place, 1) for place in range(1, 21))))
+        model.take(
+            Step(3, tuples=tuple(Made(1) for _ in range(20)), retired=tuple((place, 1) for place in range(1, 21)))
+        )
     assert len(model.living()) == 1
     assert model.buffer.log.n_rows <= 2
     assert len(model.buffer.keys) <= 4 * window_buffer.FIRST_BUCKETS

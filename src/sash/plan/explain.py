@@ -197,7 +197,7 @@ def _computed(project: ProjectSpec) -> str:
 
 
 def _plain(sql: str | None) -> str:
-    """SQL as the user would write it: `A.value` for the quoted name under which the column travels, no outer brackets."""
+    """SQL as the user would write it: `A.value` for the quoted name under which it travels, no outer brackets."""
     text = re.sub(r'"([A-Za-z_][\w.]*)"', r"\1", sql or "")
     while _is_bracketed(text):
         text = text[1:-1]

@@ -8,7 +8,7 @@ in a file with a single column, where an empty line is a NULL.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +114,7 @@ def _find_columns(header: bytes, path: str, schema: pa.Schema, dialect: Dialect)
 
 
 def _read_block(block: Block, path: str, schema: pa.Schema, dialect: Dialect, layout: Layout) -> Records:
+    """Sets aside, one after the other, what is torn, not UTF-8, misshapen, empty, or does not convert."""
     rejects = [Reject(line, _TORN, decode_leniently(raw)) for line, raw in block.torn]
     is_text = block.mask_utf8()
     rejects += [reject_record(block, idx, "not valid UTF-8") for idx in np.flatnonzero(~is_text).tolist()]
@@ -141,8 +142,17 @@ def _split_fields(block: Block, dialect: Dialect, layout: Layout) -> tuple[pa.Ta
         misshapen[row.number - 1] = f"{row.actual_columns} fields where {row.expected_columns} are expected"
         return "skip"
 
-    data = block.join()
-    texts = pyarrow.csv.read_csv(
+    texts = _parse(block.join(), names, chosen, dialect, skip)
+    if len(texts) + len(misshapen) != len(block.starts):
+        raise InternalError(f"{len(block.starts)} csv records were cut into {len(texts)} + {len(misshapen)} rows")
+    return texts, misshapen
+
+
+def _parse(
+    data: bytes, names: list[str], chosen: list[str], dialect: Dialect, skip: Callable[[pyarrow.csv.InvalidRow], str]
+) -> pa.Table:
+    """The fields of whole records, all as text; `skip` is called for a record that has not one field for each name."""
+    return pyarrow.csv.read_csv(
         pa.py_buffer(data),
         pyarrow.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
         pyarrow.csv.ParseOptions(
@@ -161,6 +171,3 @@ def _split_fields(block: Block, dialect: Dialect, layout: Layout) -> tuple[pa.Ta
             quoted_strings_can_be_null=False,
         ),
     )
-    if len(texts) + len(misshapen) != len(block.starts):
-        raise InternalError(f"{len(block.starts)} csv records were cut into {len(texts)} + {len(misshapen)} rows")
-    return texts, misshapen

@@ -25,7 +25,7 @@ from sash.sources.lines import Block, is_utf8, read_blocks
 from sash.sources.records import Records, part_records
 from sash.sources.values import convert, describe_misfit
 
-_N_PIECES = 64
+_N_PIECES = 128
 _FIELD_NAME = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:')
 
 
@@ -63,14 +63,26 @@ def _read_block(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, st
     plain = _read_plainly(block, schema)
     if plain is not None:
         return convert(plain, schema)
-    tables, reasons = [], {}
-    for lines in np.array_split(np.arange(len(block.starts)), min(_N_PIECES, len(block.starts))):
-        piece = block.take(lines)
-        plain = _read_plainly(piece, schema)
-        rows, misfits = _read_closely(piece, schema) if plain is None else convert(plain, schema)
-        tables.append(rows)
-        reasons |= {int(lines[row]): reason for row, reason in misfits.items()}
-    return pa.concat_tables(tables), reasons
+    plain, is_odd = _sift(block, schema)
+    rows, reasons = convert(plain, schema)
+    odd_rows, odd_reasons = _read_closely(block.take(is_odd), schema)
+    lines = np.concatenate([np.flatnonzero(~is_odd), np.flatnonzero(is_odd)])
+    reasons |= {len(rows) + row: reason for row, reason in odd_reasons.items()}
+    in_order = pa.concat_tables([rows, odd_rows]).take(pa.array(np.argsort(lines)))
+    return in_order, {int(lines[row]): reason for row, reason in reasons.items()}
+
+
+def _sift(block: Block, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
+    """The rows of the pieces that are plain, and a mask of the lines in the others."""
+    tables = [_plain_schema(schema).empty_table()]
+    is_odd = np.zeros(len(block.starts), bool)
+    for lines in np.array_split(np.arange(len(block.starts)), _N_PIECES):
+        rows = _read_plainly(block.take(lines), schema)
+        if rows is None:
+            is_odd[lines] = True
+        else:
+            tables.append(rows)
+    return pa.concat_tables(tables), is_odd
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -137,7 +149,7 @@ def _read_closely(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, 
         except ValueError as error:
             reasons[idx] = str(error)
             cells.append([None] * len(schema))
-    columns = [pa.array(column, pa.string()) for column in zip(*cells, strict=True)]
+    columns = [pa.array([texts[idx] for texts in cells], pa.string()) for idx in range(len(schema))]
     rows, misfits = convert(pa.Table.from_arrays(columns, names=schema.names), schema)
     return rows, reasons | misfits
 

@@ -70,6 +70,7 @@ class FileSink:
                 system.create_dir(root)
                 system.move(ready, published)
                 _sync(system, root)
+                _sync(system, os.path.dirname(root))
             _discard_staged(system, root, batch_id)
         except OSError as error:
             raise SourceError(

@@ -147,9 +147,8 @@ def _cast_each(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray:
     """Each text by itself as its SQL type; NULL where it does not convert."""
     if pa.types.is_integer(dtype) or pa.types.is_decimal(dtype):
         texts = _without_exponents(texts)
-    trimmed = connection().from_arrow(pa.table({"raw": texts})).project("trim(raw) AS text")
-    values = trimmed.project(f"{_guarded_cast(dtype)} AS value").to_arrow_table().column("value")
-    return values.cast(dtype)
+    trimmed = connection().from_arrow(pa.table({"text": pc.utf8_trim(texts, characters=" ")}))
+    return trimmed.project(f"{_guarded_cast(dtype)} AS value").to_arrow_table().column("value").cast(dtype)
 
 
 def _without_exponents(texts: pa.ChunkedArray) -> pa.ChunkedArray:

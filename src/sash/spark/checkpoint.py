@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from sash.errors import SourceError
@@ -77,7 +78,8 @@ class Checkpoint:
         present = {}
         for path in sorted(self._log_files()):
             name = path.relative_to(self.spark).as_posix()
-            present[name] = self._hashes.get(name) or _hash(path)
+            with suppress(FileNotFoundError):  # Spark removes old log files in a thread of its own
+                present[name] = self._hashes.get(name) or _hash(path)
         if present != self._hashes:
             self._hashes = present
             _write(self.path / "manifest.json", present)

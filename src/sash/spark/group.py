@@ -13,7 +13,7 @@ from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
-from sash.spark.exchange import Message, in_time, message
+from sash.spark.exchange import ROWS_PER_MESSAGE, Message, in_time, message
 from sash.store.batch import BEGINNING, concat
 
 CLOCKS, IDENTITY = "clocks", "identity"
@@ -49,11 +49,15 @@ class Group:
             yield from self._rereads(messages, thresholds)
             yield from (each for each in messages if each.kind == "arrival")
         changes = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
-        if changes.num_rows:
-            yield message("changes", to_changes(changes, self.plan.schema), self.number)
+        yield from self._report(to_changes(changes, self.plan.schema))
         yield message(
             "state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock}
         )
+
+    def _report(self, changes: pa.Table) -> Iterator[Message]:
+        """Changes in messages of bounded size, in their order."""
+        for start in range(0, changes.num_rows, ROWS_PER_MESSAGE):
+            yield message("changes", changes.slice(start, ROWS_PER_MESSAGE), self.number)
 
     @property
     def clock(self) -> int:

@@ -32,8 +32,12 @@ def run_on_spark(
     try:
         for query in running:
             query.start()
+        if is_followed:
+            spark.streams.awaitAnyTermination()
         for query in running:
-            query.wait(is_followed)
+            query.finish()
+    except StreamingQueryException as failure:
+        raise next((query.failure for query in running if query.failure), None) or _translate(failure) from None
     finally:
         for query in running:
             query.stop()
@@ -51,7 +55,8 @@ class RunningQuery:
         self._files_per_batch = files_per_batch
         self._checkpoint = Checkpoint(run.checkpoint)
         self._query: StreamingQuery | None = None
-        self._failure: SashError | None = None
+        self.failure: SashError | None = None
+        """What stopped the query, if Sash itself did."""
 
     def start(self) -> None:
         """Starts or goes on from the checkpoint."""
@@ -61,17 +66,12 @@ class RunningQuery:
         writer = written.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
         self._query = writer.foreachBatch(self._publish).start()
 
-    def wait(self, is_followed: bool) -> None:
-        """Waits until all input has been answered for; a followed query only ends by failing."""
+    def finish(self) -> None:
+        """Waits until all input has been answered for, up to its last timestamp."""
         assert self._query is not None
-        try:
-            if is_followed:
-                self._query.awaitTermination()
-            self._query.processAllAvailable()
-            write_control(self._checkpoint.control)
-            self._query.processAllAvailable()
-        except StreamingQueryException as failure:
-            raise self._failure or _translate(failure) from None
+        self._query.processAllAvailable()
+        write_control(self._checkpoint.control)
+        self._query.processAllAvailable()
 
     def stop(self) -> None:
         if self._query is not None:
@@ -87,7 +87,7 @@ class RunningQuery:
         try:
             self._check(answers)
         except SashError as failure:
-            self._failure = failure
+            self.failure = failure
             raise
         for sink, kinds in self._sinks(answers):
             staged = [each.facts["path"] for each in answers if (each.kind, each.stream) in kinds]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from sash.plan.physical import Plan
@@ -24,7 +23,7 @@ from sash.spark.group import Group
 GROUPS_IN_MEMORY = 256
 
 _groups: OrderedDict[tuple[str, int], tuple[str, Group]] = OrderedDict()
-"""This worker's groups by query run and number, with the token their state was saved under; oldest use first."""
+"""This worker's groups by plan and number, with the token that their state was saved under; oldest use first."""
 
 
 def _random_token() -> str:
@@ -38,6 +37,7 @@ class GroupStage(StatefulProcessor):
         self, plan: Plan, relations: dict[str, pa.Table], n_groups: int, new_token: Callable[[], str] = _random_token
     ):
         self._plan = plan
+        self._fingerprint = plan.fingerprint
         self._relations = relations
         self._n_groups = n_groups
         self._new_token = new_token
@@ -48,18 +48,17 @@ class GroupStage(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         messages = [Message(*row) for frame in rows for row in frame[list(Message._fields)].itertuples(index=False)]
-        run, number = _run_id(), int(key[0])
-        group = self._load(run, number)
+        group = self._load(int(key[0]))
         for answer in group.step(messages):
             yield pd.DataFrame([answer], columns=list(Message._fields))
-        self._save(run, group)
+        self._save(group)
 
     def close(self) -> None:
         pass
 
-    def _load(self, run: str, number: int) -> Group:
+    def _load(self, number: int) -> Group:
         """The group as committed: from memory if the token matches, else from its blocks."""
-        token, group = _groups.pop((run, number), (None, None))
+        token, group = _groups.pop((self._fingerprint, number), (None, None))
         if not self._token.exists():
             return self._new_group(number)
         if group is not None and token == self._token.get()[0]:
@@ -71,7 +70,7 @@ class GroupStage(StatefulProcessor):
     def _new_group(self, number: int) -> Group:
         return Group(self._plan, self._relations, number, self._n_groups)
 
-    def _save(self, run: str, group: Group) -> None:
+    def _save(self, group: Group) -> None:
         puts, deletes = group.take_changes()
         for name, value in puts.items():
             self._entries.updateValue((name,), (value,))
@@ -79,12 +78,6 @@ class GroupStage(StatefulProcessor):
             self._entries.removeKey((name,))
         token = self._new_token()
         self._token.update((token,))
-        _groups[run, group.number] = token, group
+        _groups[self._fingerprint, group.number] = token, group
         while len(_groups) > GROUPS_IN_MEMORY:
             _groups.popitem(last=False)
-
-
-def _run_id() -> str:
-    """Distinguishes queries, and runs of one query, that share a worker."""
-    context = TaskContext.get()
-    return str(context.getLocalProperty("spark.jobGroup.id")) if context else ""

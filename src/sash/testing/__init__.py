@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from sash.testing.case import Advance, Case, Push
 from sash.testing.literals import draw, stream_of
-from sash.testing.oracle import answer_at, assert_snapshot, bind_frames, interesting_instants, snapshot
+from sash.testing.oracle import answer_at, assert_changes, assert_snapshot, bind_frames, interesting_instants, snapshot
 from sash.testing.reference import evaluate, expected_changes
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Case",
     "Push",
     "answer_at",
+    "assert_changes",
     "assert_snapshot",
     "bind_frames",
     "draw",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.api import query
 from sash.embedded.query import Query
 from sash.embedded.run import run_tables
 from sash.frames import Relation, Stream, table_catalog
@@ -84,14 +85,14 @@ class Case:
     def replay(self, steps: Iterable[Step], restart_after: Collection[int] = ()) -> tuple[pa.Table, Query]:
         """The changes when the rows come as the steps say, and the finished query.
 
-        After the steps with the given numbers the query is taken down, and another one goes on from its snapshot.
+        After the steps with the given numbers the query is taken down, and one made anew goes on from its snapshot.
         """
         running = self.start()
         changes = []
         for number, step in enumerate(steps):
             changes.append(self.take(running, step))
             if number in restart_after:
-                snapshot, running = running.snapshot(), self.start()
+                snapshot, running = running.snapshot(), query(self.text, **self.frames)
                 running.restore(snapshot)
         changes.append(running.finish())
         return pa.concat_tables(changes), running

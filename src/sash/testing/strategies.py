@@ -7,7 +7,7 @@ the first of several choices about half of the time and shrinks towards it, so w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -78,7 +78,7 @@ def streams(draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS, is_lat
 
 
 def delayed(table: pa.Table, delays: list[int]) -> pa.Table:
-    """The rows, in order of time before, in the order in which they arrive when each is so many microseconds late."""
+    """The rows in the order in which they arrive when each is so many microseconds late."""
     arrival = [ts + delay for ts, delay in zip(read_times(table.column("ts")).tolist(), delays)]
     return table.take(pa.array(sorted(range(len(arrival)), key=arrival.__getitem__), pa.int64()))
 
@@ -128,10 +128,26 @@ def batch_cuts(draw: st.DrawFn, case: Case, with_advances: bool = True) -> list[
         if with_advances and draw(_RARELY_ONE):
             until = min([end, *(ts - 1 for ts in waiting[name][done[name] :])])
             steps.append(Advance(draw(st.integers(until - 3, until)), name))
-        n_rows = draw(st.integers(0, len(waiting[name]) - done[name]))
+        n_left = len(waiting[name]) - done[name]
+        n_rows = draw(st.sampled_from((*range(1, n_left + 1), 0)))
         steps.append(Push(name, done[name], done[name] + n_rows))
         done[name] += n_rows
     return steps
+
+
+@st.composite
+def rearrangements(draw: st.DrawFn, case: Case) -> Case:
+    """The same query over the same rows, which arrive in another order, within their slack if they have one."""
+    frames = dict(case.frames)
+    for name, frame in case.frames.items():
+        if isinstance(frame, Stream):
+            n_rows = frame.frame.num_rows
+            table = frame.frame.take(pa.array(draw(st.permutations(range(n_rows))), pa.int64()))
+            if frame.slack_us is not None:
+                delays = st.lists(st.integers(0, frame.slack_us), min_size=n_rows, max_size=n_rows)
+                table = delayed(table, draw(delays))
+            frames[name] = replace(frame, frame=table)
+    return Case(case.text, frames)
 
 
 @dataclass(frozen=True, slots=True)

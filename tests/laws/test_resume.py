@@ -1,0 +1,78 @@
+"""Law 4: stop after any batch, restore from the snapshot, go on: the same output, no row lost or doubled."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sash
+from sash.testing import Case, assert_changes, stream_of
+from sash.testing.case import Step
+from sash.testing.strategies import batch_cuts, cases
+
+
+@st.composite
+def interrupted_cases(draw: st.DrawFn) -> tuple[Case, list[Step], set[int]]:
+    case = draw(cases(is_late=draw(st.booleans())))
+    steps = draw(batch_cuts(case, with_advances=False))
+    return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=3))
+
+
+@given(interrupted_cases())
+def test_a_restart_does_not_show(interrupted: tuple[Case, list[Step], set[int]]) -> None:
+    case, steps, stops = interrupted
+    expected, unbroken = case.replay(steps)
+    changes, finished = case.replay(steps, restart_after=stops)
+    assert_changes(changes, expected)
+    assert finished.n_read == unbroken.n_read
+    assert finished.n_late == unbroken.n_late
+    assert finished.n_state_rows <= unbroken.n_state_rows
+
+
+A = stream_of("""
+    ts | k | v
+    1  | a | 1
+    2  | b | 2
+    2  | a | 3
+    4  | a | 4
+""")
+B = stream_of("""
+    ts | k | v
+    1  | b | 1
+    3  | a | 2
+    4  | a | 3
+    5  | b | 4
+""")
+
+GO_ON = """
+import pickle, sys, sash
+text, schema, snapshot, rest = pickle.load(sys.stdin.buffer)
+running = sash.query(text, **{name: sash.stream(schema, time="ts") for name in "ab"})
+running.restore(snapshot)
+parts = [running.push(name, rows) for name, rows in rest] + [running.finish()]
+sys.stdout.buffer.write(pickle.dumps(parts))
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT A.k, A.v, B.v AS other FROM a A, b B WHERE A.k = B.k WINDOW 3 us EMIT CHANGES",
+        "SELECT A.k, B.v FROM a A [ROWS 2], b B [RANGE 3 us], a C [PARTITION BY k ROWS 1] "
+        "WHERE A.k = B.k AND C.v + A.v = B.v + 1",
+    ],
+)
+def test_another_process_goes_on(text: str) -> None:
+    case = Case(text, {"a": sash.stream(A, time="ts"), "b": sash.stream(B, time="ts")})
+    running = case.start()
+    changes = [running.push("a", A.slice(0, 3)), running.push("b", B.slice(0, 2))]
+    rest = [("a", A.slice(3)), ("b", B.slice(2))]
+    handed_over = pickle.dumps((text, A.schema, running.snapshot(), rest))
+    process = subprocess.run([sys.executable, "-c", GO_ON], input=handed_over, capture_output=True, check=True)
+    assert_changes(pa.concat_tables([*changes, *pickle.loads(process.stdout)]), case.run())

@@ -1,0 +1,43 @@
+"""Law 1: for every instant T, the changes up to T amount to the plain query over the tuples in their windows at T."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+import sash
+from sash.testing import Case, assert_changes, assert_snapshot, expected_changes
+from sash.testing.oracle import check_snapshot
+from sash.testing.strategies import cases
+
+N_CASES = 2000 if settings.get_current_profile_name() == "ci" else 50
+
+
+@settings(max_examples=N_CASES)
+@given(cases())
+def test_changes_amount_to_the_answer_at_every_instant(case: Case) -> None:
+    changes = case.run()
+    check_snapshot(case.bound, case.tables, changes)
+    assert_changes(changes, expected_changes(case.bound, case.tables))
+
+
+@settings(max_examples=N_CASES // 40 + 10)
+@given(cases())
+def test_sql_is_a_run_of_the_case(case: Case) -> None:
+    changes = sash.sql(case.text, **case.frames)
+    assert changes.schema == case.plan.schema
+    assert_changes(changes, case.run())
+
+
+@pytest.mark.parametrize("frame", ["arrow", "pandas", "polars"])
+def test_every_kind_of_frame(frame: str) -> None:
+    ts = pa.array([1, 2, 4, 9], pa.timestamp("us"))
+    table = pa.table({"ts": ts, "k": ["a", "b", "a", "a"], "v": [1, 2, 3, 4]})
+    given = {"arrow": table, "pandas": table.to_pandas()}.get(frame)
+    if given is None:
+        given = pytest.importorskip("polars").from_arrow(table)
+    text = "SELECT A.v, B.v AS later FROM s A, s B WHERE A.k = B.k AND A.v < B.v WINDOW 5 us EMIT CHANGES"
+    changes = sash.sql(text, s=given)
+    assert changes.num_rows > 0
+    assert_snapshot(text, changes, s=given)
