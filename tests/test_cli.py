@@ -146,3 +146,13 @@ def test_the_command_is_installed(place):
     done = subprocess.run(command, cwd=place, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Query pairs\n")
+
+
+def test_the_bare_command_describes_itself(sash):
+    assert "explain" in sash().stdout
+    assert sash().stderr == ""
+    assert sash("--version").stdout.startswith("sash 0.")
+
+
+def test_following_needs_spark(sash):
+    assert "--follow needs Spark" in sash("run", "script.sql", "--engine", "embedded", "--follow").stderr

@@ -64,7 +64,10 @@ MISTAKES = {
         "a": table(A).append_column("at", table(A).column("ts")),
         "b": table(B),
     },
-    "stream `a` has no time column `tz`; there is `k`, `ts`, `v`": {"a": sash.stream(table(A), time="tz"), "b": table(B)},
+    "stream `a` has no time column `tz`; there is `k`, `ts`, `v`": {
+        "a": sash.stream(table(A), time="tz"),
+        "b": table(B),
+    },
     "column `v` of stream `a` is string": {"a": sash.stream(table(A), time="v"), "b": table(B)},
     "stream `a` has no column `w` to break ties": {"a": sash.stream(table(A), tie="w"), "b": table(B)},
     "does not fit into microseconds": {

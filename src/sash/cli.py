@@ -9,21 +9,20 @@ import tempfile
 import time
 from dataclasses import asdict
 from enum import StrEnum
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from sash.errors import InternalError, SashError, SourceError
+from sash.errors import InternalError, PlanError, SashError, SourceError
 from sash.plan.explain import explain_plan
 from sash.run import QueryRun, Report, Tally
 from sash.script import Script, read_script
 from sash.show import Progress, show_changes, show_summary
 
-app = typer.Typer(
-    name="sash", help="Continuous SQL over sliding windows, exactly.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(name="sash", add_completion=False)
 
 
 class Engine(StrEnum):
@@ -31,6 +30,18 @@ class Engine(StrEnum):
 
     spark = "spark"
     embedded = "embedded"
+
+
+@app.callback(invoke_without_command=True)
+def describe(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Continuous SQL over sliding windows, exactly."""
+    if version:
+        print(f"sash {metadata.version('sash')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 ScriptFile = Annotated[
@@ -53,8 +64,9 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
 ) -> None:
     """Run the queries of a script, from files to files."""
-    script = read_script(file)
-    runs = script.runs(strict)
+    if follow and engine is Engine.embedded:
+        raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
+    runs = read_script(file).runs(strict)
     _prepare_outputs(runs, fresh, may_resume=engine is Engine.spark)
     started = time.monotonic()
     with Progress(runs, time.monotonic, is_quiet=as_json) as progress:
@@ -86,7 +98,7 @@ def main() -> None:
     except typer.Abort:
         _fail(console, SourceError("stopped"))
     except KeyboardInterrupt:
-        console.print("stopped; run the same command again to go on")
+        console.print("stopped; on Spark the same command goes on from here")
         sys.exit(130)
     except Exception as error:
         if hasattr(error, "format_message"):

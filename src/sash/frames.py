@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,8 @@ def stream(
         raise BindError(
             "`late` is for Spark streams; the late rows of a query in this process are in sash.query(...).late"
         )
+    if late is not None and "://" not in late:
+        late = os.path.abspath(late)
     return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late)
 
 

@@ -18,6 +18,7 @@ files: read the difference as carefully as code.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -176,7 +177,8 @@ _connection.execute("SET TimeZone = 'UTC'")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite-goldens", action="store_true", help="write today's answers into the golden files")
+    with contextlib.suppress(ValueError):  # tests/plan has the same option
+        parser.addoption("--rewrite-goldens", action="store_true", help="write today's answers into the golden files")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

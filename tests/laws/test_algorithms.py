@@ -18,7 +18,8 @@ def test_nested_loops_and_hash_join_agree(case: Case) -> None:
     try:
         expected = _hinted(case, "whj").run()
     except sash.PlanError as error:
-        assert "needs an equality" in str(error)
+        if "needs an equality" not in str(error):
+            raise
         expected = _hinted(case, None).run()
     assert_changes(_hinted(case, "wnl").run(), expected)
 

@@ -35,10 +35,10 @@ def test_files_arrive_by_time_then_path(tmp_path):
     assert list_files(FileSource(str(tmp_path), "csv", SCHEMA))[0] == StreamFile(f"{tmp_path}/d.csv", 4)
 
 
-def test_a_directory_stands_for_its_files_and_its_partitions(tmp_path):
+def test_a_directory_stands_for_all_files_below_it(tmp_path):
     put(tmp_path, "a.csv", "day=1/b.csv", "day=1/hour=2/c.csv", "other/d.csv")
     put(tmp_path, ".a.csv.crc", "_SUCCESS", "_temporary/e.csv", ".staging/f.csv", "day=1/_g.csv", ".h=1/i.csv")
-    assert listed(tmp_path) == ["a.csv", "day=1/b.csv", "day=1/hour=2/c.csv"]
+    assert listed(tmp_path) == ["a.csv", "day=1/b.csv", "day=1/hour=2/c.csv", "other/d.csv"]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ from sash.store.batch import (
         (pa.list_(pa.int64()), [None, [1], [2]]),
         (pa.struct([("a", pa.int64())]), [None, {"a": 1}, {"a": 2}]),
         (pa.dictionary(pa.int8(), pa.string()), [None, "a", "b"]),
+        (pa.month_day_nano_interval(), [None, pa.MonthDayNano([0, 1, 0]), pa.MonthDayNano([1, 0, 0])]),
     ],
     ids=str,
 )

@@ -25,7 +25,7 @@ def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[st
     query = Query(plan, relations)
     changes = [query.push(name, part) for name, part in _interleaved(plan, tables)]
     changes.append(query.finish())
-    return pa.concat_tables(changes), query
+    return pa.concat_tables(changes).combine_chunks(), query
 
 
 def run_files(run: QueryRun, report: Report) -> Tally:
@@ -37,13 +37,18 @@ def run_files(run: QueryRun, report: Report) -> Tally:
             _write(run, query.push(stream, with_identity(records.rows, file.path, records.lines)), tally)
             _write_late(run, query, stream, tally)
             tally.n_read += records.rows.num_rows + records.rejects.num_rows
-            tally.n_state_rows, tally.n_state_bytes = query.n_state_rows, query.n_state_bytes
-            tally.clock_us = query.clock if query.clock > BEGINNING + 1 else None
-            tally.n_batches += 1
+            _take_stock(query, tally)
             report(run.name, tally)
     _write(run, query.finish(), tally)
+    _take_stock(query, tally)
     report(run.name, tally)
     return tally
+
+
+def _take_stock(query: Query, tally: Tally) -> None:
+    tally.n_state_rows, tally.n_state_bytes = query.n_state_rows, query.n_state_bytes
+    tally.clock_us = query.clock if query.clock > BEGINNING + 1 else None
+    tally.n_batches += 1
 
 
 def _interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:

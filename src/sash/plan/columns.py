@@ -16,17 +16,17 @@ def column_name(column: exp.Column) -> str:
     return f"{column.table}.{column.name}"
 
 
-def columns_of(expr: exp.Expression) -> set[str]:
+def columns_of(expr: exp.Expr) -> set[str]:
     """The columns that an expression reads."""
     return {column_name(column) for column in expr.find_all(exp.Column)}
 
 
-def type_of(expr: exp.Expression, bound: BoundQuery) -> pa.DataType:
+def type_of(expr: exp.Expr, bound: BoundQuery) -> pa.DataType:
     """The type of an expression's values."""
     return run(f"SELECT {to_duckdb(expr)} AS value FROM batch", batch=_empty_row(bound)).schema.field("value").type
 
 
-def common_type(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -> str | None:
+def common_type(left: exp.Expr, right: exp.Expr, bound: BoundQuery) -> str | None:
     """The DuckDB name of a type that holds the values of both expressions, if there is one."""
     sql = f"SELECT typeof(CASE WHEN TRUE THEN {to_duckdb(left)} ELSE {to_duckdb(right)} END) AS name FROM batch"
     row = pa.table({name: pa.nulls(1, type) for name, type in _typed_columns(bound)})

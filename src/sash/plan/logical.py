@@ -20,8 +20,8 @@ class Scan:
 
     source: Source
     columns: tuple[str, ...]
-    conjuncts: tuple[exp.Expression, ...] = ()
-    computed: tuple[tuple[str, exp.Expression], ...] = ()
+    conjuncts: tuple[exp.Expr, ...] = ()
+    computed: tuple[tuple[str, exp.Expr], ...] = ()
 
     @property
     def counts_rows(self) -> bool:
@@ -34,9 +34,9 @@ class Join:
 
     left: Relational
     right: Scan
-    conjuncts: tuple[exp.Expression, ...] = ()
+    conjuncts: tuple[exp.Expr, ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
-    computed: tuple[tuple[str, exp.Expression], ...] = ()
+    computed: tuple[tuple[str, exp.Expr], ...] = ()
     """Key columns to be computed from the left input, where that is itself a join."""
 
 
@@ -49,7 +49,7 @@ class Query:
 
     input: Relational
     outputs: tuple[Output, ...]
-    conjuncts: tuple[exp.Expression, ...]
+    conjuncts: tuple[exp.Expr, ...]
     emit_changes: bool
     bound: BoundQuery
 
@@ -68,9 +68,9 @@ def scans_of(node: Relational) -> list[Scan]:
     return [node] if isinstance(node, Scan) else [*scans_of(node.left), node.right]
 
 
-def aliases_of(node: Relational | exp.Expression) -> frozenset[str]:
+def aliases_of(node: Relational | exp.Expr) -> frozenset[str]:
     """The sources that a subtree holds, or that an expression reads."""
-    if isinstance(node, exp.Expression):
+    if isinstance(node, exp.Expr):
         return frozenset(column.table for column in node.find_all(exp.Column))
     return frozenset(scan.source.alias for scan in scans_of(node))
 

@@ -7,6 +7,7 @@ plan runs in one group.
 
 from __future__ import annotations
 
+from sash.operators.keys import is_hashable
 from sash.plan.logical import Join, Relational, Scan, scans_of
 from sash.sql.query import CountWindow
 
@@ -54,8 +55,8 @@ def _may_partition(scan: Scan, name: str | None) -> bool:
 
 
 def _lone_partition(scan: Scan) -> dict[str, tuple[str, ...]]:
-    """A single stream may be spread as its window allows; one whose tuples never meet needs no state at all."""
-    window = scan.source.window
-    if isinstance(window, CountWindow) and window.partition_by:
-        return {scan.source.alias: tuple(f"{scan.source.alias}.{column}" for column in window.partition_by)}
-    return {}
+    """A single stream may be spread as its window allows: by anything, unless the window counts rows."""
+    window, schema = scan.source.window, scan.source.info.schema
+    columns = window.partition_by if isinstance(window, CountWindow) else scan.columns
+    spread = tuple(f"{scan.source.alias}.{name}" for name in columns if is_hashable(schema.field(name).type))
+    return {scan.source.alias: spread} if spread else {}

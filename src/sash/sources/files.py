@@ -28,8 +28,8 @@ OPTIONS = {"csv": csv.OPTIONS, "json": (), "parquet": ()}
 class FileSource:
     """What `FROM 'path' FORMAT format OPTIONS (…)` declares; PlanError if it cannot be read whatever the files hold.
 
-    `path` is a file, a directory or a glob, local or as a URI. A directory stands for the files in it and in the
-    directories below it that are named like `batch=0`.
+    `path` is a file, a directory or a glob, local or as a URI. A directory stands for all files in it and
+    below it.
     """
 
     path: str
@@ -143,7 +143,7 @@ def _list_directory(filesystem: pa.fs.FileSystem, directory: str) -> Iterator[pa
     for info in _list_visible(filesystem, directory):
         if info.is_file:
             yield info
-        elif "=" in info.base_name:
+        else:
             yield from _list_directory(filesystem, info.path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -43,6 +44,6 @@ def timeless_rejects(rows: pa.Table, time: str, path: str, lines: np.ndarray) ->
         "file": [path] * rows.num_rows,
         "line": lines,
         "reason": [f"`{time}` is NULL, but a row of a stream needs a time"] * rows.num_rows,
-        "text": [str(row) for row in rows.to_pylist()],
+        "text": [json.dumps(row, default=str) for row in rows.to_pylist()],
     }
     return pa.table(columns, schema=REJECT_SCHEMA)

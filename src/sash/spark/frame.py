@@ -26,6 +26,8 @@ from sash.store.block_log import decode_table
 
 GROUPS_PER_PARTITION = 2
 CONTROL = "_sash_control"
+COUNTED = ("changes", "late", "rejects")
+"""What the observed metrics `sash` of a streaming query say of each batch."""
 FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 
 
@@ -41,7 +43,7 @@ def change_frame(
     packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
     messages = _group_frame(plan, packed, relations, n_groups, control)
     counts = [
-        F.sum(F.when(F.col("kind") == kind, F.col("n_rows")).otherwise(0)).alias(kind) for kind in ("changes", "late")
+        F.coalesce(F.sum(F.when(F.col("kind") == kind, F.col("n_rows"))), F.lit(0)).alias(kind) for kind in COUNTED
     ]
     answers = (
         messages.observe("sash", *counts)

@@ -12,9 +12,9 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.stream_clock import StreamClock
-from sash.plan.physical import Plan
+from sash.plan.physical import Plan, Slot
 from sash.spark.exchange import ROWS_PER_MESSAGE, Message, in_time, message
-from sash.store.batch import BEGINNING, concat
+from sash.store.batch import BEGINNING, TS, concat
 
 CLOCKS, IDENTITY = "clocks", "identity"
 FORMAT = 1
@@ -114,7 +114,7 @@ class Group:
         late = None
         first_slot = next(slot.number for slot in self.plan.slots if slot.source.name == rows.stream)
         if not rows.origin and rows.slot == first_slot:
-            found = _as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot].source.alias)
+            found = _as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot])
             late = message("late", found, self.number, rows.stream)
         return tuples.filter(pa.array(timely)), late
 
@@ -128,10 +128,14 @@ class Group:
                 yield message("reread", {"path": each.facts["path"], "threshold": threshold}, stream=each.stream)
 
 
-def _as_rows(tuples: pa.Table, alias: str) -> pa.Table:
-    """The columns of the stream itself, as they were named there."""
-    own = [name for name in tuples.column_names if name.startswith(f"{alias}.")]
-    return tuples.select(own).rename_columns([name.removeprefix(f"{alias}.") for name in own])
+def _as_rows(tuples: pa.Table, slot: Slot) -> pa.Table:
+    """The columns of the stream that the query reads, as they were named there, and its time."""
+    prefix, info = f"{slot.source.alias}.", slot.info
+    own = [name for name in tuples.column_names if name.startswith(prefix)]
+    rows = tuples.select(own).rename_columns([name.removeprefix(prefix) for name in own])
+    if info.time in rows.column_names:
+        return rows
+    return rows.append_column(info.time, tuples.column(TS).cast(info.schema.field(info.time).type))
 
 
 def late_rows(rows: pa.Table, ts: np.ndarray, slack_us: int, threshold: int) -> pa.Table:

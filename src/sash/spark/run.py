@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -48,12 +50,12 @@ class RunningQuery:
     """One streaming query and what it has done so far."""
 
     def __init__(self, run: QueryRun, spark: SparkSession, report: Report, files_per_batch: int | None):
-        self.run = run
+        self.run = replace(run, sink=FileSink(_absolute(run.sink.path), run.sink.format))
         self.tally = Tally()
         self._spark = spark
         self._report = report
         self._files_per_batch = files_per_batch
-        self._checkpoint = Checkpoint(run.checkpoint)
+        self._checkpoint = Checkpoint(self.run.checkpoint)
         self._query: StreamingQuery | None = None
         self.failure: SashError | None = None
         """What stopped the query, if Sash itself did."""
@@ -124,6 +126,11 @@ class RunningQuery:
             clock = min(state["clock"] for state in states)
             tally.clock_us = None if clock <= BEGINNING + 1 else clock
         tally.n_batches += 1
+
+
+def _absolute(path: str) -> str:
+    """Workers have directories of their own."""
+    return path if "://" in path else os.path.abspath(path)
 
 
 def _translate(failure: StreamingQueryException) -> SashError:

@@ -124,7 +124,7 @@ def _bind_outputs(select: ParsedSelect, scope: Scope, scalars: ScalarBinder) -> 
         yield Output(_unique(name, taken), expr, scalar.type)
 
 
-def _output_exprs(select: ParsedSelect, scope: Scope) -> Iterator[tuple[str, exp.Expression, Span | None]]:
+def _output_exprs(select: ParsedSelect, scope: Scope) -> Iterator[tuple[str, exp.Expr, Span | None]]:
     """The outputs with their aliases and places, `*` written out."""
     for output in select.outputs:
         span = span_of(output)
@@ -148,7 +148,7 @@ def _unique(name: str, taken: set[str]) -> str:
     return unique
 
 
-def _split(condition: exp.Expression) -> Iterator[exp.Expression]:
+def _split(condition: exp.Expr) -> Iterator[exp.Expr]:
     """The conjuncts of a condition, less those that are simply TRUE."""
     for part in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition]:
         inner = part.unnest()

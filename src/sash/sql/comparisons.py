@@ -31,7 +31,9 @@ _FAMILIES = {
 
 def family_of(type_: DuckDBPyType) -> Family:
     if type_.id in ("list", "array"):
-        return (family_of(type_.children[0][1]),)
+        element = type_.children[0][1]
+        assert isinstance(element, DuckDBPyType)
+        return (family_of(element),)
     return _FAMILIES.get(type_.id, type_.id)
 
 
@@ -41,7 +43,7 @@ def are_comparable(left: Family, right: Family) -> bool:
     return left is None or right is None or left == right
 
 
-def comparisons_in(expr: exp.Expression) -> Iterator[tuple[exp.Expression, exp.Expression, exp.Expression]]:
+def comparisons_in(expr: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, exp.Expr]]:
     """Each comparison of an expression with its two sides; BETWEEN, IN and CASE x WHEN y count as several."""
     for node in _own_nodes(expr):
         if isinstance(node, _COMPARISONS):
@@ -57,7 +59,7 @@ def comparisons_in(expr: exp.Expression) -> Iterator[tuple[exp.Expression, exp.E
             yield node, *node.expressions
 
 
-def conditions_in(expr: exp.Expression) -> Iterator[exp.Expression]:
+def conditions_in(expr: exp.Expr) -> Iterator[exp.Expr]:
     """Each part of an expression that must be true or false, and is not plainly so: operands of AND, NOT, WHEN …"""
     for node in _own_nodes(expr):
         operands = [node.this, node.expression] if isinstance(node, exp.Connector) else []
@@ -70,6 +72,6 @@ def _is_compared(branch: exp.If) -> bool:
     return isinstance(branch.parent, exp.Case) and branch.parent.this is not None
 
 
-def _own_nodes(expr: exp.Expression) -> Iterator[exp.Expression]:
+def _own_nodes(expr: exp.Expr) -> Iterator[exp.Expr]:
     """The nodes outside lambdas, whose variables have no type on their own."""
     return expr.walk(prune=lambda node: isinstance(node, _SCOPES))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -62,7 +62,7 @@ class SashParser(Cursor):
 
     def statements(self, tokens: list[Token], text: str, parse: Callable[[SashParser], T]) -> list[T]:
         """What `parse` makes of each statement of the text; statements end at semicolons."""
-        return self._parse(parse, tokens, text)
+        return cast(list[T], self._parse(cast(Any, parse), tokens, text))
 
     def select(self) -> exp.Select:
         """The SELECT that comes next, up to the end of the statement or INTO."""

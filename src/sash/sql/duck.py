@@ -7,7 +7,7 @@ import functools
 import duckdb
 import pyarrow as pa
 
-_CLOSED = {
+_CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

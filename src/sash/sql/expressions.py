@@ -32,7 +32,7 @@ class Scalar:
     type: pa.DataType
 
 
-def span_of(*exprs: exp.Expression) -> Span | None:
+def span_of(*exprs: exp.Expr) -> Span | None:
     """The stretch of text that expressions were read from, if any part of them remembers its place."""
     places = [node.meta for expr in exprs for node in expr.walk() if "start" in node.meta]
     if not places:
@@ -40,13 +40,13 @@ def span_of(*exprs: exp.Expression) -> Span | None:
     return Span(min(place["start"] for place in places), max(place["end"] for place in places) + 1)
 
 
-def to_duckdb(expr: exp.Expression) -> str:
+def to_duckdb(expr: exp.Expr) -> str:
     """A bound expression as SQL for DuckDB, over a relation whose columns are called `alias.column`."""
     flat = expr.transform(_as_flat_column)
     return flat.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
 
 
-def _as_flat_column(node: exp.Expression) -> exp.Expression:
+def _as_flat_column(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column):
         return exp.to_identifier(f"{node.table}.{node.name}", quoted=True)
     return node
@@ -70,7 +70,7 @@ class ScalarBinder:
     def __exit__(self, *_: object) -> None:
         self._connection.close()
 
-    def bind(self, expr: exp.Expression) -> Scalar:
+    def bind(self, expr: exp.Expr) -> Scalar:
         """The name and type of an expression; BindError or PlanError, underlined, when it has none or may not run."""
         self._blame(expr, self._refusal, PlanError)
         self._blame(expr, self._misfit, BindError)
@@ -80,12 +80,12 @@ class ScalarBinder:
         relation = self._relation(expr)
         return Scalar(self._plain(relation.columns[0]), relation.to_arrow_table().schema.field(0).type)
 
-    def bind_condition(self, expr: exp.Expression) -> None:
+    def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
         self.bind(expr)
         self._check_is_condition(expr)
 
-    def _blame(self, expr: exp.Expression, fault: Callable[[exp.Expression], str | None], error: type) -> None:
+    def _blame(self, expr: exp.Expr, fault: Callable[[exp.Expr], str | None], error: type) -> None:
         """Raise at the smallest part of the expression that has the fault already."""
         if fault(expr) is None:
             return
@@ -95,27 +95,27 @@ class ScalarBinder:
             if reason := fault(part):
                 raise error(reason, self._text, span_of(part) or span_of(expr))
 
-    def _refusal(self, expr: exp.Expression) -> str | None:
+    def _refusal(self, expr: exp.Expr) -> str | None:
         return refusal(to_duckdb(expr))
 
-    def _misfit(self, expr: exp.Expression) -> str | None:
+    def _misfit(self, expr: exp.Expr) -> str | None:
         try:
             self._relation(expr).to_arrow_table()
         except duckdb.Error as error:
             return _reword(self._plain(str(error)))
         return None
 
-    def _check_conditions(self, expr: exp.Expression) -> None:
+    def _check_conditions(self, expr: exp.Expr) -> None:
         for condition in conditions_in(expr):
             self._check_is_condition(condition)
 
-    def _check_is_condition(self, expr: exp.Expression) -> None:
+    def _check_is_condition(self, expr: exp.Expr) -> None:
         type_ = self._relation(expr).types[0]
         if type_.id not in ("boolean", "null"):
             reason = f"a condition must be true or false, and this is {type_}; compare it with something"
             raise BindError(reason, self._text, span_of(expr))
 
-    def _check_comparisons(self, expr: exp.Expression) -> None:
+    def _check_comparisons(self, expr: exp.Expr) -> None:
         for node, *sides in comparisons_in(expr):
             types = self._relation(*sides).types
             families = [family_of(type_) for type_ in types]
@@ -128,19 +128,19 @@ class ScalarBinder:
             else:
                 raise BindError(_incompatible(str(types[0]), str(types[1]), "compared"), self._text, span_of(node))
 
-    def _check_literals(self, expr: exp.Expression) -> None:
+    def _check_literals(self, expr: exp.Expr) -> None:
         for cast in expr.find_all(exp.Cast):
             if isinstance(cast.this, exp.Literal):
                 self._check_converts(cast, cast)
 
-    def _check_converts(self, cast: exp.Cast, node: exp.Expression) -> None:
+    def _check_converts(self, cast: exp.Cast, node: exp.Expr) -> None:
         try:
             self._connection.execute(f"SELECT {to_duckdb(cast)}").fetchall()
         except duckdb.Error:
             reason = f"{cast.this.sql(dialect=Sash)} cannot be converted to {cast.to.sql(dialect=Sash)}; correct it"
             raise BindError(reason, self._text, span_of(cast.this) or span_of(node)) from None
 
-    def _relation(self, *exprs: exp.Expression) -> duckdb.DuckDBPyRelation:
+    def _relation(self, *exprs: exp.Expr) -> duckdb.DuckDBPyRelation:
         return self._connection.sql(f"SELECT {', '.join(map(to_duckdb, exprs))} FROM sources")
 
     def _plain(self, text: str) -> str:
@@ -151,7 +151,7 @@ class ScalarBinder:
         return text
 
 
-def _stands_alone(part: exp.Expression) -> bool:
+def _stands_alone(part: exp.Expr) -> bool:
     """Whether DuckDB can bind this part of an expression without the rest."""
     if part.find_ancestor(exp.Lambda, exp.Comprehension):
         return False

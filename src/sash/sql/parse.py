@@ -11,7 +11,7 @@ from sqlglot.errors import TokenError
 
 from sash.errors import ParseError, SashError, Span
 from sash.sql.cursor import MisreadError
-from sash.sql.dialect import Sash
+from sash.sql.dialect import Sash, SashParser
 from sash.sql.parsed import ParsedSelect
 from sash.sql.statements import CreateQuery, Statement, parse_statement
 
@@ -47,7 +47,9 @@ def _parse_statements(text: str) -> list[Statement]:
         reason = f"the text holds {strange[0]!a}, which is no character; remove it"
         raise ParseError(reason, text, Span(*strange.span()))
     tokens = _guard(lambda: Sash().tokenize(text), text)
-    return _guard(lambda: Sash().parser().statements(tokens, text, parse_statement), text)
+    parser = Sash().parser()
+    assert isinstance(parser, SashParser)
+    return _guard(lambda: parser.statements(tokens, text, parse_statement), text)
 
 
 def _guard(step: Callable[[], T], text: str) -> T:

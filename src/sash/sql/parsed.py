@@ -45,9 +45,9 @@ class ParsedSelect:
     """A SELECT whose names are still the user's. All spans are offsets in `text`, the whole script or query."""
 
     text: str
-    outputs: tuple[exp.Expression, ...]
+    outputs: tuple[exp.Expr, ...]
     sources: tuple[ParsedSource, ...]
-    conditions: tuple[exp.Expression, ...]
+    conditions: tuple[exp.Expr, ...]
     window: WindowClause | None = None
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
@@ -74,7 +74,7 @@ def read_select(tree: exp.Select, text: str) -> ParsedSelect:
     )
 
 
-def _conditions(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[exp.Expression]:
+def _conditions(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[exp.Expr]:
     yield from (join.args["on"] for join in joins if join.args.get("on"))
     if where := tree.args.get("where"):
         yield where.this
@@ -90,7 +90,7 @@ def _spans(tree: exp.Select, sources: Iterable[ParsedSource]) -> Iterator[tuple[
             yield clause, span
 
 
-def _joins(node: exp.Expression) -> Iterator[exp.Join]:
+def _joins(node: exp.Expr) -> Iterator[exp.Join]:
     """All joins below a SELECT or table, innermost first: `a JOIN b JOIN c ON … ON …` nests them in its tables."""
     if isinstance(node, exp.Select):
         yield from _joins(node.args["from_"].this)
@@ -99,13 +99,13 @@ def _joins(node: exp.Expression) -> Iterator[exp.Join]:
         yield from _joins(join.this)
 
 
-def _items(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[tuple[exp.Expression, list[exp.Identifier]]]:
+def _items(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[tuple[exp.Expr, list[exp.Identifier]]]:
     yield tree.args["from_"].this, []
     for join in joins:
         yield join.this, join.args.get("using") or []
 
 
-def _read_source(item: exp.Expression, using: list[exp.Identifier], text: str) -> ParsedSource:
+def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str) -> ParsedSource:
     if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
         raise PlanError("only streams and tables can stand in `FROM`; name one", text, span_of(item))
     _refuse_unread(item, text)
@@ -122,12 +122,12 @@ def _read_source(item: exp.Expression, using: list[exp.Identifier], text: str) -
     )
 
 
-def _refuse_unread(node: exp.Expression, text: str) -> None:
+def _refuse_unread(node: exp.Expr, text: str) -> None:
     """Refuse what has a place in sqlglot's tree and none in a ParsedSelect: SAMPLE, PIVOT, LATERAL, `db.name` …"""
     for part, value in node.args.items():
         children = value if isinstance(value, list) else [value]
         if value and (part not in _READ[type(node)] or (part == "kind" and value not in _KINDS)):
-            span = span_of(*(child for child in children if isinstance(child, exp.Expression))) or span_of(node)
+            span = span_of(*(child for child in children if isinstance(child, exp.Expr))) or span_of(node)
             name = _PARTS.get(part, f"`{part.strip('_').upper()}`")
             raise PlanError(f"{name} cannot run in this version; remove it", text, span)
         for child in children:

@@ -85,7 +85,7 @@ class Output:
     """One column of the answer. Every column in `expr` is `alias.column` with the declared spelling of both."""
 
     name: str
-    expr: exp.Expression
+    expr: exp.Expr
     type: pa.DataType
 
 
@@ -96,7 +96,7 @@ class BoundQuery:
     text: str
     sources: tuple[Source, ...]
     outputs: tuple[Output, ...]
-    conjuncts: tuple[exp.Expression, ...]
+    conjuncts: tuple[exp.Expr, ...]
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from sash.errors import BindError, suggest
 from sash.sql.expressions import span_of
 from sash.sql.query import Source
 
-T = TypeVar("T", bound=exp.Expression)
+T = TypeVar("T", bound=exp.Expr)
 
 
 class Scope:
@@ -36,18 +36,18 @@ class Scope:
         self._merged.add((source.alias, right.name))
         return exp.EQ(this=left, expression=right)
 
-    def expand(self, star: exp.Expression) -> list[exp.Column]:
+    def expand(self, star: exp.Expr) -> list[exp.Column]:
         """The columns behind `*` or `alias.*`."""
         if isinstance(star, exp.Column):
             source = self._source(star.args["table"])
             return [_make_column(source, name, star) for name in source.info.schema.names]
         return [_make_column(source, name, star) for source, name in self._visible()]
 
-    def resolve(self, expr: exp.Expression) -> exp.Expression:
+    def resolve(self, expr: exp.Expr) -> exp.Expr:
         """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots."""
         return expr.transform(self._resolve_node)
 
-    def _resolve_node(self, node: exp.Expression) -> exp.Expression:
+    def _resolve_node(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             name = node.expression.name
             raise BindError(f"a call cannot follow a dot; write `{name}(…)`", self._text, span_of(node))
@@ -57,10 +57,11 @@ class Scope:
             return node.to_dot()
         return _place(self._resolve(node.parts), node)
 
-    def _resolve(self, parts: list[exp.Identifier]) -> exp.Expression:
-        if not all(isinstance(part, exp.Identifier) for part in parts):
+    def _resolve(self, parts: list[exp.Expr]) -> exp.Expr:
+        names = [part for part in parts if isinstance(part, exp.Identifier)]
+        if len(names) < len(parts):
             raise BindError("`*` cannot stand inside an expression; name the columns", self._text, span_of(*parts))
-        first, *fields = parts
+        first, *fields = names
         if fields and first.name.lower() in self._sources:
             column = column_in(self._source(first), fields.pop(0), self._text)
         elif fields and not any(name.lower() == first.name.lower() for _, name in self._visible()):
@@ -69,8 +70,8 @@ class Scope:
             column = self._find(first, list(self._visible()))
         return self._descend(column, fields)
 
-    def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expression:
-        expr: exp.Expression = column
+    def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expr:
+        expr: exp.Expr = column
         type_ = self._sources[column.table.lower()].info.schema.field(column.name).type
         for field in fields:
             names = [inner.name for inner in type_.fields] if pa.types.is_struct(type_) else []
@@ -138,16 +139,16 @@ def _match(name: str, names: list[str]) -> str | None:
     return next((known for known in names if known.lower() == name.lower()), None)
 
 
-def _make_column(source: Source, name: str, origin: exp.Expression) -> exp.Column:
+def _make_column(source: Source, name: str, origin: exp.Expr) -> exp.Column:
     return exp.Column(this=_quoted(name, origin), table=_quoted(source.alias, origin))
 
 
-def _quoted(name: str, origin: exp.Expression) -> exp.Identifier:
+def _quoted(name: str, origin: exp.Expr) -> exp.Identifier:
     """A name as declared that stands where the user's spelling of it stood."""
     return _place(exp.to_identifier(name, quoted=True), origin)
 
 
-def _place(expr: T, origin: exp.Expression) -> T:
+def _place(expr: T, origin: exp.Expr) -> T:
     if span := span_of(origin):
         expr.meta.update(start=span.start, end=span.end - 1)
     return expr

@@ -72,7 +72,10 @@ def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
 
 
 def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
-    """The permutation that sorts by the leading columns, then by all others; NULLs first, nested values as text."""
+    """The permutation that sorts by the leading columns, then by all others.
+
+    NULLs come first; nested values and intervals are compared as text.
+    """
     names = leading + [name for name in table.column_names if name not in leading]
     ranks = [_rank(table.column(name)) for name in reversed(names)]
     return np.lexsort(ranks)
@@ -87,7 +90,7 @@ def _rank(column: pa.ChunkedArray) -> np.ndarray:
         return np.zeros(len(column), np.int64)
     if pa.types.is_floating(column.type):
         column = _sortable_bits(column)
-    elif pa.types.is_nested(column.type) or pa.types.is_dictionary(column.type):
+    elif any(is_odd(column.type) for is_odd in (pa.types.is_nested, pa.types.is_dictionary, pa.types.is_interval)):
         column = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
     return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy()
 

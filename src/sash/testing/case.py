@@ -71,8 +71,9 @@ class Case:
 
     @cached_property
     def arrivals(self) -> dict[str, pa.Table]:
-        """All rows of the streams, in order of arrival."""
-        return table_catalog(self.frames)[1]
+        """All rows of the streams that the query reads, in order of arrival."""
+        streams = table_catalog(self.frames)[1]
+        return {name: streams[name] for name in self.plan.streams}
 
     def run(self) -> pa.Table:
         """The changes of the whole run."""

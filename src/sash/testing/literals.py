@@ -78,7 +78,7 @@ def _read_column(cells: list[str], type: pa.DataType | str | None) -> pa.Array:
 def _infer(cell: str) -> tuple[Any, pa.DataType]:
     """The value that a cell looks like, and its type."""
     readers: tuple[tuple[Callable[[str], Any], pa.DataType], ...] = (
-        (int, pa.int64()),
+        (_read_integer, pa.int64()),
         (float, pa.float64()),
         (lambda text: _BOOLEANS[text], pa.bool_()),
         (date.fromisoformat, pa.date32()),
@@ -92,6 +92,13 @@ def _infer(cell: str) -> tuple[Any, pa.DataType]:
         is_zoned = isinstance(value, datetime) and value.tzinfo is not None
         return value, pa.timestamp("us", "UTC") if is_zoned else type
     return _unquoted(cell), pa.string()
+
+
+def _read_integer(cell: str) -> int:
+    value = int(cell)
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{cell} does not fit into 64 bits")
+    return value
 
 
 def _unquoted(cell: str) -> str:
@@ -117,6 +124,8 @@ def _convert(cell: str, type: pa.DataType) -> Any:
         return Decimal(cell)
     if pa.types.is_floating(type):
         return float(cell)
+    if pa.types.is_integer(type):
+        return int(cell)
     value, _ = _infer(cell)
     if pa.types.is_timestamp(type) and not isinstance(value, datetime | int):
         return datetime.combine(value, datetime.min.time())

@@ -1,7 +1,7 @@
 """The snapshot law, checked by DuckDB: at every instant the changes amount to the plain query over the windows.
 
-One SQL answers for all instants at once. Each source is joined with the instants at which its rows are in their windows;
-the query then runs on what has the same instant.
+One SQL answers for all instants at once. Each source is joined with the instants at which its rows are in their
+windows; the query then runs on what has the same instant.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def answer_at(changes: pa.Table, instants: Iterable[int], emit_changes: bool = F
 
 
 def assert_snapshot(text: str, changes: pa.Table, /, **frames: Any) -> None:
-    """Fails, saying at which instant and in which rows, unless the changes are an answer to the query over the frames."""
+    """Fails, saying at which instant and in which rows, unless the changes answer the query over the frames."""
     check_snapshot(*bind_frames(text, frames), changes)
 
 

@@ -23,7 +23,7 @@ def order_joins(query: Query) -> Query:
     return replace(query, input=tree)
 
 
-def _is_connected(scan: Scan, joined: frozenset[str], conjuncts: tuple[exp.Expression, ...]) -> bool:
+def _is_connected(scan: Scan, joined: frozenset[str], conjuncts: tuple[exp.Expr, ...]) -> bool:
     alias = scan.source.alias
     for conjunct in conjuncts:
         if isinstance(conjunct, exp.EQ):

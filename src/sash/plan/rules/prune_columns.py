@@ -31,5 +31,5 @@ def _read_by_joins(node: Relational) -> set[str]:
     return own.union(_read_by_joins(node.left), *(columns_of(expr) for expr in _expressions(node)))
 
 
-def _expressions(node: Scan | Join) -> list[exp.Expression]:
+def _expressions(node: Scan | Join) -> list[exp.Expr]:
     return [*node.conjuncts, *(expr for _, expr in node.computed)]

@@ -16,7 +16,7 @@ from sash.sql.query import BoundQuery
 class Key:
     """An equality between the two inputs of a join, with both sides in the type they are compared in."""
 
-    sides: tuple[exp.Expression, exp.Expression]
+    sides: tuple[exp.Expr, exp.Expr]
     is_cast: bool
 
 
@@ -42,7 +42,7 @@ def _split(join: Join, bound: BoundQuery) -> Relational:
     return replace(join, conjuncts=residual, keys=tuple(names))
 
 
-def _as_key(conjunct: exp.Expression, join: Join, bound: BoundQuery) -> Key | None:
+def _as_key(conjunct: exp.Expr, join: Join, bound: BoundQuery) -> Key | None:
     if not isinstance(conjunct, exp.EQ):
         return None
     inputs = aliases_of(join.left), aliases_of(join.right)
@@ -54,7 +54,7 @@ def _as_key(conjunct: exp.Expression, join: Join, bound: BoundQuery) -> Key | No
     return None
 
 
-def _typed_key(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -> Key | None:
+def _typed_key(left: exp.Expr, right: exp.Expr, bound: BoundQuery) -> Key | None:
     types = type_of(left, bound), type_of(right, bound)
     is_cast = types[0] != types[1]
     if is_cast:
@@ -66,7 +66,7 @@ def _typed_key(left: exp.Expression, right: exp.Expression, bound: BoundQuery) -
     return Key((left, right), is_cast) if is_hashable(types[0]) else None
 
 
-def _with_column(join: Join, side: int, expr: exp.Expression, name: str) -> tuple[Join, str]:
+def _with_column(join: Join, side: int, expr: exp.Expr, name: str) -> tuple[Join, str]:
     """The join with the expression as a column of one of its inputs, and that column's name."""
     if isinstance(expr, exp.Column):
         return join, column_name(expr)
@@ -78,5 +78,5 @@ def _with_column(join: Join, side: int, expr: exp.Expression, name: str) -> tupl
     return replace(join, computed=(*join.computed, (name, expr))), name
 
 
-def _compute(scan: Scan, name: str, expr: exp.Expression) -> Scan:
+def _compute(scan: Scan, name: str, expr: exp.Expr) -> Scan:
     return replace(scan, computed=(*scan.computed, (name, expr)))
