@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -124,6 +126,16 @@ def test_a_row_names_each_text_that_does_not_convert():
 def test_a_long_text_is_shown_in_part():
     field = pa.field("a", pa.decimal128(10, 2))
     assert values.describe_misfit(field, "z" * 500) == f"field `a`: '{'z' * 80}…' is not a DECIMAL(10, 2)"
+
+
+def test_threads_and_forked_processes_have_connections_of_their_own():
+    own = values.connection()
+    assert values.connection() is own
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(values.connection).result() is not own
+    with mock.patch("os.getpid", return_value=-1):
+        assert values.connection() is not own
+    assert values.connection() is own
 
 
 NUMBER_TEXTS = st.text("0123456789+-.eExX_ ", max_size=24) | st.integers().map(str) | st.decimals().map(str)

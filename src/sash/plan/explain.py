@@ -56,7 +56,9 @@ def _answer_facts(plan: Plan) -> list[str]:
         if all(slot.partition for slot in plan.slots)
         else "one partition group: nothing in the query lets its tuples be spread"
     )
-    return _facts([("changes", leaving), ("on Spark", spread)], "  ")
+    at_once = "at once, in order within a group's batch" if not plan.is_ordered else "likewise"
+    order = f"in this process by _ts, as the clock (the slowest stream less its slack) passes; on Spark {at_once}"
+    return _facts([("changes", leaving), ("order", order), ("on Spark", spread)], "  ")
 
 
 def _tree(node: Node, plan: Plan, first: str, rest: str) -> list[str]:

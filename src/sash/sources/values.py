@@ -82,11 +82,13 @@ def describe_misfit(field: pa.Field, seen: str) -> str:
 
 def connection() -> duckdb.DuckDBPyConnection:
     """This thread's own in-memory DuckDB, single-threaded and in UTC; a forked process gets a fresh one."""
-    if getattr(_per_thread, "pid", None) != os.getpid():
-        _per_thread.duckdb = duckdb.connect(config={"threads": 1})
-        _per_thread.duckdb.execute("SET TimeZone = 'UTC'").fetchall()
-        _per_thread.pid = os.getpid()
-    return _per_thread.duckdb
+    # What a forked process inherits stays in the mapping: DuckDB cannot close it there without hanging.
+    by_process = vars(_per_thread).setdefault("by_process", {})
+    if os.getpid() not in by_process:
+        fresh = duckdb.connect(config={"threads": 1})
+        fresh.execute("SET TimeZone = 'UTC'").fetchall()
+        by_process[os.getpid()] = fresh
+    return by_process[os.getpid()]
 
 
 def _convert_column(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from textwrap import indent
 from typing import Any
 
@@ -17,9 +17,11 @@ from sash.frames import Relation, Stream, table_catalog
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.sql import duck
-from sash.sql.query import BoundQuery
+from sash.sql.bind import bind
+from sash.sql.parse import parse_query
+from sash.sql.query import BoundQuery, Catalog, RelationInfo, StreamInfo
 from sash.testing.literals import draw, stream_of
-from sash.testing.oracle import bind_frames
+from sash.testing.reference import accept
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +55,27 @@ class Case:
     frames: Mapping[str, Stream | Relation]
 
     @cached_property
-    def _meaning(self) -> tuple[BoundQuery, dict[str, pa.Table]]:
-        return bind_frames(self.text, self.frames)
+    def _contents(self) -> tuple[Catalog, dict[str, pa.Table], dict[str, pa.Table]]:
+        return table_catalog(self.frames)
 
     @property
     def bound(self) -> BoundQuery:
-        return self._meaning[0]
+        return _prepare(self.text, tuple(self._contents[0].items()))[0]
 
     @property
-    def tables(self) -> dict[str, pa.Table]:
-        """The rows that count: of relations all, of streams those that do not come too late."""
-        return self._meaning[1]
-
-    @cached_property
     def plan(self) -> Plan:
-        return plan_query(self.bound)
+        return _prepare(self.text, tuple(self._contents[0].items()))[1]
 
     @cached_property
     def arrivals(self) -> dict[str, pa.Table]:
         """All rows of the streams that the query reads, in order of arrival."""
-        streams = table_catalog(self.frames)[1]
-        return {name: streams[name] for name in self.plan.streams}
+        return {name: self._contents[1][name] for name in self.plan.streams}
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """The rows that count: of relations all, of streams those that do not come too late."""
+        catalog, _, relations = self._contents
+        return {**accept(self.arrivals, catalog), **relations}
 
     def run(self) -> pa.Table:
         """The changes of the whole run."""
@@ -111,6 +113,13 @@ class Case:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Hypothesis would print a dataclass by its fields."""
         printer.text(repr(self))
+
+
+@lru_cache(maxsize=256)
+def _prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[BoundQuery, Plan]:
+    """Kept, because a test runs the same query again and again while it varies or shrinks the rows."""
+    bound = bind(parse_query(text), dict(catalog))
+    return bound, plan_query(bound)
 
 
 def _show(frame: Stream | Relation) -> str:

@@ -23,11 +23,11 @@ from sash.store.batch import EXPIRES, OP, TS
 from sash.testing.literals import draw, write_cell
 from sash.testing.reference import (
     Tables,
+    accept,
     last_instant,
     name_columns,
     row_keys,
     select_sql,
-    split_late,
     total_order,
 )
 
@@ -39,8 +39,7 @@ _MAX_SHOWN = 10
 def bind_frames(text: str, frames: Mapping[str, Any]) -> tuple[BoundQuery, dict[str, pa.Table]]:
     """A query as `sash.sql` would understand it, and the rows that count: those that do not come too late."""
     catalog, streams, relations = table_catalog(frames)
-    in_time = {name: split_late(table, catalog[name])[0] for name, table in streams.items()}  # type: ignore[arg-type]
-    return bind(parse_query(text), catalog), {**in_time, **relations}
+    return bind(parse_query(text), catalog), {**accept(streams, catalog), **relations}
 
 
 def interesting_instants(bound: BoundQuery, tables: Tables) -> list[int]:

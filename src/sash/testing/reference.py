@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from sash.operators.changes import read_times
 from sash.sql import duck
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import BoundQuery, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow
+from sash.sql.query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -56,6 +56,12 @@ class Combination:
 
     life: Life
     values: tuple
+
+
+def accept(streams: Tables, catalog: Catalog) -> dict[str, pa.Table]:
+    """The rows of streams that count."""
+    infos = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
+    return {name: split_late(table, infos[name])[0] for name, table in streams.items()}
 
 
 def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table]:
