@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pyarrow as pa
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sash
 from sash.testing import Case, Push, assert_changes
 from sash.testing.case import Step
 from sash.testing.strategies import batch_cuts, cases
@@ -15,25 +15,21 @@ cut_cases = cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(cas
 
 @given(cut_cases)
 def test_cuts_do_not_show(cut: tuple[Case, list[Step]]) -> None:
+    """And what a step returns is in order, after all that was final before it, and final itself."""
     case, steps = cut
-    changes, _ = case.replay(steps)
-    assert_changes(changes, case.run())
+    running, changes = case.start(), []
+    for step in steps:
+        before = running.clock
+        changes.append(case.take(running, step))
+        times = changes[-1].column("_ts").cast("int64").to_pylist()
+        assert times == sorted(times)
+        assert all(before < time <= running.clock for time in times)
+    assert_changes(pa.concat_tables([*changes, running.finish()]), case.run())
 
 
+@settings(max_examples=50)
 @given(cases())
 def test_row_by_row(case: Case) -> None:
     steps = [Push(name, row, row + 1) for name, table in case.arrivals.items() for row in range(table.num_rows)]
     changes, _ = case.replay(steps)
     assert_changes(changes, case.run())
-
-
-@given(cut_cases)
-def test_changes_come_in_order_and_are_final(cut: tuple[Case, list[Step]]) -> None:
-    """What a step returns is after all that was final before it, and final itself."""
-    case, steps = cut
-    running = sash.query(case.text, **case.frames)
-    for step in steps:
-        before = running.clock
-        times = case.take(running, step).column("_ts").cast("int64").to_pylist()
-        assert times == sorted(times)
-        assert all(before < time <= running.clock for time in times)

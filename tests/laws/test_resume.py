@@ -21,7 +21,7 @@ from sash.testing.strategies import batch_cuts, cases
 def interrupted_cases(draw: st.DrawFn) -> tuple[Case, list[Step], set[int]]:
     case = draw(cases(is_late=draw(st.booleans())))
     steps = draw(batch_cuts(case, with_advances=False))
-    return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=3))
+    return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=2))
 
 
 @given(interrupted_cases())

@@ -29,6 +29,7 @@ class Block:
     dead: np.ndarray
     is_kept: bool = True
     notes: list[str] = field(default_factory=list)
+    n_dead: int = 0
 
     @property
     def last(self) -> int:
@@ -36,7 +37,13 @@ class Block:
 
     @property
     def n_alive(self) -> int:
-        return int(self.table.num_rows - np.count_nonzero(self.dead))
+        return self.table.num_rows - self.n_dead
+
+    def kill(self, offsets: np.ndarray) -> None:
+        """Marks rows dead, by their place in the block; they may be dead already."""
+        fresh = np.unique(offsets[~self.dead[offsets]])
+        self.dead[fresh] = True
+        self.n_dead += len(fresh)
 
 
 class BlockLog:
@@ -147,13 +154,13 @@ class BlockLog:
         for key, value in entries.items():
             if key.startswith(NOTE_PREFIX):
                 block = by_first[int(key[1:].split(".")[0])]
-                block.dead[np.frombuffer(value, np.int64)] = True
+                block.kill(np.frombuffer(value, np.int64))
                 block.notes.append(key)
         self.next_row = next_row
         self._puts, self._deletes = {}, set()
 
     def _mark_dead(self, block: Block, offsets: np.ndarray) -> None:
-        block.dead[offsets] = True
+        block.kill(offsets)
         if not block.is_kept:
             return
         key = f"{NOTE_PREFIX}{block.first}.{len(block.notes)}"

@@ -252,8 +252,7 @@ def _conditions(draw: st.DrawFn, items: list[_Item]) -> list[tuple[int, str]]:
 def _windows(draw: st.DrawFn, items: list[_Item]) -> tuple[str, list[str]]:
     """The window of the whole query, and that of each item in brackets; either may be empty, but not both."""
     n_streams = sum(item.is_stream for item in items)
-    length = f" WINDOW {draw(_LENGTHS)} us"
-    window = draw(st.sampled_from((length, length, f" WINDOW {draw(_COUNTS)} ROWS", "", "")))
+    window = _filled(draw, draw(st.sampled_from((" WINDOW {length} us", "", " WINDOW {count} ROWS"))))
     windows = []
     for item in items:
         is_own = item.is_stream and (not window or draw(_RARELY_ONE) == 1)
@@ -263,11 +262,23 @@ def _windows(draw: st.DrawFn, items: list[_Item]) -> tuple[str, list[str]]:
 
 @st.composite
 def _brackets(draw: st.DrawFn, is_alone: bool) -> str:
-    kinds = [f"RANGE {draw(_LENGTHS)} us"] * 3 + ["NOW", *[f"ROWS {draw(_COUNTS)}"] * 2]
-    kinds += [f"PARTITION BY {by} ROWS {draw(_COUNTS)}" for by in ("k", "j, v")]
+    kinds = [
+        "RANGE {length} us",
+        "ROWS {count}",
+        "PARTITION BY k ROWS {count}",
+        "PARTITION BY j, v ROWS {count}",
+        "NOW",
+    ]
     if is_alone:
         kinds += ["UNBOUNDED", "SINCE TIMESTAMP '1970-01-01 00:00:00.000003'"]
-    return f" [{draw(st.sampled_from(kinds))}]"
+    return f" [{_filled(draw, draw(st.sampled_from(kinds)))}]"
+
+
+def _filled(draw: st.DrawFn, kind: str) -> str:
+    """A kind of window with the number that it lacks."""
+    if "{length}" in kind:
+        return kind.format(length=draw(_LENGTHS))
+    return kind.format(count=draw(_COUNTS)) if "{count}" in kind else kind
 
 
 @st.composite
