@@ -95,3 +95,19 @@ def test_a_query_is_fed_batch_by_batch():
         query.push("c", table(B))
     with pytest.raises(sash.SourceError, match="a batch of `a` lacks the column `ts`"):
         query.push("a", table(A).select(["k", "v"]))
+
+
+def test_a_schema_is_enough_to_explain():
+    assert "WindowJoin" in sash.explain(QUERY, a=table(A).schema, b=table(B).schema)
+
+
+def test_an_alias_that_stands_for_identities_is_refused():
+    with pytest.raises(sash.BindError, match="the alias `_id` is one that Sash uses itself"):
+        sash.sql("SELECT _id.v FROM a _id [ROWS 2]", a=table(A))
+
+
+def test_the_last_representable_instants_do_not_wrap():
+    last = 2**63 - 3
+    rows = sash.stream(pa.table({"v": [1, 2], "ts": [last - 1, last]}), time="ts")
+    changes = sash.sql("SELECT A.v, B.v AS w FROM s A, s B WHERE A.v < B.v WINDOW 5 MICROSECONDS", s=rows)
+    assert changes.to_pylist() == [{"v": 1, "w": 2, "_op": 1, "_ts": last, "_expires": None}]

@@ -53,7 +53,7 @@ def query(text: str, /, **frames: Any) -> Query:
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
     for name, frame in frames.items():
-        table = normalised(_table_of(getattr(frame, "frame", frame), name))
+        table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation):
             catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
         else:
@@ -82,10 +82,6 @@ def spark_session(master: str = "local[*]", **config: Any) -> Any:
 def plan_text(text: str, catalog: Catalog) -> Plan:
     """The plan of a query text."""
     return plan_query(bind(parse_query(text), catalog))
-
-
-def _table_of(frame: Any, name: str) -> pa.Table:
-    return frame.empty_table() if isinstance(frame, pa.Schema) else to_arrow(frame, name)
 
 
 def _warn_of_late_rows(finished: Query) -> None:

@@ -72,9 +72,11 @@ def is_spark(frame: Any) -> bool:
 
 
 def to_arrow(frame: Any, name: str) -> pa.Table:
-    """An Arrow, pandas or Polars frame as an Arrow table."""
+    """An Arrow, pandas or Polars frame as an Arrow table; a schema as one without rows."""
     if isinstance(frame, pa.Table):
         return frame
+    if isinstance(frame, pa.Schema):
+        return frame.empty_table()
     if isinstance(frame, pa.RecordBatch):
         return pa.Table.from_batches([frame])
     module = type(frame).__module__.split(".")[0]

@@ -83,10 +83,14 @@ Life = tuple[int, int, int | None]
 @given(
     lives=st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6), st.none() | st.integers(0, 5)), max_size=10),
     clocks=st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=6),
+    window_us=st.sampled_from([6, 64]),
 )
-@example([(1, 3, None), (1, 3, 1)], [(3, True), (4, False)])
-def test_every_tuple_leaves_exactly_once(lives: list[Life], clocks: list[tuple[int, bool]]) -> None:
-    """Lives are (ts, length, taken back after, if at all); tuples come in the step in which the clock reaches them."""
+@example([(1, 3, None), (1, 3, 1)], [(3, True), (4, False)], 6)
+@example([(1, 3, None), (1, 4, None)], [(3, True), (4, True), (5, False)], 64)
+def test_every_tuple_leaves_exactly_once(lives: list[Life], clocks: list[tuple[int, bool]], window_us: int) -> None:
+    """A block holds tuples that expire within an eighth of the window of each other.
+
+    Lives are (ts, length, taken back after, if at all); tuples come in the step in which the clock reaches them."""
     positives = [(1, ts, ts + length, number // 2, number % 2) for number, (ts, length, _) in enumerate(lives)]
     taken_back = [
         (-1, ts + after, ts + length, number // 2, number % 2)
@@ -95,7 +99,7 @@ def test_every_tuple_leaves_exactly_once(lives: list[Life], clocks: list[tuple[i
     ]
     ended = {change[3:] for change in taken_back}
     by_itself = [(-1, expires, expires, a, b) for _, _, expires, a, b in positives if (a, b) not in ended]
-    operator, seen, last = Expire(ExpireSpec(6), SCHEMA), [], -1
+    operator, seen, last = Expire(ExpireSpec(window_us), SCHEMA), [], -1
     for clock, restarts in [*sorted(clocks), (30, False)]:
         due = [change for change in [*positives, *taken_back] if last < change[1] <= clock]
         out = changes_of(operator.process([signed(due)], clock))

@@ -106,6 +106,8 @@ def partition_of(plan) -> dict[str, tuple[str, ...]]:
         ),
         pytest.param("SELECT A.x FROM A [ROWS 5]", ONE_GROUP, id="one stream, all rows counted"),
         pytest.param("SELECT A.x FROM A [RANGE 1 MINUTE]", {"A": ("A.x",)}, id="one stream, by anything"),
+        pytest.param("SELECT A.x FROM A, R WHERE A.k = R.k", {"A": ("A.k", "A.x")}, id="one stream and a relation"),
+        pytest.param("SELECT 1 AS one FROM A", ONE_GROUP, id="one stream of which nothing is read"),
     ],
 )
 def test_partition(sql: str, expected: dict[str, tuple[str, ...]], plan: Callable) -> None:

@@ -75,6 +75,8 @@ def _check_columns(source: Source, text: str) -> None:
     """DuckDB cannot tell columns apart that differ in case alone, nor an alias with a dot from a column's name."""
     if "." in source.alias:
         raise BindError(f"the alias `{source.alias}` has a dot in it; give another", text, source.span)
+    if source.alias.lower().startswith(("_id", "_key")):
+        raise BindError(f"the alias `{source.alias}` is one that Sash uses itself; give another", text, source.span)
     seen: dict[str, str] = {}
     for name in source.info.schema.names:
         if name.lower() in seen:

@@ -1,0 +1,91 @@
+"""The window join, pair by pair: which algorithm looks at what, and what the state keeps.
+
+Law: a and b join iff key(a) = key(b), residual(a, b), and their lives overlap: max(ts) < min(end).
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
+
+WINDOW_US = 6
+LEFT, RIGHT = (
+    pa.schema([*SIGNED_FIELDS, (f"{alias}.k", pa.int64()), (f"{alias}.n", pa.int64())]) for alias in ("A", "B")
+)
+JOINS = {
+    "whj": WindowJoinSpec("whj", (("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US)),
+    "wnl": WindowJoinSpec("wnl", (("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US)),
+    "wnl without keys": WindowJoinSpec("wnl", (), '"A.k" = "B.k"', (WINDOW_US, WINDOW_US)),
+}
+
+Row = tuple[int, int]
+"""Time and key."""
+
+
+def tuples(rows: dict[int, Row], schema: pa.Schema) -> pa.Table:
+    """Rows by their number."""
+    ts, keys = [row[0] for row in rows.values()], [row[1] for row in rows.values()]
+    return pa.table([ts, [t + WINDOW_US for t in ts], [1] * len(rows), keys, list(rows)], schema=schema)
+
+
+def pairs_of(batch: pa.Table) -> list[tuple[int, ...]]:
+    """As (number of a, number of b, sign, ts, expires)."""
+    columns = (batch[name].to_pylist() for name in ("A.n", "B.n", OP, TS, EXPIRES))
+    return sorted(zip(*columns, strict=True))
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2)), max_size=12)
+
+
+@pytest.mark.parametrize("join", JOINS)
+@given(left=ROWS, right=ROWS, clocks=st.lists(st.integers(-1, 21), max_size=5))
+def test_every_algorithm_finds_the_pairs_of_two_loops(join: str, left: list[Row], right: list[Row], clocks) -> None:
+    """A tuple comes in the step in which the clock reaches it."""
+    operator, seen, last = WindowJoin(JOINS[join], LEFT, RIGHT), [], -2
+    for clock in [*sorted(clocks), 30]:
+        batches = [
+            tuples({number: row for number, row in enumerate(rows) if last < row[0] <= clock}, schema)
+            for rows, schema in ((left, LEFT), (right, RIGHT))
+        ]
+        seen += pairs_of(operator.process(batches, clock))
+        last = clock
+    assert sorted(seen) == sorted(
+        (a, b, 1, max(left[a][0], right[b][0]), min(left[a][0], right[b][0]) + WINDOW_US)
+        for a in range(len(left))
+        for b in range(len(right))
+        if left[a][1] == right[b][1] and abs(left[a][0] - right[b][0]) < WINDOW_US
+    )
+    assert operator.logs()["left"].n_rows == operator.logs()["right"].n_rows == 0
+
+
+@given(left=ROWS, right=ROWS)
+def test_pairs_do_not_wait_for_order(left: list[Row], right: list[Row]) -> None:
+    """While the clock stands still, tuples one by one in any order of time give the pairs of one whole step."""
+    operator, seen = WindowJoin(JOINS["whj"], LEFT, RIGHT), []
+    for number in range(max(len(left), len(right))):
+        one = [{number: rows[number]} if number < len(rows) else {} for rows in (left, right)]
+        seen += pairs_of(operator.process([tuples(one[0], LEFT), tuples(one[1], RIGHT)], -1))
+    both = [tuples(dict(enumerate(left)), LEFT), tuples(dict(enumerate(right)), RIGHT)]
+    assert sorted(seen) == pairs_of(WindowJoin(JOINS["whj"], LEFT, RIGHT).process(both, -1))
+
+
+def test_nested_loops_look_at_the_whole_window_and_hashing_at_a_bucket() -> None:
+    left, right = tuples({number: (1, number) for number in range(200)}, LEFT), tuples({0: (1, 7)}, RIGHT)
+    scans = {}
+    for name, spec in JOINS.items():
+        operator = WindowJoin(spec, LEFT, RIGHT)
+        operator.process([left, RIGHT.empty_table()], 0)
+        assert operator.process([LEFT.empty_table(), right], 0).num_rows == 1
+        scans[name] = operator.n_scanned
+    assert scans["wnl"] == scans["wnl without keys"] == 200
+    assert 1 <= scans["whj"] < 10
+
+
+def test_a_hash_join_needs_a_key() -> None:
+    with pytest.raises(AssertionError):
+        WindowJoinSpec("whj", (), "TRUE", (WINDOW_US, WINDOW_US))
