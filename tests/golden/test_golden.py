@@ -141,7 +141,7 @@ def test_all_hashes_collide(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And buckets that are too few, in a log that is rewritten whenever a row has died."""
     monkeypatch.setattr(keys, "hash_rows", lambda arrays: np.zeros(len(arrays[0]), np.uint64))
     monkeypatch.setattr(window_buffer, "FIRST_BUCKETS", 1)
-    monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.dead.any() for block in log.blocks)))
+    monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 
 

@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +24,7 @@ from hypothesis import strategies as st
 
 from sash.store import window_buffer
 from sash.store.batch import EXPIRES, NEVER, OP, TS, int64_column
+from sash.store.vector import Directory, dump, load
 from sash.store.window_buffer import CUTS, WindowBuffer
 
 SCHEMA = pa.schema(
@@ -68,6 +72,7 @@ class Model:
 
     window_us: int | None
     n_buckets: int | None = None
+    directory: Path | None = None
     clock: int = 0
     tuples: list[Tuple] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
@@ -85,15 +90,24 @@ class Model:
         self.buffer.evict(clock, retired)
         self.clock = clock
         if step.restarts:
-            old, self.buffer = self.buffer, self._fresh()
-            self.buffer.restore(old.log.entries(), old.log.next_row, clock)
+            self._restart(clock)
 
     def living(self) -> list[Tuple]:
         """Those that a tuple still to come can meet."""
         return [one for one in self.tuples if one.end > self.clock + 1]
 
     def _fresh(self) -> WindowBuffer:
-        return WindowBuffer(SCHEMA, lambda batch: int64_column(batch, "key"), self.window_us, self.n_buckets)
+        home = Directory(self.directory, resident_bytes=0) if self.directory else None
+        return WindowBuffer(SCHEMA, partial(int64_column, name="key"), self.window_us, self.n_buckets, home)
+
+    def _restart(self, clock: int) -> None:
+        """From the log; or, if the arrays are in files, by mapping them anew."""
+        old = self.buffer
+        if self.directory:
+            self.buffer = load(dump(old, old._home), Directory(self.directory, resident_bytes=0))
+        else:
+            self.buffer = self._fresh()
+            self.buffer.restore(old.log.entries(), old.log.next_number, clock)
 
     def _make(self, made: Made) -> Tuple:
         ts = self.clock + made.after
@@ -115,7 +129,7 @@ class Model:
     def _probe(self, probes: list[Tuple]) -> None:
         keys, ts, ends = (np.array([getattr(one, name) for one in probes], np.int64) for name in ("key", "ts", "end"))
         found = [pair for chunk in self.buffer.probe(keys, ts, ends) for pair in zip(*map(np.ndarray.tolist, chunk))]
-        ids = int64_column(self.buffer.log.take(np.array([row for _, row in found], np.int64)), "_id.a").tolist()
+        ids = int64_column(self.buffer.log.rows.take(np.array([row for _, row in found], np.int64)), "_id.a").tolist()
         seen = sorted((at, number) for (at, _), number in zip(found, ids))
         assert seen == sorted(
             (at, one.number) for at, probe in enumerate(probes) for one in self.tuples if one.joins(probe)
@@ -133,8 +147,10 @@ def as_table(tuples: list[Tuple], ts: list[int] | None = None) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def run(steps: list[Step], window_us: int | None, n_buckets: int | None = None) -> Model:
-    model = Model(window_us, n_buckets)
+def run(
+    steps: list[Step], window_us: int | None, n_buckets: int | None = None, directory: Path | None = None
+) -> Model:
+    model = Model(window_us, n_buckets, directory)
     for step in steps:
         model.take(step)
     return model
@@ -166,6 +182,13 @@ def test_probes_find_what_a_list_of_everything_would(are_least: bool, steps: lis
         run(steps, window_us, n_buckets)
 
 
+@given(steps=STEPS, window_us=st.none() | st.integers(1, 20), n_buckets=st.sampled_from([None, 1]))
+def test_another_process_goes_on_with_the_files(steps: list[Step], window_us, n_buckets) -> None:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_buffer, "FIRST_BUCKETS", 1)
+        run(steps, window_us, n_buckets, Path(directory))
+
+
 def test_a_tuple_that_dies_within_its_step_is_found_but_not_kept() -> None:
     model = run([Step(10, tuples=(Made(1, 1, life=5),), probes=(Made(1, 3),))], window_us=5)
     assert model.buffer.log.n_rows == 0
@@ -192,7 +215,7 @@ def test_an_eighth_of_the_window_at_most_lies_dead() -> None:
     model = Model(window_us)
     for _ in range(30):
         model.take(Step(10, tuples=tuple(Made(after, after) for after in range(1, 11))))
-        oldest = min(int64_column(block.table, EXPIRES).min() for block in model.buffer.log.blocks)
+        oldest = min(int64_column(model.buffer.log.read(block), EXPIRES).min() for block in model.buffer.log.blocks)
         assert oldest > model.clock + 1 - window_us // CUTS
         assert model.buffer.log.n_rows <= window_us * (1 + 1 / CUTS)
 
@@ -213,7 +236,7 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
         )
     assert len(model.living()) == 1
     assert model.buffer.log.n_rows <= 2
-    assert len(model.buffer.keys) <= 4 * window_buffer.FIRST_BUCKETS
+    assert len(model.buffer._keys) <= 4 * window_buffer.FIRST_BUCKETS
     model.take(Step(1, probes=(Made(0), Made(1))))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow as pa
 from sash.operators.evaluator import quote, run
 from sash.store.batch import NEVER, OP, TS, concat, int64_column, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.vector import Home, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,15 @@ class CountWindowSpec:
 class CountWindow:
     """Runs a `CountWindowSpec`."""
 
+    STATE: ClassVar = ("_log", "_next_id")
+
     def __init__(self, spec: CountWindowSpec, input: pa.Schema):
         self.spec = spec
         self.schema = input.append(pa.field(spec.id_column, pa.int64()))
-        self._log = BlockLog(self.schema)
+        self.reset(Memory())
+
+    def reset(self, home: Home) -> None:
+        self._log = BlockLog(self.schema, home)
         self._next_id = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -58,18 +65,18 @@ class CountWindow:
         return {"window": self._log}
 
     def registers(self) -> dict[str, int]:
-        return {"next_id": self._next_id, "next_row": self._log.next_row}
+        return {"next_id": self._next_id, "window": self._log.next_number}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        self._log.restore(entries["window"], registers["next_row"])
+        self._log.restore(entries["window"], registers["window"])
         self._next_id = registers["next_id"]
 
     def _held(self) -> tuple[pa.Table, np.ndarray]:
         """The window as it stands, in total order, with its rows in the log."""
-        blocks = [
-            (block.table.filter(pa.array(~block.dead)), block.first + np.flatnonzero(~block.dead))
-            for block in self._log.blocks
-        ]
+        blocks = []
+        for block in self._log.blocks:
+            alive = ~self._log.is_dead(block)
+            blocks.append((self._log.read(block).filter(pa.array(alive)), block.first + np.flatnonzero(alive)))
         if not blocks:
             return self.schema.empty_table(), np.empty(0, np.int64)
         return concat([table for table, _ in blocks]), np.concatenate([rows for _, rows in blocks])
@@ -94,6 +101,7 @@ class CountWindow:
             self._log.delete(displaced)
         if self._log.is_sparse:
             self._log.compact()
+        self._log.trim()
 
     def _changes(self, tuples: pa.Table, ends: np.ndarray, n_held: int) -> pa.Table:
         """Positives for the new tuples, negatives for the displaced, in order of time, negatives first."""

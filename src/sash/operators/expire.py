@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ import pyarrow as pa
 from sash.operators.keys import encode_keys
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS, concat, int64_column, signs, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.vector import Home, Memory
 from sash.store.window_buffer import WindowBuffer
 
 
@@ -30,11 +33,17 @@ class ExpireSpec:
 class Expire:
     """Runs an `ExpireSpec`."""
 
+    STATE: ClassVar = ("_buffer", "_clock")
+
     def __init__(self, spec: ExpireSpec, input: pa.Schema):
         self.spec = spec
         self.schema = input
         self._ids = tuple(name for name in input.names if name.startswith(ID_PREFIX))
-        self._buffer = WindowBuffer(input, lambda batch: encode_keys(batch, self._ids), spec.window_us)
+        self.reset(Memory())
+
+    def reset(self, home: Home) -> None:
+        key_of = partial(encode_keys, columns=self._ids)
+        self._buffer = WindowBuffer(self.schema, key_of, self.spec.window_us, home=home)
         self._clock = BEGINNING
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -57,11 +66,11 @@ class Expire:
         return {"living": self._buffer.log}
 
     def registers(self) -> dict[str, int]:
-        return {"clock": self._clock, "next_row": self._buffer.log.next_row}
+        return {"clock": self._clock, "living": self._buffer.log.next_number}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
-        self._buffer.restore(entries["living"], registers["next_row"], self._clock)
+        self._buffer.restore(entries["living"], registers["living"], self._clock)
 
     def _due(self, clock: int) -> pa.Table:
         """Negatives of the tuples that expire after the last step's clock and not after this one's."""
@@ -71,6 +80,6 @@ class Expire:
             _, expires, ends = self._buffer.values(rows)
             leaves = (expires > self._clock) & (expires <= clock) & (ends == expires)
             if leaves.any():
-                gone = block.table.filter(pa.array(leaves))
+                gone = self._buffer.log.read(block).filter(pa.array(leaves))
                 due.append(with_columns(gone, **{TS: expires[leaves], OP: np.full(gone.num_rows, -1, np.int8)}))
         return concat([table.cast(self.schema) for table in due])

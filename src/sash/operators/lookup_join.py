@@ -52,7 +52,7 @@ class LookupJoin(Stateless):
 
     def _form(self, batch: pa.Table, at: np.ndarray, rows: np.ndarray) -> pa.Table:
         pairs = batch.take(pa.array(at))
-        relation = self._buffer.log.take(rows)
+        relation = self._buffer.log.rows.take(rows)
         for name in self._relation.column_names:
             pairs = pairs.append_column(name, relation.column(name))
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs

@@ -4,27 +4,37 @@ An operator is called once per step with everything its inputs produced in that 
 that every tuple with `ts <= clock` has come. It answers with what these tuples and the progress of the clock bring
 about. What it returns depends on the tuples and the clock alone, never on how they were cut into steps.
 
-State is a set of logs (`logs`) and a few integers (`registers`); nothing else survives a restart.
+State is a set of logs (`logs`) and a few integers (`registers`); nothing else survives a restart. All that an operator
+keeps from step to step, indexes included, is in the attributes that `STATE` names, so that one operator can serve many
+partition groups in turn: `held_by` takes the state of a group out, `hand_to` puts it back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from sash.store.block_log import BlockLog
+from sash.store.vector import Home
 
 
 class Operator(Protocol):
     """One node of a running plan."""
+
+    STATE: ClassVar[tuple[str, ...]]
+    """The attributes that change from step to step."""
 
     schema: pa.Schema
     """Of the batches it returns."""
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         """What follows from these tuples, one batch per input, and from the clock's progress."""
+        ...
+
+    def reset(self, home: Home) -> None:
+        """Forgets everything. What it keeps from now on has its vectors in `home`."""
         ...
 
     def logs(self) -> dict[str, BlockLog]:
@@ -43,6 +53,11 @@ class Operator(Protocol):
 class Stateless:
     """The state of an operator that has none."""
 
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def reset(self, home: Home) -> None:
+        pass
+
     def logs(self) -> dict[str, BlockLog]:
         return {}
 
@@ -51,3 +66,14 @@ class Stateless:
 
     def registers(self) -> dict[str, int]:
         return {}
+
+
+def held_by(operator: Operator) -> dict[str, Any]:
+    """All that an operator keeps from step to step."""
+    return {name: getattr(operator, name) for name in operator.STATE}
+
+
+def hand_to(operator: Operator, state: Mapping[str, Any]) -> None:
+    """Lets an operator go on with a state that `held_by` took."""
+    for name, value in state.items():
+        setattr(operator, name, value)

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import BEGINNING, TS, concat, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.vector import Home, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +36,22 @@ class ReorderSpec:
 class Reorder:
     """Runs a `ReorderSpec`."""
 
+    STATE: ClassVar = ("_log", "_clock", "_next_id")
+
     def __init__(self, spec: ReorderSpec, input: pa.Schema):
         self.spec = spec
         self.schema = input if spec.id_column is None else input.append(pa.field(spec.id_column, pa.int64()))
-        self._log = BlockLog(input)
+        self._input = input
+        self.reset(Memory())
+
+    def reset(self, home: Home) -> None:
+        self._log = BlockLog(self._input, home)
         self._clock = BEGINNING
         self._next_id = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        released = [block.table for block in self._log.blocks] + [batch]
+        released = [self._log.read(block) for block in self._log.blocks] + [batch]
         due = [table.filter(pa.array(self._is_due(table, clock))) for table in released]
         self._hold(batch, clock)
         self._clock = clock
@@ -53,10 +61,10 @@ class Reorder:
         return {"held": self._log}
 
     def registers(self) -> dict[str, int]:
-        return {"clock": self._clock, "next_row": self._log.next_row, "next_id": self._next_id}
+        return {"clock": self._clock, "held": self._log.next_number, "next_id": self._next_id}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        self._log.restore(entries["held"], registers["next_row"])
+        self._log.restore(entries["held"], registers["held"])
         self._clock, self._next_id = registers["clock"], registers["next_id"]
 
     def _is_due(self, table: pa.Table, clock: int) -> np.ndarray:
@@ -65,10 +73,12 @@ class Reorder:
         return (ts > self._clock) & (ts <= clock)
 
     def _hold(self, batch: pa.Table, clock: int) -> None:
-        self._log.drop([block for block in self._log.blocks if int64_column(block.table, TS).max() <= clock])
+        log = self._log
+        log.drop([block for block in log.blocks if int64_column(log.read(block), TS).max() <= clock])
+        log.trim()
         later = batch.filter(pa.array(int64_column(batch, TS) > clock))
         if later.num_rows:
-            self._log.append(later)
+            log.append(later)
 
     def _ordered(self, batch: pa.Table) -> pa.Table:
         if batch.num_rows < 2:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,7 @@ from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
+from sash.store.vector import Home, Memory
 from sash.store.window_buffer import WindowBuffer
 
 LEFT, RIGHT = 0, 1
@@ -46,6 +49,8 @@ class WindowJoinSpec:
 class WindowJoin:
     """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
 
+    STATE: ClassVar = ("_buffers", "_clock")
+
     def __init__(self, spec: WindowJoinSpec, left: pa.Schema, right: pa.Schema):
         self.spec = spec
         self.schema = pa.schema([field for side in (left, right) for field in side if field.name not in SIGNED_NAMES])
@@ -53,10 +58,15 @@ class WindowJoin:
             self.schema = self.schema.append(field)
         self._key_columns = tuple(tuple(pair[side] for pair in spec.keys) for side in (LEFT, RIGHT))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, left)
-        n_buckets = 1 if spec.algorithm == "wnl" else None
+        self._inputs = (left, right)
+        self._payload = [[name for name in side.names if name not in SIGNED_NAMES] for side in self._inputs]
+        self.reset(Memory())
+
+    def reset(self, home: Home) -> None:
+        n_buckets = 1 if self.spec.algorithm == "wnl" else None
         self._buffers = [
-            WindowBuffer(schema, self._key_of(side), spec.windows_us[side], n_buckets)
-            for side, schema in enumerate((left, right))
+            WindowBuffer(schema, self._key_of(side), self.spec.windows_us[side], n_buckets, home)
+            for side, schema in enumerate(self._inputs)
         ]
         self._clock = BEGINNING
 
@@ -83,7 +93,7 @@ class WindowJoin:
         return {"left": self._buffers[LEFT].log, "right": self._buffers[RIGHT].log}
 
     def registers(self) -> dict[str, int]:
-        return {"clock": self._clock, **{name: log.next_row for name, log in self.logs().items()}}
+        return {"clock": self._clock, **{name: log.next_number for name, log in self.logs().items()}}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
@@ -96,7 +106,7 @@ class WindowJoin:
         return sum(buffer.n_scanned for buffer in self._buffers)
 
     def _key_of(self, side: int):
-        return lambda batch: join_keys.encode_keys(batch, self._key_columns[side])
+        return partial(join_keys.encode_keys, columns=self._key_columns[side])
 
     def _retire(self, side: int, batch: pa.Table) -> np.ndarray:
         negatives = batch.filter(pa.array(signs(batch) < 0))
@@ -133,7 +143,7 @@ class WindowJoin:
             return
         own, other = self._buffers[side], self._buffers[1 - side]
         ts, _, ends = own.values(rows)
-        for at, other_rows in other.probe(own.keys[rows - own.base], ts, ends, other_limit):
+        for at, other_rows in other.probe(own.keys(rows), ts, ends, other_limit):
             own_rows = rows[at]
             yield own_rows, own.values(own_rows), other_rows, other.values(other_rows)
 
@@ -143,8 +153,8 @@ class WindowJoin:
         """The joined tuples of row pairs, less those that the residual condition refuses."""
         rows = (own, other) if side == LEFT else (other, own)
         columns = {}
-        for buffer, taken in zip(self._buffers, rows, strict=True):
-            payload = buffer.log.take(taken).drop_columns(list(SIGNED_NAMES))
+        for buffer, taken, names in zip(self._buffers, rows, self._payload, strict=True):
+            payload = buffer.log.rows.take(taken, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         columns.update({TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
         pairs = pa.table(columns)

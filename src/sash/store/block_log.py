@@ -1,12 +1,13 @@
 """A log of blocks: the only thing of a window that has to survive.
 
-    block 0        block 5              block 9
-    [0 1 2 3 4]    [5 6 7 8]            [9 10 11 12]        rows, numbered for ever
+    block 0        block 1              block 2
+    [0 1 2 3 4]    [5 6 7 8]            [9 10 11 12]        rows
      x x x x x          x  x             dead rows are named in small notes, a block goes when all its rows are dead
 
 A batch appends its blocks and drops expired ones; nothing is rewritten, so what a checkpoint costs follows the batch,
 not the window. `take_changes` says what has happened since it was last asked, as entries to put and keys to delete,
-which any key-value store can keep; `restore` reads such entries back.
+which any key-value store can keep; `restore` reads such entries back. Blocks keep their numbers for ever; rows are
+numbered anew by every process that reads the log.
 """
 
 from __future__ import annotations
@@ -17,54 +18,70 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from sash.store.rows import Rows
+from sash.store.vector import Home, Memory, Vector
+
 BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
 
 
 @dataclass(slots=True)
 class Block:
-    """Rows `first .. first + len(table) - 1`; `dead` marks those taken back, `notes` the log entries that say so."""
+    """Rows `first .. last - 1`; `notes` are the log entries that say which of them are dead."""
 
+    number: int
+    """In the log; -1 if the block is not kept."""
     first: int
-    table: pa.Table
-    dead: np.ndarray
-    is_kept: bool = True
+    n_rows: int
+    n_bytes: int = 0
+    """As the log has them."""
     notes: list[str] = field(default_factory=list)
     n_dead: int = 0
 
     @property
+    def is_kept(self) -> bool:
+        return self.number >= 0
+
+    @property
     def last(self) -> int:
-        return self.first + self.table.num_rows
+        return self.first + self.n_rows
 
     @property
     def n_alive(self) -> int:
-        return self.table.num_rows - self.n_dead
-
-    def kill(self, offsets: np.ndarray) -> None:
-        """Marks rows dead, by their place in the block; they may be dead already."""
-        fresh = np.unique(offsets[~self.dead[offsets]])
-        self.dead[fresh] = True
-        self.n_dead += len(fresh)
+        return self.n_rows - self.n_dead
 
 
 class BlockLog:
     """Append-only rows in blocks, with deletion by row number and by whole block."""
 
-    def __init__(self, schema: pa.Schema):
+    def __init__(self, schema: pa.Schema, home: Home | None = None):
+        home = home or Memory()
         self.schema = schema
+        self.rows = Rows(schema, home)
         self.blocks: list[Block] = []
-        self.next_row = 0
+        self.next_number = 0
+        self._dead = Vector(np.bool_, home)
         self._puts: dict[str, bytes] = {}
         self._deletes: set[str] = set()
 
     def append(self, table: pa.Table, is_kept: bool = True) -> Block:
         """Adds a block. One that is not kept serves this step only and must be dropped before the step ends."""
         table = table.combine_chunks()
-        block = Block(self.next_row, table, np.zeros(table.num_rows, dtype=bool), is_kept)
-        self.next_row = block.last
-        self.blocks.append(block)
-        if is_kept:
-            self._puts[f"{BLOCK_PREFIX}{block.first}"] = encode_table(table)
+        if not is_kept:
+            return self._add(-1, table, 0)
+        encoded = encode_table(table)
+        block = self._add(self.next_number, table, len(encoded))
+        self.next_number += 1
+        self._puts[f"{BLOCK_PREFIX}{block.number}"] = encoded
         return block
+
+    def read(self, block: Block) -> pa.Table:
+        """A block's rows, dead ones included; good until the log changes."""
+        return self.rows.read(block.first, block.n_rows)
+
+    def is_dead(self, block: Block) -> np.ndarray:
+        """Which of a block's rows were taken back; good until the log changes."""
+        start = block.first - self.rows.base
+        return self._dead.array[start : start + block.n_rows]
 
     def delete(self, rows: np.ndarray) -> None:
         """Marks rows dead; blocks without a living row are dropped."""
@@ -73,7 +90,7 @@ class BlockLog:
         for block in self.blocks:
             low, high = np.searchsorted(rows, (block.first, block.last))
             if high > low:
-                self._mark_dead(block, rows[low:high] - block.first)
+                self._note_dead(block, rows[low:high] - block.first)
                 touched.append(block)
         self.drop([block for block in touched if block.n_alive == 0])
 
@@ -84,21 +101,16 @@ class BlockLog:
             return
         for block in self.blocks:
             if block.first in gone and block.is_kept:
-                self._forget([f"{BLOCK_PREFIX}{block.first}", *block.notes])
+                self._forget([f"{BLOCK_PREFIX}{block.number}", *block.notes])
         self.blocks = [block for block in self.blocks if block.first not in gone]
 
-    def take(self, rows: np.ndarray) -> pa.Table:
-        """The given rows, in the given order."""
-        if not len(rows):
-            return self.schema.empty_table()
-        if len(self.blocks) == 1:
-            return self.blocks[0].table.take(pa.array(rows - self.blocks[0].first))
-        firsts = np.fromiter((block.first for block in self.blocks), np.int64, len(self.blocks))
-        starts = np.cumsum([0] + [block.table.num_rows for block in self.blocks[:-1]])
-        owner = np.searchsorted(firsts, rows, side="right") - 1
-        return pa.concat_tables(block.table for block in self.blocks).take(
-            pa.array(rows - firsts[owner] + starts[owner])
-        )
+    def trim(self, *aligned: Vector) -> None:
+        """Gives back the room of rows that are gone, once they are most. `aligned` are vectors with an item per row."""
+        n_gone, n_rows = self.base - self.rows.base, self.rows.n_rows
+        if 2 * n_gone > n_rows:
+            for vector in (self._dead, *aligned):
+                vector.drop(n_gone, n_rows)
+            self.rows.drop_before(self.base)
 
     @property
     def base(self) -> int:
@@ -106,13 +118,18 @@ class BlockLog:
         return self.blocks[0].first if self.blocks else self.next_row
 
     @property
+    def next_row(self) -> int:
+        return self.rows.next_row
+
+    @property
     def n_rows(self) -> int:
         """Rows held, dead ones included: what the state costs."""
-        return sum(block.table.num_rows for block in self.blocks)
+        return sum(block.n_rows for block in self.blocks)
 
     @property
     def n_bytes(self) -> int:
-        return sum(block.table.nbytes for block in self.blocks)
+        """Bytes of all blocks, as the log has them."""
+        return sum(block.n_bytes for block in self.blocks)
 
     @property
     def is_sparse(self) -> bool:
@@ -124,9 +141,10 @@ class BlockLog:
 
         `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
         """
-        alive = pa.concat_tables(block.table.filter(pa.array(~block.dead)) for block in self.blocks)
+        alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in self.blocks)
         self.drop(list(self.blocks))
-        for rows in cut(alive):
+        self._clear(self.next_row)
+        for rows in cut(alive.combine_chunks()):
             self.append(rows)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
@@ -139,31 +157,49 @@ class BlockLog:
         """Everything that is held, as entries that `restore` understands."""
         held: dict[str, bytes] = {}
         for block in self.blocks:
-            held[f"{BLOCK_PREFIX}{block.first}"] = encode_table(block.table)
-            if block.dead.any():
-                held[f"{NOTE_PREFIX}{block.first}.0"] = np.flatnonzero(block.dead).astype(np.int64).tobytes()
+            held[f"{BLOCK_PREFIX}{block.number}"] = encode_table(self.read(block))
+            if block.n_dead:
+                held[f"{NOTE_PREFIX}{block.number}.0"] = np.flatnonzero(self.is_dead(block)).astype(np.int64).tobytes()
         return held
 
-    def restore(self, entries: Mapping[str, bytes], next_row: int) -> None:
+    def restore(self, entries: Mapping[str, bytes], next_number: int) -> None:
         """Becomes the log that the entries describe."""
-        tables = {int(key[1:]): decode_table(value) for key, value in entries.items() if key.startswith(BLOCK_PREFIX)}
-        self.blocks = [
-            Block(first, table, np.zeros(table.num_rows, dtype=bool)) for first, table in sorted(tables.items())
-        ]
-        by_first = {block.first: block for block in self.blocks}
+        blocks = {int(key[1:]): value for key, value in entries.items() if key.startswith(BLOCK_PREFIX)}
+        self._clear(0)
+        self.blocks, self.next_number = [], next_number
+        by_number = {
+            number: self._add(number, decode_table(value), len(value)) for number, value in sorted(blocks.items())
+        }
         for key, value in entries.items():
             if key.startswith(NOTE_PREFIX):
-                block = by_first[int(key[1:].split(".")[0])]
-                block.kill(np.frombuffer(value, np.int64))
+                block = by_number[int(key[1:].split(".")[0])]
+                self._mark_dead(block, np.frombuffer(value, np.int64))
                 block.notes.append(key)
-        self.next_row = next_row
         self._puts, self._deletes = {}, set()
 
+    def _add(self, number: int, table: pa.Table, n_bytes: int) -> Block:
+        block = Block(number, self.next_row, table.num_rows, n_bytes)
+        self._dead.write(self.rows.n_rows, np.zeros(table.num_rows, np.bool_))
+        self.rows.append(table)
+        self.blocks.append(block)
+        return block
+
+    def _clear(self, base: int) -> None:
+        self.rows.clear(base)
+        self._dead.resize(1)
+
     def _mark_dead(self, block: Block, offsets: np.ndarray) -> None:
-        block.kill(offsets)
+        """Marks rows dead, by their place in the block; they may be dead already."""
+        dead = self.is_dead(block)
+        fresh = np.unique(offsets[~dead[offsets]])
+        dead[fresh] = True
+        block.n_dead += len(fresh)
+
+    def _note_dead(self, block: Block, offsets: np.ndarray) -> None:
+        self._mark_dead(block, offsets)
         if not block.is_kept:
             return
-        key = f"{NOTE_PREFIX}{block.first}.{len(block.notes)}"
+        key = f"{NOTE_PREFIX}{block.number}.{len(block.notes)}"
         block.notes.append(key)
         self._puts[key] = offsets.astype(np.int64).tobytes()
 

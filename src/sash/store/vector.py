@@ -1,0 +1,259 @@
+"""Growing arrays, in the memory of a process or in files that every process of a machine can map.
+
+A window's rows and indexes are vectors. In a file they outlive the process: whoever maps the file next goes on with
+them, without reading or copying anything. `Memory` and `Directory` are the two homes; the code that fills and searches
+vectors does not know which one it works on.
+
+A vector pickles as its name. The files are those of the home that the unpickler is given, see `dump` and `load`.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import mmap
+import os
+import pickle
+import shutil
+import weakref
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from sash.errors import ResourceError
+
+
+class Home(Protocol):
+    """Where vectors live."""
+
+    step: int
+    """How many rows may be looked up by key before `relax` has to be called."""
+
+    def new_name(self) -> str: ...
+
+    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
+        """The bytes of a vector, with what fits of the old content. The old array must not be used any more."""
+        ...
+
+    def open(self, name: str, n_bytes: int) -> np.ndarray:
+        """The bytes of a vector that another process has left."""
+        ...
+
+    def relax(self) -> None:
+        """Lets go of memory that can be had again from files."""
+        ...
+
+
+class Memory:
+    """Arrays of this process alone."""
+
+    step = np.iinfo(np.int64).max
+
+    def new_name(self) -> str:
+        return ""
+
+    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
+        new = np.empty(n_bytes, np.uint8)
+        if old is not None:
+            n_kept = min(len(old), n_bytes)
+            new[:n_kept] = old[:n_kept]
+        return new
+
+    def open(self, name: str, n_bytes: int) -> np.ndarray:
+        raise AssertionError("nothing outlives its process in memory")
+
+    def relax(self) -> None:
+        pass
+
+
+class Directory:
+    """Arrays in files of a directory.
+
+    `resident_bytes` bounds how much of the files stays mapped at a time; None: nothing is let go of. `overflow` is a
+    directory on a larger file system, for vectors that find no room here.
+    """
+
+    def __init__(self, path: Path, overflow: Path | None = None, resident_bytes: int | None = None):
+        self.path = path
+        self._overflow = overflow
+        self._resident_bytes = resident_bytes
+        self._maps: weakref.WeakValueDictionary[str, _Map] = weakref.WeakValueDictionary()
+        self._names = itertools.count()
+
+    @property
+    def step(self) -> int:
+        """A lookup touches about a dozen pages."""
+        if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
+            return Memory.step
+        return max(256, self._resident_bytes // (32 * mmap.PAGESIZE))
+
+    @property
+    def n_mapped_bytes(self) -> int:
+        return sum(len(each) for each in self._maps.values())
+
+    def new_name(self) -> str:
+        return f"{next(self._names)}-{os.urandom(4).hex()}"
+
+    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
+        path = self._find(name)
+        try:
+            _allocate(path, n_bytes)
+        except OSError as error:
+            path = self._move_out(path, n_bytes, error)
+        return self._map(name, path, n_bytes)
+
+    def open(self, name: str, n_bytes: int) -> np.ndarray:
+        return self._map(name, self._find(name), n_bytes)
+
+    def relax(self) -> None:
+        if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
+            return
+        for each in list(self._maps.values()):
+            each.madvise(mmap.MADV_DONTNEED)
+
+    def _find(self, name: str) -> Path:
+        outside = self._overflow / name if self._overflow else None
+        return outside if outside and outside.exists() else self.path / name
+
+    def _move_out(self, path: Path, n_bytes: int, reason: OSError) -> Path:
+        if self._overflow is None or path.parent == self._overflow:
+            raise ResourceError(
+                f"no room for a window in {path.parent}: {reason.strerror}; free space there, or let "
+                "`spark.local.dir` name a larger disk"
+            ) from reason
+        self._overflow.mkdir(parents=True, exist_ok=True)
+        outside = self._overflow / path.name
+        if path.exists():
+            shutil.copyfile(path, outside)
+            path.unlink()
+        try:
+            _allocate(outside, n_bytes)
+        except OSError as error:
+            self._move_out(outside, n_bytes, error)
+        return outside
+
+    def _map(self, name: str, path: Path, n_bytes: int) -> np.ndarray:
+        handle = os.open(path, os.O_RDWR)
+        try:
+            mapped = _Map(handle, n_bytes)
+        finally:
+            os.close(handle)
+        self._maps[name] = mapped
+        return np.frombuffer(mapped, np.uint8)
+
+
+class _Map(mmap.mmap):
+    """A mapping that a weak dictionary can hold."""
+
+
+def _allocate(path: Path, n_bytes: int) -> None:
+    """Makes a file of this length. Its blocks are reserved: a write through a mapping could only end in a signal."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        n_now = os.fstat(handle).st_size
+        if n_bytes > n_now:
+            os.posix_fallocate(handle, n_now, n_bytes - n_now)
+        elif n_bytes < n_now:
+            os.ftruncate(handle, n_bytes)
+    finally:
+        os.close(handle)
+
+
+class Vector:
+    """A growing array of items of one type, or of rows of `width` such items."""
+
+    __slots__ = ("_array", "_capacity", "_dtype", "_home", "_name", "_width")
+
+    def __init__(self, dtype: Any, home: Home, width: int | None = None, capacity: int = 1):
+        self._dtype = np.dtype(dtype)
+        self._home = home
+        self._width = width
+        self._name = home.new_name()
+        self._capacity = 0
+        self._array: np.ndarray | None = None
+        self.resize(capacity)
+
+    def __len__(self) -> int:
+        """How many items there is room for."""
+        return self._capacity
+
+    @property
+    def array(self) -> np.ndarray:
+        """The items, with room for more at the end. Not to be kept over a call that may resize the vector."""
+        if self._array is None:
+            self._array = self._shaped(self._home.open(self._name, self._n_bytes(self._capacity)))
+        return self._array
+
+    def reserve(self, n_items: int) -> None:
+        """Makes room for at least so many items."""
+        if n_items > self._capacity:
+            self.resize(max(n_items, self._capacity + self._capacity // 2))
+
+    def resize(self, n_items: int) -> None:
+        """Makes room for just so many items; those beyond are lost."""
+        n_items = max(1, n_items)
+        if n_items == self._capacity and self._array is not None:
+            return
+        old = self.array.reshape(-1).view(np.uint8) if self._capacity else None
+        self._array = None
+        self._array = self._shaped(self._home.resize(self._name, old, self._n_bytes(n_items)))
+        self._capacity = n_items
+
+    def write(self, at: int, items: np.ndarray) -> None:
+        """Puts items in their place, making room for them."""
+        self.reserve(at + len(items))
+        self.array[at : at + len(items)] = items
+
+    def drop(self, n_gone: int, n_items: int) -> None:
+        """Removes the first `n_gone` of `n_items` items, and the room that they took."""
+        array, n_left = self.array, n_items - n_gone
+        for start in range(0, n_left, n_gone or 1):
+            stop = min(start + n_gone, n_left)
+            array[start:stop] = array[n_gone + start : n_gone + stop]
+        self.resize(n_left + n_left // 4)
+
+    def _shaped(self, data: np.ndarray) -> np.ndarray:
+        items = data.view(self._dtype)
+        return items if self._width is None else items.reshape(-1, self._width)
+
+    def _n_bytes(self, n_items: int) -> int:
+        return n_items * self._dtype.itemsize * (1 if self._width is None else max(1, self._width))
+
+    def __getstate__(self) -> tuple:
+        return self._home, self._name, self._dtype.str, self._width, self._capacity
+
+    def __setstate__(self, state: tuple) -> None:
+        self._home, self._name, dtype, self._width, self._capacity = state
+        self._dtype = np.dtype(dtype)
+        self._array = None
+
+
+def dump(state: object, home: Home) -> bytes:
+    """An object graph that holds vectors of `home`, without their content."""
+    sink = io.BytesIO()
+    _Pickler(sink, home).dump(state)
+    return sink.getvalue()
+
+
+def load(data: bytes, home: Home) -> Any:
+    """The object graph that `dump` wrote, with its vectors in `home`."""
+    return _Unpickler(io.BytesIO(data), home).load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: io.BytesIO, home: Home):
+        super().__init__(file, protocol=5)
+        self._home = home
+
+    def persistent_id(self, obj: Any) -> str | None:
+        return "home" if obj is self._home else None
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, home: Home):
+        super().__init__(file)
+        self._home = home
+
+    def persistent_load(self, pid: Any) -> Home:
+        return self._home
