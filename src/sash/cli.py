@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from sash.bench.commands import bench
 from sash.errors import InternalError, PlanError, SashError, SourceError
 from sash.plan.explain import explain_plan
 from sash.run import QueryRun, Report, Tally
@@ -23,6 +24,7 @@ from sash.script import Script, read_script
 from sash.show import Progress, show_changes, show_summary
 
 app = typer.Typer(name="sash", add_completion=False)
+app.add_typer(bench)
 
 
 class Engine(StrEnum):

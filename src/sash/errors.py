@@ -53,6 +53,10 @@ class ResourceError(SashError):
     """Something the run needs is missing or used up: memory, disk, Java, a Spark setting."""
 
 
+class MismatchError(SashError):
+    """Engines that must give the same answer do not; the message shows rows that only one of them gives."""
+
+
 class InternalError(SashError):
     """An invariant of Sash itself is broken."""
 

@@ -1,7 +1,8 @@
 """Runs every snippet of README.md and docs/, in order, each page in an empty directory of its own.
 
     ```python           is run; the blocks of a page share one namespace
-    ```sh               is run by a shell, unless it needs Spark, make or pip: then its commands are only checked
+    ```sh               is run by a shell, unless it needs Spark, make or pip, or measures: then its commands are only
+                        checked
     ```sql              is planned over the streams and tables that the page has declared so far
     ```sql file=NAME    is also saved under this name
     ```text             what the block before it prints: its output, its warnings, or for SQL the EXPLAIN or the error
@@ -198,7 +199,7 @@ def _commands(block: Block) -> Iterator[list[str]]:
 
 def _is_run(block: Block) -> bool:
     """Whether a shell block can be run here; heredocs keep us from looking at each line as a command."""
-    if re.search(r"^(make|pip|git|cd) ", block.code, re.MULTILINE):
+    if re.search(r"^(make|pip|git|cd|sash bench) ", block.code, re.MULTILINE):
         return False
     return all("--engine embedded" in line for line in re.findall(r"^sash run .*", block.code, re.MULTILINE))
 
@@ -208,10 +209,11 @@ def _check_command(words: list[str]) -> None:
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"make has no {words[1]}"
     if words[0] == "sash":
-        group = typer.main.get_command(app)
-        with group.make_context("sash", words[1:]) as context:
-            name, command, rest = group.resolve_command(context, words[1:])  # type: ignore[attr-defined]
-            command.make_context(name, rest, parent=context)
+        command, rest = typer.main.get_command(app), words[1:]
+        context = command.make_context("sash", list(rest))
+        while hasattr(command, "resolve_command"):
+            name, command, rest = command.resolve_command(context, rest)
+            context = command.make_context(name, list(rest), parent=context)
 
 
 @pytest.fixture

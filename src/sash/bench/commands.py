@@ -1,0 +1,162 @@
+"""The commands `sash bench join` and `sash bench window`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sash.errors import PlanError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+bench = typer.Typer(name="bench")
+
+Rate = Annotated[int, typer.Option(help="Tuples per second of event time, of each stream.")]
+Payload = Annotated[
+    str, typer.Option(help="none; wide: two strings of 20 characters and a DECIMAL(18,2); or the width of one string.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same streams.")]
+Master = Annotated[str, typer.Option(help="The Spark master.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")]
+
+
+class WindowEngine(StrEnum):
+    """Where `sash bench window` runs."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+@bench.callback(invoke_without_command=True)
+def describe(context: typer.Context) -> None:
+    """Measure what Sash costs on this machine."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@bench.command()
+def join(
+    tuples: Annotated[int, typer.Option(help="Rows of both streams together.")] = 1_000_000,
+    rate: Rate = 50_000,
+    window: Annotated[str, typer.Option(help='How long a row lives, such as "30 seconds".')] = "2 seconds",
+    keys: Annotated[
+        int | None, typer.Option(help="How many keys; as many as give one joined row per tuple, if not given.")
+    ] = None,
+    payload: Payload = "none",
+    skew: Annotated[float, typer.Option(help="0: keys are equally likely; else the exponent of a Zipf law.")] = 0.0,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 500_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where join.json and join.png go.")] = Path("bench-join"),
+    engines: Annotated[str, typer.Option(help="Which of sash, builtin and duckdb run.")] = "sash,builtin,duckdb",
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join two streams with Sash, Spark's own join and DuckDB, check that all agree, and compare what it took."""
+    from sash.bench.join import ENGINES, ON_SPARK, bench_join, parse_engines
+    from sash.bench.picture import draw_join
+    from sash.bench.show import show_join
+    from sash.bench.stages import Stages
+    from sash.sql.windows import parse_interval
+    from sash.workloads.join import JoinWorkload
+
+    named = parse_engines(engines)
+    workload = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, skew, batch, seed)
+    needed = master if ON_SPARK & set(named) else None
+    with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+        facts = bench_join(workload, files, named, spark, stages).facts()
+    _write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
+    _tell(facts, as_json, out / "join", lambda console: show_join(facts, ENGINES, console))
+
+
+@bench.command()
+def window(
+    base: Annotated[str, typer.Option(help="The shortest window.")] = "1 second",
+    factors: Annotated[str, typer.Option(help="How many times longer the windows are.")] = "1,10,100",
+    rate: Rate = 50_000,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 200_000,
+    measured: Annotated[int, typer.Option(help="How many batches are measured once the window is full.")] = 8,
+    payload: Payload = "none",
+    seed: Seed = 1,
+    engine: Annotated[WindowEngine, typer.Option(help="On Spark, or in this process.")] = WindowEngine.spark,
+    out: Annotated[Path, typer.Option(help="Where window.json and window.png go.")] = Path("bench-window"),
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a tuple costs as the window grows and the number of its matches does not."""
+    from sash.bench.picture import draw_window
+    from sash.bench.show import show_window
+    from sash.bench.stages import Stages
+    from sash.bench.window import WindowBench, bench_window, window_facts
+    from sash.sql.windows import parse_interval
+
+    plan = WindowBench(parse_interval(base), _parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
+    needed = master if engine is WindowEngine.spark else None
+    with _open_files(out, is_kept=False) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+        facts = window_facts(bench_window(plan, files, spark, stages), engine.value)
+    _write_result(out / "window", facts, lambda path: draw_window(facts, path))
+    _tell(facts, as_json, out / "window", lambda console: show_window(facts, console))
+
+
+def _parse_factors(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise PlanError(f"the factors are `{text}`, but must be whole numbers with commas between them") from None
+
+
+@contextmanager
+def _open_files(out: Path, is_kept: bool) -> Iterator[Path]:
+    """A directory for streams, answers and checkpoints, below `out`, so that they are on the disk the user chose."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"`{out}` cannot be made: {error.strerror}; name another directory with --out") from None
+    if not is_kept:
+        with tempfile.TemporaryDirectory(prefix=".files-", dir=out.absolute(), ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
+        return
+    files = out.absolute() / "files"
+    if files.exists():
+        raise SourceError(f"`{files}` holds the files of an earlier benchmark; remove it, or name another --out")
+    files.mkdir()
+    yield files
+
+
+@contextmanager
+def _open_spark(master: str | None, stages: Any) -> Iterator[SparkSession | None]:
+    """A session on this master, stopped in the end; none if no engine needs it."""
+    if master is None:
+        yield None
+        return
+    from sash.spark.session import spark_session
+
+    with stages.stage("starting Spark", None):
+        spark = spark_session(master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _write_result(path: Path, facts: Mapping[str, Any], draw: Callable[[Path], None]) -> None:
+    path.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+    draw(path.with_suffix(".png"))
+
+
+def _tell(facts: Mapping[str, Any], as_json: bool, path: Path, show: Callable[[Console], None]) -> None:
+    if as_json:
+        print(json.dumps(facts))
+        return
+    console = Console()
+    show(console)
+    console.print(f"written to {path}.json and {path}.png", highlight=False)

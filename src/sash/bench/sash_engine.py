@@ -1,0 +1,114 @@
+"""Sash, measured: on Spark, run as `sash run` runs it, and in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from sash.bench.measure import (
+    BatchMeasure,
+    Measured,
+    Note,
+    batch_seconds,
+    checkpoint_bytes,
+    read_progress,
+    store_bytes,
+)
+from sash.bench.query import NAME, sash_script
+from sash.bench.session import bench_session, unload_state
+from sash.errors import InternalError
+from sash.run import QueryRun, Tally
+from sash.script import bind_script
+from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
+    """Runs the join on Spark over the files, and measures every batch."""
+    from sash.spark.run import RunningQuery
+
+    run, session = _bind(workload, files, output), bench_session(spark, workload)
+    tallies = _Tallies(run, note)
+    started = time.monotonic()
+    running = RunningQuery(run, session, tallies.take, FILES_PER_BATCH)
+    try:
+        running.start()
+        query = next(query for query in session.streams.active if query.name == NAME)
+        running.finish()
+        wall_seconds, progress = time.monotonic() - started, read_progress(query.recentProgress)
+    finally:
+        running.stop()
+        unload_state(session)
+    by_batch, background = checkpoint_bytes(Path(run.checkpoint) / "spark")
+    batches = [
+        tallies.measure(number, n_rows, progress[number], by_batch[number])
+        for number, n_rows in enumerate(workload.batches)
+    ]
+    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background)
+
+
+def run_sash_embedded(workload: JoinWorkload, files: Path, note: Note) -> Measured:
+    """Pushes the files of one batch after the other through a query in this process, and measures that.
+
+    Reading the files counts. The answer is not written, and there is no checkpoint.
+    """
+    from sash.embedded.query import Query
+
+    query = Query(_bind(workload, files, files / "unused").plan, {})
+    batches: list[BatchMeasure] = []
+    started = time.monotonic()
+    for number, n_rows in enumerate(workload.batches):
+        began = time.monotonic()
+        n_changes = _push_batch(query.push, files, number)
+        seconds = time.monotonic() - began
+        batches.append(BatchMeasure(n_rows, seconds, None, query.n_state_rows, query.n_state_bytes, None, n_changes))
+        note(sum(batch.n_rows for batch in batches))
+    wall_seconds = time.monotonic() - started
+    return Measured(batches, sum(batch.seconds for batch in batches), wall_seconds)
+
+
+def _bind(workload: JoinWorkload, files: Path, output: Path) -> QueryRun:
+    (run,) = bind_script(sash_script(workload, files.absolute(), output.absolute())).runs()
+    return run
+
+
+def _push_batch(push: Callable[..., Any], files: Path, number: int) -> int:
+    """How many changes the files of a batch bring."""
+    paths = sorted((files / STREAMS[0]).glob("*.parquet"))[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]
+    return sum(push(stream, pq.read_table(files / stream / path.name)).num_rows for path in paths for stream in STREAMS)
+
+
+class _Tallies:
+    """What Sash reported after every batch, and how large the list of hashes was that it wrote then."""
+
+    def __init__(self, run: QueryRun, note: Note):
+        self._manifest = Path(run.checkpoint) / "manifest.json"
+        self._note = note
+        self._tallies = [Tally()]
+        self._manifest_bytes: list[int] = []
+
+    def take(self, name: str, tally: Tally) -> None:
+        self._tallies.append(replace(tally))
+        self._manifest_bytes.append(self._manifest.stat().st_size if self._manifest.exists() else 0)
+        self._note(tally.n_read)
+
+    def measure(self, number: int, n_rows: int, event: dict[str, Any], n_bytes: int) -> BatchMeasure:
+        before, after = self._tallies[number : number + 2]
+        if after.n_accepted - before.n_accepted != n_rows:
+            raise InternalError(f"batch {number} should have {n_rows} rows in time, but Sash tells of {after}")
+        return BatchMeasure(
+            n_rows,
+            batch_seconds(event),
+            n_bytes + self._manifest_bytes[number],
+            after.n_state_rows,
+            after.n_state_bytes,
+            store_bytes(event),
+            after.n_changes - before.n_changes,
+        )

@@ -1,0 +1,173 @@
+"""Two streams to be joined over a window: how many keys, how even, how wide and how fast is up to the caller.
+
+    a(k BIGINT, v BIGINT, ts TIMESTAMPTZ, payload …)        b likewise
+
+`v` numbers the rows of a stream. Times increase strictly: of each period of 1 / rate seconds, every stream has one row,
+at a random moment. So no row is late for any engine, and both streams are equally far at every file.
+
+Files have increasing modification times and `FILES_PER_BATCH` files of each stream make a batch, so that engines that
+take that many files at a time work through the same batches.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.errors import PlanError
+from sash.workloads.datacenter import START_US
+
+STREAMS = ("a", "b")
+FILES_PER_BATCH = 2
+"""Of each stream, so that two cores have something to read."""
+WIDE_CHARACTERS = 20
+MAX_RATE = 1_000_000
+"""Times are whole microseconds and increase."""
+
+_BASE = [("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us", "UTC"))]
+_WIDE = [("s1", pa.string()), ("s2", pa.string()), ("d", pa.decimal128(18, 2))]
+_LETTERS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuvwxyz", np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWorkload:
+    """What is generated. `n_tuples` and `batch_rows` count the rows of both streams together."""
+
+    n_tuples: int
+    window_us: int
+    rate: int = 50_000
+    """Rows per second of event time, of each stream."""
+    n_keys: int | None = None
+    """None: as many keys as a stream has rows in a window, which gives one joined row per tuple if keys are even."""
+    payload: str = "none"
+    """`none`, `wide` (two strings of 20 characters and a DECIMAL(18, 2)), or the width of one string."""
+    skew: float = 0.0
+    """The exponent of a Zipf distribution of keys; 0: all keys are equally likely."""
+    batch_rows: int = 500_000
+    seed: int = 1
+
+    def __post_init__(self):
+        _require(self.n_tuples >= 2, "tuples", self.n_tuples, "at least 2, one per stream")
+        _require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
+        _require(1 <= self.rate <= MAX_RATE, "rate", self.rate, f"1 to {MAX_RATE:,} rows per second")
+        _require(self.n_keys is None or self.n_keys >= 1, "keys", self.n_keys, "at least 1")
+        _require(self.skew >= 0, "skew", self.skew, "0 or more")
+        _require(self.batch_rows >= 2 * FILES_PER_BATCH, "batch", self.batch_rows, f"at least {2 * FILES_PER_BATCH}")
+        is_width = self.payload.isdecimal() and int(self.payload) >= 1
+        _require(is_width or self.payload in ("none", "wide"), "payload", self.payload, "none, wide or a width")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of both streams."""
+        if self.payload == "none":
+            return pa.schema(_BASE)
+        return pa.schema([*_BASE, *(_WIDE if self.payload == "wide" else [("s1", pa.string())])])
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are."""
+        return self.n_keys or max(1, round(self.rate * self.window_us / 1e6))
+
+    @property
+    def n_rows(self) -> int:
+        """Of each stream."""
+        return self.n_tuples // 2
+
+    @property
+    def rows_per_file(self) -> int:
+        return whole_batch(self.batch_rows) // (2 * FILES_PER_BATCH)
+
+    @property
+    def n_files(self) -> int:
+        """Of each stream."""
+        return math.ceil(self.n_rows / self.rows_per_file)
+
+    @property
+    def batches(self) -> list[int]:
+        """How many rows of both streams each batch holds."""
+        per_stream = whole_batch(self.batch_rows) // 2
+        return [2 * min(per_stream, self.n_rows - low) for low in range(0, self.n_rows, per_stream)]
+
+
+def whole_batch(batch_rows: int) -> int:
+    """How many rows a full batch really has: all its files are equally long."""
+    return batch_rows // (2 * FILES_PER_BATCH) * (2 * FILES_PER_BATCH)
+
+
+def generate_stream(workload: JoinWorkload, stream: str) -> Iterator[pa.Table]:
+    """The rows of a stream, a file at a time. The same workload always gives the same rows."""
+    rng = np.random.default_rng([workload.seed, STREAMS.index(stream)])
+    likelihood = _key_distribution(workload)
+    for low in range(0, workload.n_rows, workload.rows_per_file):
+        number = np.arange(low, min(low + workload.rows_per_file, workload.n_rows), dtype=np.int64)
+        columns = [
+            _draw_keys(rng, likelihood, workload.keys, len(number)),
+            pa.array(number),
+            _draw_times(rng, number, workload.rate),
+            *(_draw_payload(rng, field.type, workload, len(number)) for field in list(workload.schema)[len(_BASE) :]),
+        ]
+        yield pa.Table.from_arrays(columns, schema=workload.schema)
+
+
+def write_workload(workload: JoinWorkload, directory: Path, note: Callable[[int], None] = lambda n_rows: None) -> None:
+    """Writes the files of both streams below `directory`; notes how many rows have been written so far."""
+    n_written = 0
+    for stream in STREAMS:
+        (directory / stream).mkdir(parents=True)
+        for number, rows in enumerate(generate_stream(workload, stream)):
+            path = directory / stream / f"{number:06d}.parquet"
+            pq.write_table(rows, path)
+            os.utime(path, (START_US / 1e6 + number, START_US / 1e6 + number))
+            n_written += rows.num_rows
+            note(n_written)
+
+
+def _require(holds: bool, name: str, seen: object, allowed: str) -> None:
+    if not holds:
+        raise PlanError(f"`{name}` is {seen}, but must be {allowed}")
+
+
+def _key_distribution(workload: JoinWorkload) -> np.ndarray | None:
+    """How likely a key is at most k; None if all are equally likely."""
+    if not workload.skew:
+        return None
+    weights = np.cumsum(np.arange(1, workload.keys + 1, dtype=np.float64) ** -workload.skew)
+    return weights / weights[-1]
+
+
+def _draw_keys(rng: np.random.Generator, likelihood: np.ndarray | None, n_keys: int, n_rows: int) -> pa.Array:
+    if likelihood is None:
+        return pa.array(rng.integers(0, n_keys, n_rows))
+    return pa.array(np.searchsorted(likelihood, rng.random(n_rows), side="right").astype(np.int64))
+
+
+def _draw_times(rng: np.random.Generator, number: np.ndarray, rate: int) -> pa.Array:
+    """A moment in each row's own period; in integers, as sums of floats would run out of step."""
+    low, high = number * 1_000_000 // rate, (number + 1) * 1_000_000 // rate
+    return pa.array(START_US + rng.integers(low, high)).cast(pa.timestamp("us", "UTC"))
+
+
+def _draw_payload(rng: np.random.Generator, dtype: pa.DataType, workload: JoinWorkload, n_rows: int) -> pa.Array:
+    if pa.types.is_decimal(dtype):
+        return _decimals(rng.integers(0, 10_000_000, n_rows), dtype)
+    return _draw_texts(rng, WIDE_CHARACTERS if workload.payload == "wide" else int(workload.payload), n_rows)
+
+
+def _draw_texts(rng: np.random.Generator, n_characters: int, n_rows: int) -> pa.Array:
+    letters = _LETTERS[rng.integers(0, len(_LETTERS), n_rows * n_characters, dtype=np.uint8)]
+    ends = np.arange(n_rows + 1, dtype=np.int32) * np.int32(n_characters)
+    return pa.StringArray.from_buffers(n_rows, pa.py_buffer(ends), pa.py_buffer(letters))
+
+
+def _decimals(unscaled: np.ndarray, dtype: pa.DataType) -> pa.Array:
+    """Numbers that are not negative, as decimals: 128 bits each, of which the upper half is zero."""
+    words = np.zeros((len(unscaled), 2), np.int64)
+    words[:, 0] = unscaled
+    return pa.Array.from_buffers(dtype, len(unscaled), [None, pa.py_buffer(words)])
