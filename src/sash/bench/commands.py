@@ -18,6 +18,8 @@ from sash.errors import PlanError, SourceError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sash.bench.stages import Stages
+
 bench = typer.Typer(name="bench")
 
 Rate = Annotated[int, typer.Option(help="Tuples per second of event time, of each stream.")]
@@ -133,7 +135,7 @@ def _open_files(out: Path, is_kept: bool) -> Iterator[Path]:
 
 
 @contextmanager
-def _open_spark(master: str | None, stages: Any) -> Iterator[SparkSession | None]:
+def _open_spark(master: str | None, stages: Stages) -> Iterator[SparkSession | None]:
     """A session on this master, stopped in the end; none if no engine needs it."""
     if master is None:
         yield None

@@ -57,7 +57,7 @@ def run_duckdb(workload: JoinWorkload, files: Path, output: Path) -> Measured:
     output.mkdir(parents=True)
     target = str(output / "all.parquet").replace("'", "''")
     started = time.monotonic()
-    with duckdb.connect() as connection:
+    with duckdb.connect(config={"temp_directory": str(output / "spilled")}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"COPY ({duckdb_sql(workload, files)}) TO '{target}' (FORMAT parquet)")
     seconds = time.monotonic() - started
