@@ -34,7 +34,7 @@ def names(plan) -> list[str]:
         ("SELECT A.x FROM A [ROWS 2] WHERE A.x > 1", ["Input", "Reorder", "CountWindow", "Project", "Project"]),
         (
             "SELECT A.x FROM A, B, C WHERE A.k = B.k AND A.k + B.k = C.k WINDOW 1 MINUTE",
-            ["Input", "Input", "WindowJoin", "Project", "Input", "WindowJoin", "Project"],
+            ["Input", "Input", "WindowJoin", "Project", "Exchange", "Input", "WindowJoin", "Project"],
         ),
     ],
 )
@@ -81,6 +81,28 @@ def test_a_plan_can_be_sent_to_a_worker(plan: Callable) -> None:
     assert sent.fingerprint == made.fingerprint
     relation = {"r": pa.table({"k": [1], "name": ["one"]})}
     assert sent.pipeline(relation).schema == made.pipeline(relation).schema
+
+
+def test_fragments_are_the_plan_cut_at_its_exchanges(plan: Callable) -> None:
+    made = plan("SELECT R.name FROM A, B, R, C WHERE A.k = B.k AND B.s = R.name AND R.k = C.k WINDOW 1 MINUTE")
+    inner, outer = made.fragments
+    assert [type(node.spec).__name__ for node in outer.root.walk()] == [
+        "ExchangeSpec",
+        "InputSpec",
+        "WindowJoinSpec",
+        "ProjectSpec",
+    ]
+    assert (inner.feeds, outer.feeds) == (3, None)
+    assert made.reader(3) == (outer, outer.inputs[0])
+    assert [made.reader(slot.number)[0].number for slot in made.slots] == [0, 0, 1]
+    relation = {"r": pa.table({"k": [1], "name": ["one"]})}
+    assert made.fragment_pipeline(0, relation).schema == outer.inputs[0].schema
+    assert made.fragment_pipeline(1, relation).schema == made.pipeline(relation).schema
+
+
+def test_where_a_plan_is_cut_changes_what_a_checkpoint_means(plan: Callable) -> None:
+    made = plan("SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.s = C.s WINDOW 1 MINUTE")
+    assert replace(made, fragments=made.fragments[1:]).fingerprint != made.fingerprint
 
 
 @pytest.mark.parametrize(

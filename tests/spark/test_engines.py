@@ -93,6 +93,10 @@ QUERIES = {
     "relation": "SELECT A.v, R.label FROM a A [RANGE 5 SECONDS] JOIN r R ON A.k = R.id WHERE R.label <> 'two'",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",
     "three streams": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.k = C.k WINDOW 2 SECONDS",
+    "two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, b C WHERE A.k = B.k AND B.v = C.v WINDOW 5 SECONDS "
+    "EMIT CHANGES",
+    "two keys and rows": "SELECT A.v, B.v AS w, C.name FROM a A [PARTITION BY name ROWS 2], b B [RANGE 4 SECONDS], "
+    "a C [ROWS 9] WHERE A.k = B.k AND B.name = C.name",
     "single": "SELECT A.k * 2 AS twice, upper(A.name) AS name FROM a A WHERE A.v % 2 = 0 WINDOW 10 SECONDS",
 }
 
@@ -129,10 +133,17 @@ def test_a_watermark_is_the_slack_and_late_rows_are_written_and_counted(spark, t
     assert pq.read_table(late).column("k").to_pylist() == [3]
 
 
-def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path):
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT A.v, B.v AS w, A.ts FROM a A, b B WHERE A.k = B.k WINDOW 4 SECONDS",
+        "SELECT A.v, B.v AS w, C.ts FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 WINDOW 9 SECONDS",
+    ],
+    ids=["one fragment", "two fragments"],
+)
+def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path, query):
     """A new stream reader, a new plan, the same checkpoint: what was joined before is not joined again."""
     a, b = readings(3), readings(4)
-    query = "SELECT A.v, B.v AS w, A.ts FROM a A, b B WHERE A.k = B.k WINDOW 4 SECONDS"
     first = {"a": a.slice(0, 20), "b": b.slice(0, 20)}
     changes: list[tuple] = []
     for number, part in enumerate((first, {"a": a.slice(20), "b": b.slice(20)})):

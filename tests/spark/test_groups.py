@@ -6,16 +6,16 @@ itself in `test_engines.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import sash
 from sash.frames import Stream, table_catalog
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
-from sash.spark.exchange import Message, Packer, message
+from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
 from sash.spark.group import Group
 from sash.spark.packing import pack_frame
 from sash.sql.bind import bind
@@ -38,20 +38,49 @@ class Store:
 
 
 class Stage:
-    """The groups of a plan, fed with micro-batches as Spark would."""
+    """The groups of a fragment, fed with micro-batches as Spark would."""
 
-    def __init__(self, plan: Plan, relations: dict[str, pa.Table], n_groups: int):
-        self._make = lambda number: Group(plan, relations, number, n_groups)
-        self._groups = [self._make(number) for number in range(n_groups)]
-        self._stores = [Store() for _ in range(n_groups)]
+    def __init__(self, plan: Plan, relations: dict[str, pa.Table], fragment: int, n_groups: int):
+        self._make = lambda number: Group(plan, relations, fragment, number, n_groups)
+        self._fragment = fragment
+        numbers = range(plan.fragments[fragment].count_groups(n_groups))
+        self._groups = [self._make(number) for number in numbers]
+        self._stores = [Store() for _ in numbers]
 
-    def run_batch(self, messages: list[Message], is_restarted: bool) -> Iterator[Message]:
+    def run_batch(self, messages: list[Message], is_restarted: bool) -> list[Message]:
+        """What leaves the stage: messages for others as they came, and what the groups say."""
+        answers = [each for each in messages if each.stage != self._fragment]
         for number, store in enumerate(self._stores):
             if is_restarted and store.entries:
                 self._groups[number] = self._make(number)
                 self._groups[number].restore(store.entries)
-            yield from self._groups[number].step([each for each in messages if each.grp == number])
+            own = [each for each in messages if (each.stage, each.grp) == (self._fragment, number)]
+            assert {each.kind for each in own} & {"arrival", "complete"}, "a group that does not hear of the clock"
+            answers += self._groups[number].step(own)
             store.save(self._groups[number])
+        return answers
+
+
+class Chain:
+    """The stages of a plan, one after the other."""
+
+    def __init__(self, plan: Plan, relations: dict[str, pa.Table], n_groups: int):
+        self.plan, self.n_groups = plan, n_groups
+        self.stages = [Stage(plan, relations, fragment.number, n_groups) for fragment in plan.fragments]
+
+    def run_batch(self, messages: list[Message], restarts: list[bool]) -> list[Message]:
+        """The answers; a stage whose flag is set is first built anew from its stores."""
+        n_arrivals = len({each.origin for each in messages if each.kind == "arrival"})
+        for stage, is_restarted in zip(self.stages, restarts, strict=True):
+            messages = stage.run_batch(messages, is_restarted)
+        assert {each.stage for each in messages} == {OUTPUT}
+        assert len([each for each in messages if each.kind == "arrival"]) == n_arrivals
+        assert len({each.facts["clock"] for each in messages if each.kind == "state"}) == 1
+        return messages
+
+    def complete(self) -> list[Message]:
+        end = to_all_groups(message("complete", {"complete_us": None}), self.plan, self.n_groups)
+        return self.run_batch(list(end), [True] * len(self.stages))
 
 
 def pack(plan: Plan, stream: str, rows: pa.Table, n_groups: int) -> list[Message]:
@@ -75,22 +104,47 @@ def test_groups_give_what_embedded_gives(data):
     frames = with_slack(case)
     catalog, streams, relations = table_catalog(frames)
     plan = plan_query(bind(parse_query(case.text), catalog))
-    n_groups = data.draw(st.sampled_from([1, 3])) if all(slot.partition for slot in plan.slots) else 1
-    stage, changes = Stage(plan, relations, n_groups), [plan.schema.empty_table()]
+    chain, changes = Chain(plan, relations, data.draw(st.sampled_from([3, 1]))), [plan.schema.empty_table()]
     for step in data.draw(batch_cuts(case, with_advances=False)):
         assert isinstance(step, Push)
-        if step.stream in plan.streams:
+        if step.stream in plan.streams and step.start < step.stop:
             rows = streams[step.stream].slice(step.start, step.stop - step.start)
-            messages = pack(plan, step.stream, rows, n_groups)
-            changes += tables(stage.run_batch(messages, data.draw(st.booleans())), "changes")
-    end = [message("complete", {"complete_us": None}, group) for group in range(n_groups)]
-    changes += tables(stage.run_batch(end, True), "changes")
+            messages = pack(plan, step.stream, rows, chain.n_groups)
+            restarts = [data.draw(st.booleans()) for _ in chain.stages]
+            changes += tables(chain.run_batch(messages, restarts), "changes")
+    changes += tables(chain.complete(), "changes")
     assert sorted_rows(pa.concat_tables(changes)) == sorted_rows(case.run())
 
 
-def tables(answers: Iterator[Message], kind: str) -> list[pa.Table]:
+def tables(answers: list[Message], kind: str) -> list[pa.Table]:
     return [each.table for each in answers if each.kind == kind]
 
 
 def sorted_rows(changes: pa.Table) -> list[str]:
     return sorted(repr(row) for row in changes.to_pylist())
+
+
+@pytest.mark.parametrize("key", [1, 2, 3])
+def test_groups_that_number_alike_do_not_take_back_each_others_tuples(key):
+    """Every group of the first fragment has a first row of `a` and of `b`; in the second all meet. One is displaced."""
+    rows = [(key, "x", number) for number, key in enumerate((1, 2, 3, key))]
+    a, b, c = rows, [(key, "x", 10 + key) for key in (1, 2, 3)], [(0, "x", 0)]
+    frames = {name: sash.stream(timed(table), time="ts") for name, table in (("a", a), ("b", b), ("c", c))}
+    case = Case(
+        "SELECT A.v, B.v AS w FROM a A [PARTITION BY k ROWS 1], b B [RANGE 9 us], c C [RANGE 9 us] "
+        "WHERE A.k = B.k AND B.j = C.j",
+        frames,
+    )
+    chain, answers = Chain(case.plan, {}, 3), []
+    assert [fragment.is_partitioned for fragment in case.plan.fragments] == [True, True]
+    for stream, start, stop in (("b", 0, 3), ("c", 0, 1), ("a", 0, 3), ("a", 3, 4)):
+        rows = case.arrivals[stream].slice(start, stop - start)
+        answers += chain.run_batch(pack(case.plan, stream, rows, 3), [False, False])
+    changes = tables([*answers, *chain.complete()], "changes")
+    assert sorted_rows(pa.concat_tables(changes)) == sorted_rows(case.run())
+    assert {row["_op"] for table in changes for row in table.to_pylist()} == {1, -1}
+
+
+def timed(rows: list[tuple[int, str, int]]) -> pa.Table:
+    k, j, v = zip(*rows)
+    return pa.table({"ts": range(len(rows)), "k": k, "j": j, "v": v})

@@ -29,6 +29,18 @@ class InputSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ExchangeSpec:
+    """Where a plan is cut: tuples go to the group that the hash of `partition` says, or all to one if there is none.
+
+    Within a whole plan it passes on what its input puts out. In the fragment above the cut it is a leaf, into which the
+    runtime brings at `slot` what the fragment below has put out.
+    """
+
+    slot: int
+    partition: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RelationSpec:
     """A leaf: a relation, by its alias in the query."""
 
@@ -37,6 +49,7 @@ class RelationSpec:
 
 Spec: TypeAlias = (
     InputSpec
+    | ExchangeSpec
     | RelationSpec
     | ProjectSpec
     | ReorderSpec
@@ -130,20 +143,22 @@ class Pipeline:
         return json.dumps({name: operator.registers() for name, operator in self.operators()}).encode()
 
     def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
-        if isinstance(node.spec, InputSpec):
+        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
             rows = arrivals.get(node.spec.slot)
             return self._slots[node.spec.slot].empty_table() if rows is None else rows
         inputs = [
             self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)
         ]
-        return self._operators[id(node)].process(inputs, clock)
+        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self._operators[id(node)].process(inputs, clock)
 
     def _build(self, node: Node) -> pa.Schema:
-        if isinstance(node.spec, InputSpec):
+        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
             return self._slots[node.spec.slot]
         if isinstance(node.spec, RelationSpec):
             return self._relations[node.spec.alias].schema
         schemas = [self._build(child) for child in node.inputs]
+        if isinstance(node.spec, ExchangeSpec):
+            return schemas[0]
         operator = self._make(node, schemas)
         self._operators[id(node)] = operator
         return operator.schema

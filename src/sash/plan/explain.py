@@ -8,10 +8,11 @@ from functools import singledispatch
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.pipeline import InputSpec, Node, RelationSpec
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.fragment import Fragment
 from sash.plan.physical import ALGORITHMS, SIGNED, Plan, Slot
 from sash.sql.query import CountWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import ID_PREFIX
@@ -51,14 +52,23 @@ def _answer_facts(plan: Plan) -> list[str]:
         if plan.emit_changes
         else "a row leaves by itself at its _expires; a -1 row takes it back earlier"
     )
-    spread = (
-        "partition groups by the hash of " + ", ".join(column for slot in plan.slots for column in slot.partition)
-        if all(slot.partition for slot in plan.slots)
-        else "one partition group: nothing in the query lets its tuples be spread"
-    )
     at_once = "at once, in order within a group's batch" if not plan.is_ordered else "likewise"
     order = f"in this process by _ts, as the clock (the slowest stream less its slack) passes; on Spark {at_once}"
-    return _facts([("changes", leaving), ("order", order), ("on Spark", spread)], "  ")
+    return _facts([("changes", leaving), ("order", order), *_fragment_facts(plan)], "  ")
+
+
+def _fragment_facts(plan: Plan) -> list[tuple[str, str]]:
+    if len(plan.fragments) == 1:
+        return [("on Spark", _spread(plan.fragments[0], "the query"))]
+    number = f"{len(plan.fragments)} fragments, one after the other in every batch, with a shuffle between them"
+    spreads = [(f"fragment {fragment.number}", _spread(fragment, "it")) for fragment in plan.fragments]
+    return [("on Spark", number), *spreads]
+
+
+def _spread(fragment: Fragment, whole: str) -> str:
+    if not fragment.is_partitioned:
+        return f"one partition group: nothing in {whole} lets its tuples be spread"
+    return "partition groups by the hash of " + ", ".join(name for input in fragment.inputs for name in input.partition)
 
 
 def _tree(node: Node, plan: Plan, first: str, rest: str) -> list[str]:
@@ -93,6 +103,17 @@ def _(spec: InputSpec, node: Node, plan: Plan) -> tuple[str, list[tuple[str, str
         ("columns", _column_list(slot)),
         ("filter", _plain(project.predicate)),
         ("computes", _computed(project)),
+    ]
+
+
+@_describe.register
+def _(spec: ExchangeSpec, node: Node, plan: Plan) -> tuple[str, list[tuple[str, str]]]:
+    source = next(fragment for fragment in plan.fragments if fragment.feeds == spec.slot)
+    target, _ = plan.reader(spec.slot)
+    where = f"the group of the hash of {', '.join(spec.partition)}" if spec.partition else "its one group"
+    return "Exchange", [
+        ("does", f"on Spark: sends tuples from fragment {source.number} to fragment {target.number}, to {where}"),
+        ("state", "none"),
     ]
 
 

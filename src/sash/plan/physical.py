@@ -14,12 +14,13 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.pipeline import InputSpec, Node, Pipeline, RelationSpec, in_order_of_time
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, Pipeline, RelationSpec, in_order_of_time
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.fragment import Fragment, Input, cut_fragments
 from sash.plan.logical import Join, Query, Relational, Scan, scans_of
-from sash.plan.partition import choose_partition
+from sash.plan.partition import LEFT, RIGHT, choose_partitioning
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import CountWindow, RelationInfo, SinceWindow, Source, StreamInfo, TimeWindow
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, TS
@@ -70,6 +71,8 @@ class Plan:
     """A query that is ready to run."""
 
     root: Node
+    fragments: tuple[Fragment, ...]
+    """The same cut at its exchanges, each after those that feed it; the last one puts out the answer."""
     slots: tuple[Slot, ...]
     lookups: tuple[Lookup, ...]
     outputs: tuple[tuple[str, pa.DataType], ...]
@@ -83,7 +86,7 @@ class Plan:
         """Tells plans apart whose state differs: a checkpoint goes on only with the plan that it was made with."""
         slots = [(slot.source.name, slot.ingest, slot.partition, slot.info) for slot in self.slots]
         lookups = [(lookup.source.name, lookup.ingest) for lookup in self.lookups]
-        return hashlib.sha256(repr((self.root, slots, lookups, self.outputs)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.root, self.fragments, slots, lookups, self.outputs)).encode()).hexdigest()
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,9 +96,19 @@ class Plan:
 
     def pipeline(self, relations: Mapping[str, pa.Table], in_order: bool = False) -> Pipeline:
         """A fresh pipeline, its output in order of time if asked for; relations by name, as they were declared."""
-        loaded = {lookup.source.alias: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
         root = in_order_of_time(self.root) if in_order else self.root
-        return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, loaded)
+        return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, self._load(relations))
+
+    def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
+        """A fresh pipeline of one fragment; relations by name, as they were declared."""
+        return self.fragments[number].pipeline(self._load(relations))
+
+    def reader(self, slot: int) -> tuple[Fragment, Input]:
+        """The fragment that reads what comes in at a slot, and how it is spread there."""
+        return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
+
+    def _load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        return {lookup.source.alias: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""
@@ -127,15 +140,19 @@ class _Planner:
         self.streams = [scan for scan in scans if scan.source.is_stream]
         self.relations = [scan for scan in scans if not scan.source.is_stream]
         self.is_ordered = any(scan.counts_rows for scan in self.streams)
-        self.partition = choose_partition(query.input)
+        self.partitioning = choose_partitioning(query.input)
+        self.n_exchanges = 0
 
     def plan(self) -> Plan:
         query = self.query
         root = self._emit(self._relational(query.input))
+        slots = tuple(self._slot(number, scan) for number, scan in enumerate(self.streams))
+        lookups = tuple(self._lookup(scan) for scan in self.relations)
         return Plan(
             root=root,
-            slots=tuple(self._slot(number, scan) for number, scan in enumerate(self.streams)),
-            lookups=tuple(self._lookup(scan) for scan in self.relations),
+            fragments=self._fragments(root, slots, lookups),
+            slots=slots,
+            lookups=lookups,
             outputs=tuple((output.name, output.type) for output in query.outputs),
             time_type=_time_type([scan.source.info for scan in self.streams]),
             is_ordered=self.is_ordered,
@@ -143,10 +160,15 @@ class _Planner:
         )
 
     def _slot(self, number: int, scan: Scan) -> Slot:
-        return Slot(number, scan.source, self._ingest(scan), self.partition.get(scan.source.alias, ()))
+        return Slot(number, scan.source, self._ingest(scan), self.partitioning.streams[scan.source.alias])
 
     def _lookup(self, scan: Scan) -> Lookup:
         return Lookup(scan.source, self._ingest(scan), self.is_ordered or not scan.columns)
+
+    def _fragments(self, root: Node, slots: tuple[Slot, ...], lookups: tuple[Lookup, ...]) -> tuple[Fragment, ...]:
+        streams = tuple(Input(slot.number, slot.partition, slot.schema) for slot in slots)
+        empty = {lookup.source.alias: lookup.load(lookup.source.info.schema.empty_table()) for lookup in lookups}
+        return cut_fragments(root, streams, empty)
 
     def _ingest(self, scan: Scan) -> IngestSpec:
         """A count window sees every row: its filter and computed columns come after it."""
@@ -195,7 +217,16 @@ class _Planner:
                 join.right.source.span,
             )
         lives = life_us(join.left), life_us(join.right)
-        return Node(WindowJoinSpec(algorithm, join.keys, residual, lives), (left, self._scan(join.right)))
+        inputs = self._exchange(left, join, LEFT), self._exchange(self._scan(join.right), join, RIGHT)
+        return Node(WindowJoinSpec(algorithm, join.keys, residual, lives), inputs)
+
+    def _exchange(self, node: Node, join: Join, side: int) -> Node:
+        """An input of a join, behind an exchange if the plan is cut there. Slots count on from those of the streams."""
+        partition = self.partitioning.exchanges.get((join.right.source.alias, side))
+        if partition is None:
+            return node
+        self.n_exchanges += 1
+        return Node(ExchangeSpec(len(self.streams) + self.n_exchanges - 1, partition), (node,))
 
     def _columns(self, node: Relational) -> list[str]:
         """The columns that a subtree's tuples have."""

@@ -2,15 +2,21 @@
 
 The JVM never sees a row, only messages:
 
-    kind       from          says
-    rows       packing       tuples of a slot for one group, as an Arrow stream
-    arrival    packing       a file (or micro-batch) of a stream has been read: its oldest and newest timestamp, counts
-    late       both          rows of a stream that came too late
-    rejects    packing       records that could not be read
-    complete   the driver    no row up to and including a time is still to come
-    changes    a group       changes of the answer
-    reread     group 0       a file holds late rows that its reader could not know of: fetch them
-    state      a group       how many rows and bytes it holds, and its clock
+    kind       from          to            says
+    rows       packing       a group       tuples of a stream's slot, as an Arrow stream
+    tuples     a group       a group       tuples that a fragment has put out, for a slot of a later one
+    arrival    packing       all           a file (or micro-batch) of a stream was read: oldest, newest time, counts
+    complete   the driver    all groups    no row up to and including a time is still to come
+    late       both          the output    rows of a stream that came too late
+    rejects    packing       the output    records that could not be read
+    changes    a group       the output    changes of the answer
+    reread     group 0       the output    a file holds late rows that its reader could not know of: fetch them
+    state      a group       the output    how many rows and bytes it holds, and its clock
+
+Each is addressed to a fragment (`stage`) and one of its groups (`grp`), or to the output. Fragments run one after the
+other in every batch. All that packing sends enters the first; what is meant for a later one passes through those before
+it unread. Arrivals and completions are sent to the groups of the first fragment, and group 0 of each passes them on
+to all groups of the next: so all groups of all fragments have the same clock in the same batch.
 
 `origin` orders arrivals within a stream. Files are ordered by modification time and name. The rows of a micro-batch of
 a user's frame have no order, so they share one origin and are measured against earlier micro-batches only.
@@ -27,12 +33,15 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.keys import hash_rows
-from sash.plan.physical import Plan, Slot
+from sash.plan.physical import Plan
 from sash.store.batch import TS, int64_column
 from sash.store.block_log import decode_table, encode_table
 
+OUTPUT = -1
+"""Stands for a fragment where a message is meant for what comes after the last one."""
 MESSAGE_SCHEMA = pa.schema(
     [
+        ("stage", pa.int32()),
         ("grp", pa.int32()),
         ("kind", pa.string()),
         ("stream", pa.string()),
@@ -42,13 +51,14 @@ MESSAGE_SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-MESSAGE_DDL = "grp int, kind string, stream string, slot int, origin string, n_rows long, payload binary"
+MESSAGE_DDL = "stage int, grp int, kind string, stream string, slot int, origin string, n_rows long, payload binary"
 ROWS_PER_MESSAGE = 1 << 18
 
 
 class Message(NamedTuple):
     """One row of the exchange."""
 
+    stage: int
     grp: int
     kind: str
     stream: str
@@ -67,12 +77,18 @@ class Message(NamedTuple):
 
 
 def message(
-    kind: str, payload: pa.Table | dict[str, Any], grp: int = 0, stream: str = "", slot: int = -1, origin: str = ""
+    kind: str,
+    payload: pa.Table | dict[str, Any],
+    grp: int = 0,
+    stream: str = "",
+    slot: int = -1,
+    origin: str = "",
+    stage: int = OUTPUT,
 ) -> Message:
     """A message about a table or about a few facts."""
     if isinstance(payload, dict):
-        return Message(grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
-    return Message(grp, kind, stream, slot, origin, payload.num_rows, encode_table(payload))
+        return Message(stage, grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
+    return Message(stage, grp, kind, stream, slot, origin, payload.num_rows, encode_table(payload))
 
 
 def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
@@ -83,7 +99,7 @@ def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class Packer:
-    """Packs the rows of one stream for all its slots and all groups."""
+    """Packs the rows of one stream for all its slots and all groups, of which a partitioned fragment has `n_groups`."""
 
     plan: Plan
     stream: str
@@ -93,24 +109,30 @@ class Packer:
         """The rows as tuples of each slot, split by group."""
         for slot in self.plan.slots:
             if slot.source.name == self.stream:
-                tuples = slot.ingest.apply(rows, ts)
-                for group, part in split_by_group(tuples, slot, self.n_groups):
-                    yield message("rows", part, group, self.stream, slot.number, origin)
+                fragment, _ = self.plan.reader(slot.number)
+                tuples, n_groups = slot.ingest.apply(rows, ts), fragment.count_groups(self.n_groups)
+                for group, part in split_by_group(tuples, slot.partition, n_groups):
+                    yield message("rows", part, group, self.stream, slot.number, origin, fragment.number)
 
     def arrival(self, origin: str, facts: dict[str, Any]) -> Iterator[Message]:
         """Every group hears of every arrival, so that all groups have the same clock."""
-        for group in range(self.n_groups):
-            yield message("arrival", facts, group, self.stream, origin=origin)
+        yield from to_all_groups(message("arrival", facts, stream=self.stream, origin=origin), self.plan, self.n_groups)
 
 
-def split_by_group(tuples: pa.Table, slot: Slot, n_groups: int) -> Iterator[tuple[int, pa.Table]]:
+def to_all_groups(each: Message, plan: Plan, n_groups: int, stage: int = 0) -> Iterator[Message]:
+    """The message for every group of a fragment."""
+    for group in range(plan.fragments[stage].count_groups(n_groups)):
+        yield each._replace(stage=stage, grp=group)
+
+
+def split_by_group(tuples: pa.Table, partition: tuple[str, ...], n_groups: int) -> Iterator[tuple[int, pa.Table]]:
     """The tuples of each group that has any, in their order."""
     if not tuples.num_rows:
         return
-    if n_groups == 1 or not slot.partition:
+    if n_groups == 1:
         yield 0, tuples
         return
-    hashes = hash_rows([tuples.column(name).combine_chunks() for name in slot.partition])
+    hashes = hash_rows([tuples.column(name).combine_chunks() for name in partition])
     groups = (hashes % np.uint64(n_groups)).astype(np.int64)
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(n_groups + 1))

@@ -1,4 +1,4 @@
-"""A plan as a streaming DataFrame: pack, shuffle by partition group, run the groups, unpack."""
+"""A plan as a streaming DataFrame: pack; shuffle by partition group and run the groups, for each fragment; unpack."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sash.plan.physical import Plan
 from sash.run import QueryRun
 from sash.sources.sink import FileSink
 from sash.spark.exchange import MESSAGE_DDL, Packer
+from sash.spark.labels import group_labels
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.stage import GroupStage
 from sash.store.block_log import decode_table
@@ -74,8 +75,8 @@ def complete(frame: DataFrame, stream: str = "", until_us: int | None = None) ->
 
 
 def count_groups(plan: Plan, spark: SparkSession) -> int:
-    """More groups than partitions, so that load spreads; one if the plan cannot be cut."""
-    if not all(slot.partition for slot in plan.slots):
+    """Of a partitioned fragment: more than partitions, so that load spreads; one if no fragment is partitioned."""
+    if not any(fragment.is_partitioned for fragment in plan.fragments):
         return 1
     return GROUPS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
@@ -101,9 +102,13 @@ def _group_frame(
 ) -> DataFrame:
     spark = packed[0].sparkSession
     said = spark.readStream.schema("stream string, complete_us long").json(str(control))
-    messages = reduce(DataFrame.unionByName, packed, said.mapInArrow(pack_punctuation(n_groups), MESSAGE_DDL))
-    stage = GroupStage(plan, dict(relations), n_groups)
-    return messages.groupBy("grp").transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
+    messages = reduce(DataFrame.unionByName, packed, said.mapInArrow(pack_punctuation(plan, n_groups), MESSAGE_DDL))
+    labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
+    for fragment in plan.fragments:
+        stage = GroupStage(plan, dict(relations), fragment.number, n_groups)
+        grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
+        messages = grouped.transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
+    return messages
 
 
 def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:

@@ -1,4 +1,4 @@
-"""One partition group of a running query: the pipeline, the clocks, and what becomes of a batch of messages."""
+"""One partition group of a fragment: the pipeline, the clocks, and what becomes of a batch of messages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan, Slot
-from sash.spark.exchange import ROWS_PER_MESSAGE, Message, in_time, message
-from sash.store.batch import BEGINNING, TS, concat
+from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, in_time, message, split_by_group, to_all_groups
+from sash.store.batch import BEGINNING, ID_PREFIX, TS, concat, int64_column, with_columns
 
 CLOCKS, IDENTITY = "clocks", "identity"
 FORMAT = 1
@@ -22,42 +22,83 @@ FORMAT = 1
 
 
 class Group:
-    """What a partition group knows. Group 0 also speaks for the whole query where one must."""
+    """What a partition group knows. Group 0 also speaks for the whole fragment where one must.
 
-    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], number: int, n_groups: int):
+    `n_groups` is how many groups a partitioned fragment of the plan has.
+    """
+
+    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], fragment: int, number: int, n_groups: int):
         self.plan = plan
+        self.fragment = plan.fragments[fragment]
         self.number = number
-        self._identity = json.dumps({"format": FORMAT, "plan": plan.fingerprint, "groups": n_groups}).encode()
-        self._pipeline = plan.pipeline(relations)
+        self._n_groups = n_groups
+        identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
+        self._identity = json.dumps(identity).encode()
+        self._pipeline = plan.fragment_pipeline(fragment, relations)
         self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
 
     def step(self, messages: list[Message]) -> Iterator[Message]:
-        """Everything that follows from one batch."""
+        """Everything that follows from one batch of messages to this group.
+
+        They are put in an order that does not depend on how Spark brought them: if a task runs twice, the tuples that
+        it sends to the next fragment have the same identities both times.
+        """
+        messages = sorted(messages)
         thresholds = self._hear_arrivals(messages)
         arrivals: dict[int, list[pa.Table]] = {}
+        late: dict[str, list[pa.Table]] = {}
         for each in messages:
             if each.kind == "rows":
-                tuples, late = self._sort_out(each, thresholds[each.stream, each.origin])
+                tuples, too_late = self._sort_out(each, thresholds[each.stream, each.origin])
                 arrivals.setdefault(each.slot, []).append(tuples)
-                if late is not None:
-                    yield late
-            elif each.kind in ("late", "rejects"):
-                yield each
+                late.setdefault(each.stream, []).extend(too_late)
+            elif each.kind == "tuples":
+                arrivals.setdefault(each.slot, []).append(each.table)
             elif each.kind == "complete":
                 self._hear_completion(each)
+        for stream, parts in late.items():
+            if parts:
+                yield message("late", concat(parts), self.number, stream)
         if self.number == 0:
-            yield from self._rereads(messages, thresholds)
-            yield from (each for each in messages if each.kind == "arrival")
-        changes = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
-        yield from self._report(to_changes(changes, self.plan.schema))
+            yield from self._pass_on(messages, thresholds)
+        tuples = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
+        yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
         yield message(
             "state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock}
         )
 
-    def _report(self, changes: pa.Table) -> Iterator[Message]:
+    def _report(self, tuples: pa.Table) -> Iterator[Message]:
         """Changes in messages of bounded size, in their order."""
-        for start in range(0, changes.num_rows, ROWS_PER_MESSAGE):
-            yield message("changes", changes.slice(start, ROWS_PER_MESSAGE), self.number)
+        for part in _bounded(to_changes(tuples, self.plan.schema)):
+            yield message("changes", part, self.number)
+
+    def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:
+        """Tuples for the groups of a later fragment, in messages of bounded size."""
+        target, input = self.plan.reader(slot)
+        n_groups = target.count_groups(self._n_groups)
+        for group, found in split_by_group(self._with_own_identities(tuples), input.partition, n_groups):
+            for part in _bounded(found):
+                yield message("tuples", part, group, slot=slot, stage=target.number)
+
+    def _with_own_identities(self, tuples: pa.Table) -> pa.Table:
+        """Each group numbers the rows of its streams from 0; on leaving, no two groups may use the same numbers."""
+        n_groups = self.fragment.count_groups(self._n_groups)
+        for slot in self.plan.slots:
+            name = ID_PREFIX + slot.source.alias
+            if self.fragment.input(slot.number) and name in tuples.column_names:
+                tuples = with_columns(tuples, **{name: int64_column(tuples, name) * n_groups + self.number})
+        return tuples
+
+    def _pass_on(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
+        """What the whole query must hear: the first fragment tells the output, and each fragment the next."""
+        heard = [each for each in messages if each.kind in ("arrival", "complete")]
+        if self.fragment.number == 0:
+            yield from self._rereads(messages, thresholds)
+            yield from (each._replace(stage=OUTPUT) for each in heard if each.kind == "arrival")
+        following = self.fragment.number + 1
+        if following < len(self.plan.fragments):
+            for each in heard:
+                yield from to_all_groups(each, self.plan, self._n_groups, following)
 
     @property
     def clock(self) -> int:
@@ -105,17 +146,16 @@ class Group:
             if each.stream in ("", name):
                 clock.complete(until)
 
-    def _sort_out(self, rows: Message, threshold: int) -> tuple[pa.Table, Message | None]:
+    def _sort_out(self, rows: Message, threshold: int) -> tuple[pa.Table, list[pa.Table]]:
         """The tuples in time. Late ones of a file are fetched whole elsewhere; those of a frame are reported here."""
         tuples = rows.table
         timely = in_time(tuples, threshold)
         if timely.all():
-            return tuples, None
-        late = None
+            return tuples, []
+        late = []
         first_slot = next(slot.number for slot in self.plan.slots if slot.source.name == rows.stream)
         if not rows.origin and rows.slot == first_slot:
-            found = _as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot])
-            late = message("late", found, self.number, rows.stream)
+            late = [_as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot])]
         return tuples.filter(pa.array(timely)), late
 
     def _rereads(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
@@ -126,6 +166,12 @@ class Group:
             oldest, threshold = each.facts["oldest_us"], thresholds[each.stream, each.origin]
             if oldest is not None and oldest < threshold:
                 yield message("reread", {"path": each.facts["path"], "threshold": threshold}, stream=each.stream)
+
+
+def _bounded(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in parts that fit into a message."""
+    for start in range(0, table.num_rows, ROWS_PER_MESSAGE):
+        yield table.slice(start, ROWS_PER_MESSAGE)
 
 
 def _as_rows(tuples: pa.Table, slot: Slot) -> pa.Table:

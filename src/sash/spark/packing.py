@@ -14,10 +14,11 @@ import pyarrow.fs
 
 from sash.operators.changes import read_times
 from sash.operators.stream_clock import StreamClock
+from sash.plan.physical import Plan
 from sash.sources.files import FileSource
 from sash.sources.records import Records
 from sash.sources.timed import read_stream_file, timeless_rejects, with_identity
-from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_record_batches
+from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_all_groups, to_record_batches
 
 Pack = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -43,14 +44,14 @@ def pack_files(packer: Packer, source: FileSource, filesystem: pa.fs.FileSystem 
     return pack
 
 
-def pack_punctuation(n_groups: int) -> Pack:
+def pack_punctuation(plan: Plan, n_groups: int) -> Pack:
     """For `mapInArrow` over the control frame of (stream, complete_us)."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for stream, complete_us in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                facts = {"complete_us": complete_us}
-                yield from to_record_batches(message("complete", facts, group, stream) for group in range(n_groups))
+                said = message("complete", {"complete_us": complete_us}, stream=stream)
+                yield from to_record_batches(to_all_groups(said, plan, n_groups))
 
     return pack
 

@@ -1,4 +1,4 @@
-"""The stateful stage: a partition group inside Spark's `transformWithState`.
+"""The stateful stage: a fragment's partition groups inside Spark's `transformWithState`.
 
 Spark's state store keeps the group's blocks; the pipeline with its indexes stays in the Python worker between batches.
 A random token tells whether the worker's pipeline is the one whose state was committed: every attempt writes a fresh
@@ -22,8 +22,8 @@ from sash.spark.group import Group
 
 GROUPS_IN_MEMORY = 256
 
-_groups: OrderedDict[tuple[str, int], tuple[str, Group]] = OrderedDict()
-"""This worker's groups by plan and number, with the token that their state was saved under; oldest use first."""
+_groups: OrderedDict[tuple[str, int, int], tuple[str, Group]] = OrderedDict()
+"""This worker's groups by plan, fragment and number, with the token of their saved state; oldest use first."""
 
 
 def _random_token() -> str:
@@ -31,14 +31,20 @@ def _random_token() -> str:
 
 
 class GroupStage(StatefulProcessor):
-    """Runs the groups of one query. `new_token` must never give the same token twice."""
+    """Runs the groups of one fragment. `new_token` must never give the same token twice."""
 
     def __init__(
-        self, plan: Plan, relations: dict[str, pa.Table], n_groups: int, new_token: Callable[[], str] = _random_token
+        self,
+        plan: Plan,
+        relations: dict[str, pa.Table],
+        fragment: int,
+        n_groups: int,
+        new_token: Callable[[], str] = _random_token,
     ):
         self._plan = plan
         self._fingerprint = plan.fingerprint
         self._relations = relations
+        self._fragment = fragment
         self._n_groups = n_groups
         self._new_token = new_token
 
@@ -47,18 +53,26 @@ class GroupStage(StatefulProcessor):
         self._token = handle.getValueState("token", "token string")
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        messages = [Message(*row) for frame in rows for row in frame[list(Message._fields)].itertuples(index=False)]
-        group = self._load(int(key[0]))
-        for answer in group.step(messages):
-            yield pd.DataFrame([answer], columns=list(Message._fields))
-        self._save(group)
+        """What is meant for others passes through; where nothing else comes, there is no group."""
+        messages: list[Message] = []
+        for frame in rows:
+            frame = frame[list(Message._fields)]
+            is_own = frame["stage"] == self._fragment
+            messages += [Message(*row) for row in frame[is_own].itertuples(index=False)]
+            if not is_own.all():
+                yield frame[~is_own]
+        if messages:
+            group = self._load(int(messages[0].grp))
+            for answer in group.step(messages):
+                yield pd.DataFrame([answer], columns=list(Message._fields))
+            self._save(group)
 
     def close(self) -> None:
         pass
 
     def _load(self, number: int) -> Group:
         """The group as committed: from memory if the token matches, else from its blocks."""
-        token, group = _groups.pop((self._fingerprint, number), (None, None))
+        token, group = _groups.pop((self._fingerprint, self._fragment, number), (None, None))
         if not self._token.exists():
             return self._new_group(number)
         if group is not None and token == self._token.get()[0]:
@@ -68,7 +82,7 @@ class GroupStage(StatefulProcessor):
         return group
 
     def _new_group(self, number: int) -> Group:
-        return Group(self._plan, self._relations, number, self._n_groups)
+        return Group(self._plan, self._relations, self._fragment, number, self._n_groups)
 
     def _save(self, group: Group) -> None:
         puts, deletes = group.take_changes()
@@ -78,6 +92,6 @@ class GroupStage(StatefulProcessor):
             self._entries.removeKey((name,))
         token = self._new_token()
         self._token.update((token,))
-        _groups[self._fingerprint, group.number] = token, group
+        _groups[self._fingerprint, self._fragment, group.number] = token, group
         while len(_groups) > GROUPS_IN_MEMORY:
             _groups.popitem(last=False)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -233,9 +234,13 @@ def _lists_of(pool: tuple[str, ...], n_drawn: int) -> st.SearchStrategy[list[str
 
 @st.composite
 def _conditions(draw: st.DrawFn, items: list[_Item]) -> list[tuple[int, str]]:
-    """Conditions, each with the number of the last item that it reads."""
+    """Conditions, each with the number of the last item that it reads; among many items often a chain of keys."""
     conditions = []
-    for number in range(1, len(items)):
+    if len(items) > 2 and draw(st.booleans()):
+        for number, (left, right) in enumerate(pairwise(items)):
+            column = "kj"[number % 2]
+            conditions.append((number + 1, f"{left.alias}.{column} = {right.alias}.{column}"))
+    for number in range(1, len(items) if not conditions or draw(_RARELY_ONE) else 0):
         other = draw(st.integers(0, number - 1))
         for pool, n_drawn in ((_PAIR_KEYS, st.sampled_from((1, 0, 1, 2))), (_PAIR_RESIDUALS, _RARELY_ONE)):
             for template in draw(_lists_of(pool, draw(n_drawn))):
