@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -13,10 +13,11 @@ from sash.errors import InternalError
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
-from sash.operators.operator import Operator
+from sash.operators.operator import Operator, hand_to, held_by
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store.vector import Home
 
 REGISTERS = "registers"
 
@@ -102,6 +103,20 @@ class Pipeline:
         for number, node in enumerate(self._root.walk()):
             if id(node) in self._operators:
                 yield f"{number}", self._operators[id(node)]
+
+    def reset(self, home: Home) -> None:
+        """Starts afresh, with everything that is kept from now on in `home`."""
+        for _, operator in self.operators():
+            operator.reset(home)
+
+    def held(self) -> dict[str, dict[str, Any]]:
+        """All that the operators keep from step to step, by their names."""
+        return {name: held_by(operator) for name, operator in self.operators()}
+
+    def hand(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+        """Goes on with what `held` gave, of this pipeline or of another one of the same plan."""
+        for name, operator in self.operators():
+            hand_to(operator, state[name])
 
     @property
     def n_rows(self) -> int:

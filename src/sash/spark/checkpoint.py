@@ -1,12 +1,13 @@
 """The directory that lets a query go on after a restart.
 
     <checkpoint>/sash.json       which query this is, in which format
-    <checkpoint>/manifest.json   sha256 of every file of Spark's logs, so that damage is noticed before it does harm
+    <checkpoint>/manifest.json   sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/spark/          Spark's own checkpoint
 
-Spark trusts its logs: a flipped bit in a source log makes it read files twice. Each log file is written once, so its
-hash is taken after the batch that wrote it and checked on the next start.
+Spark trusts its logs: a flipped bit in a source log makes it read files twice. A file is written once, so its hash is
+taken after the batch that wrote it and checked on the next start. Only a batch that was not committed may run again
+and write its files anew: those of such a batch are not checked.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from sash.errors import SourceError
 from sash.plan.physical import Plan
 from sash.spark.group import FORMAT
 
-LOGS = ("offsets", "commits", "sources", "metadata")
+HASHED = ("offsets", "commits", "sources", "metadata", "state")
 
 
 class Checkpoint:
@@ -29,7 +32,8 @@ class Checkpoint:
 
     def __init__(self, path: str | Path):
         self.path = Path(path)
-        self._hashes: dict[str, str] = {}
+        self._files: dict[str, dict] = {}
+        """What is known of each file of Spark's: its hash, and its size and time when the hash was taken."""
 
     @property
     def spark(self) -> Path:
@@ -53,42 +57,67 @@ class Checkpoint:
             _write(known, identity | {"groups": n_groups})
             return n_groups
         found = _read(known)
-        if not identity.items() <= found.items():
+        if found.get("format") != FORMAT:
             raise SourceError(
-                f"{known} belongs to another query, or to another version of Sash (format "
-                f"{found.get('format')}); choose another output directory, or remove {self.path} to start afresh"
+                f"{known} was written by another version of Sash: its format is {found.get('format')}, this version "
+                f"reads format {FORMAT}; go on with that version, or remove {self.path} to start afresh"
+            )
+        if found.get("plan") != plan.fingerprint:
+            raise SourceError(
+                f"{known} belongs to another query; choose another output directory, or remove {self.path} to start "
+                "afresh"
             )
         self.verify()
         return int(found["groups"])
 
     def verify(self) -> None:
-        """Checks every log file that was hashed and is still there."""
+        """Checks every file that was hashed, is still there, and belongs to a committed batch."""
         manifest = self.path / "manifest.json"
-        self._hashes = _read(manifest) if manifest.exists() else {}
-        for name, expected in self._hashes.items():
+        self._files = _read(manifest) if manifest.exists() else {}
+        commits = (path.name for path in (self.spark / "commits").glob("*"))
+        newest = max((int(name) for name in commits if name.isdecimal()), default=-1)
+        for name, known in self._files.items():
             path = self.spark / name
-            if path.exists() and _hash(path) != expected:
+            if _batch_of(name) <= newest and path.exists() and _hash(path) != known["sha256"]:
                 raise SourceError(
                     f"{path} is damaged: its content is not what was written; restore it from a backup, "
                     f"or remove {self.path} to start afresh"
                 )
 
     def seal(self) -> None:
-        """Takes the hashes of log files that are new, and forgets those that Spark has removed."""
+        """Takes the hashes of files that are new or were written anew, and forgets those that Spark has removed."""
         present = {}
-        for path in sorted(self._log_files()):
+        for path in sorted(self._hashed_files()):
             name = path.relative_to(self.spark).as_posix()
-            with suppress(FileNotFoundError):  # Spark removes old log files in a thread of its own
-                present[name] = self._hashes.get(name) or _hash(path)
-        if present != self._hashes:
-            self._hashes = present
+            with suppress(FileNotFoundError):  # Spark removes old files in a thread of its own
+                present[name] = self._look_at(path, self._files.get(name))
+        if present != self._files:
+            self._files = present
             _write(self.path / "manifest.json", present)
 
-    def _log_files(self):
-        for log in LOGS:
-            root = self.spark / log
+    def _look_at(self, path: Path, known: dict | None) -> dict:
+        stat = path.stat()
+        seen = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
+        if known is not None and seen.items() <= known.items():
+            return known
+        return seen | {"sha256": _hash(path)}
+
+    def _hashed_files(self) -> Iterator[Path]:
+        for part in HASHED:
+            root = self.spark / part
             paths = [root] if root.is_file() else root.rglob("*")
-            yield from (path for path in paths if path.is_file() and not path.name.startswith("."))
+            yield from (path for path in paths if _is_hashed(path) and path.is_file())
+
+
+def _is_hashed(path: Path) -> bool:
+    """Not files of RocksDB itself: they have checksums of their own, and are not written in one piece."""
+    return not path.name.startswith(".") and not {"SSTs", "logs"} & set(path.parts)
+
+
+def _batch_of(name: str) -> int:
+    """The batch that wrote a file of state: version n + 1 of the state is written by batch n; -1 for other files."""
+    version = re.fullmatch(r"state/.*/(\d+)(?:_[^/]*)?\.(?:changelog|zip)", name)
+    return int(version[1]) - 1 if version else -1
 
 
 def _hash(path: Path) -> str:

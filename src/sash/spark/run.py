@@ -19,6 +19,7 @@ from sash.spark.checkpoint import Checkpoint
 from sash.spark.exchange import MESSAGE_DDL, Message
 from sash.spark.frame import count_groups, file_message_frame, write_control
 from sash.spark.output import write_outputs
+from sash.spark.portable import MISSING_MODULE
 from sash.store.batch import BEGINNING
 
 
@@ -142,5 +143,8 @@ def _translate(failure: StreamingQueryException) -> SashError:
     if raised and hasattr(errors, raised[1]):
         kind: Callable[[str], SashError] = getattr(errors, raised[1])
         return kind(raised[2].strip())
+    missing = re.search(rf"{MISSING_MODULE}.*", text)
+    if missing:
+        return ResourceError(missing[0])
     gist = next((line for line in text.split("\n") if "Error" in line or "Exception" in line), text.split("\n")[0])
     return ResourceError(f"Spark stopped the query: {gist.strip()}")

@@ -15,6 +15,7 @@ import mmap
 import os
 import pickle
 import shutil
+import tempfile
 import weakref
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from sash.errors import ResourceError
+
+
+DISK = "disk"
 
 
 class Home(Protocol):
@@ -70,13 +74,13 @@ class Memory:
 class Directory:
     """Arrays in files of a directory.
 
-    `resident_bytes` bounds how much of the files stays mapped at a time; None: nothing is let go of. `overflow` is a
-    directory on a larger file system, for vectors that find no room here.
+    `resident_bytes` bounds how much of the files stays in memory at a time; None: nothing is let go of. `disk` is
+    where a directory on a larger file system is made for vectors that find no room here; a link `DISK` leads to it.
     """
 
-    def __init__(self, path: Path, overflow: Path | None = None, resident_bytes: int | None = None):
+    def __init__(self, path: Path, disk: Path | None = None, resident_bytes: int | None = None):
         self.path = path
-        self._overflow = overflow
+        self._disk = disk
         self._resident_bytes = resident_bytes
         self._maps: weakref.WeakValueDictionary[str, _Map] = weakref.WeakValueDictionary()
         self._names = itertools.count()
@@ -113,25 +117,27 @@ class Directory:
             each.madvise(mmap.MADV_DONTNEED)
 
     def _find(self, name: str) -> Path:
-        outside = self._overflow / name if self._overflow else None
-        return outside if outside and outside.exists() else self.path / name
+        outside = self.path / DISK / name
+        return outside if outside.exists() else self.path / name
 
     def _move_out(self, path: Path, n_bytes: int, reason: OSError) -> Path:
-        if self._overflow is None or path.parent == self._overflow:
+        link = self.path / DISK
+        if self._disk is None or path.parent == link:
             raise ResourceError(
-                f"no room for a window in {path.parent}: {reason.strerror}; free space there, or let "
+                f"no room for a window in {path.parent.resolve()}: {reason.strerror}; free space there, or let "
                 "`spark.local.dir` name a larger disk"
             ) from reason
-        self._overflow.mkdir(parents=True, exist_ok=True)
-        outside = self._overflow / path.name
+        if not link.exists():
+            self._disk.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(tempfile.mkdtemp(dir=self._disk))
         if path.exists():
-            shutil.copyfile(path, outside)
+            shutil.copyfile(path, link / path.name)
             path.unlink()
         try:
-            _allocate(outside, n_bytes)
+            _allocate(link / path.name, n_bytes)
         except OSError as error:
-            self._move_out(outside, n_bytes, error)
-        return outside
+            self._move_out(link / path.name, n_bytes, error)
+        return link / path.name
 
     def _map(self, name: str, path: Path, n_bytes: int) -> np.ndarray:
         handle = os.open(path, os.O_RDWR)
@@ -158,6 +164,14 @@ def _allocate(path: Path, n_bytes: int) -> None:
             os.ftruncate(handle, n_bytes)
     finally:
         os.close(handle)
+
+
+def remove(directory: Path) -> None:
+    """Removes a directory of vectors with what it has on disk."""
+    link = directory / DISK
+    if link.is_symlink():
+        shutil.rmtree(link.resolve(), ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 class Vector:

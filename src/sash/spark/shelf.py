@@ -1,0 +1,199 @@
+"""Where partition groups rest between batches: in files that every Python worker of a machine can map.
+
+    <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state
+    <root>/taken-<random>/          a group at work
+
+Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is rarely
+the one that needs it next. On the shelf the index belongs to no worker. The root is in shared memory as long as the
+memory budget lasts; groups that were not used for longest go to the local disk, and are worked on there.
+
+A group is taken by renaming its directory, which only one worker can do, and put back under a new token, which goes to
+the state store as well. A token that is not found means that the shelf does not have the group as it was committed:
+after a failed attempt, a restart, on another machine. It is then rebuilt from the blocks in the state store.
+
+The directories go when the process that owns them (Spark's Python daemon) has ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sash.store.vector import Directory, dump, load, remove
+
+SHARED_MEMORY = Path("/dev/shm")
+HEAD = "head"
+_PREFIX = "sash-"
+_TAKEN = "taken-"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much memory the windows on one machine may take, all queries together."""
+
+    n_bytes: int
+    """0: nothing is kept between batches."""
+    n_workers: int
+    """How many Python workers run at a time."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """For groups at rest; the other half is for those at work whose files are on disk."""
+        return self.n_bytes // 2
+
+    @property
+    def resident_bytes(self) -> int:
+        """For the one group that a worker works on."""
+        return self.n_bytes // 2 // max(1, self.n_workers)
+
+
+@dataclass(slots=True)
+class Moves:
+    """What a shelf has done since it was last asked."""
+
+    n_hits: int = 0
+    n_rebuilds: int = 0
+    n_evictions: int = 0
+
+
+class Shelf:
+    """The groups of one machine. `root` is in memory, `disk` on a disk."""
+
+    def __init__(self, root: Path, disk: Path, budget: Budget):
+        self._root = root
+        self._disk = disk
+        self._budget = budget
+        self.moves = Moves()
+
+    def take(self, group: str, token: str) -> tuple[Any, Directory] | None:
+        """A group as it was put back under this token, and where its vectors are; None if it is not here."""
+        for place in (self._root, self._disk):
+            home = self._claim(place / f"{group}.{token}")
+            if home is not None:
+                self.moves.n_hits += 1
+                return load((home.path / HEAD).read_bytes(), home), home
+        return None
+
+    def make(self, group: str) -> Directory:
+        """Room for a group that starts or is rebuilt. Whatever else is here of it is out of date."""
+        for place in (self._root, self._disk):
+            for stale in place.glob(f"{group}.*"):
+                remove(stale)
+        path = self._root / f"{_TAKEN}{os.urandom(8).hex()}"
+        path.mkdir(parents=True)
+        return self._home(path)
+
+    def put(self, group: str, token: str, state: Any, home: Directory) -> None:
+        """Puts a group back; then as many groups go to disk as the budget demands."""
+        if not self._budget.n_bytes:
+            remove(home.path)
+            return
+        (home.path / HEAD).write_bytes(dump(state, home))
+        os.utime(home.path)
+        home.path.rename(home.path.parent / f"{group}.{token}")
+        self._evict()
+
+    def _claim(self, path: Path) -> Directory | None:
+        taken = path.with_name(f"{_TAKEN}{os.urandom(8).hex()}")
+        try:
+            path.rename(taken)
+        except FileNotFoundError:
+            return None
+        return self._home(taken)
+
+    def _home(self, path: Path) -> Directory:
+        return Directory(path, self._disk, self._budget.resident_bytes)
+
+    def _evict(self) -> None:
+        sizes = {path: _size(path) for path in self._root.iterdir() if path.is_dir()}
+        excess = sum(sizes.values()) - self._budget.shared_bytes
+        if excess <= 0:
+            return
+        resting = sorted((path for path in sizes if not path.name.startswith(_TAKEN)), key=_last_used)
+        for path in resting:
+            if excess > 0 and self._move_to_disk(path):
+                excess -= sizes[path]
+                self.moves.n_evictions += 1
+
+    def _move_to_disk(self, path: Path) -> bool:
+        taken = path.with_name(f"{_TAKEN}{os.urandom(8).hex()}")
+        try:
+            path.rename(taken)
+        except FileNotFoundError:  # another worker has taken it
+            return False
+        self._disk.mkdir(parents=True, exist_ok=True)
+        copy = self._disk / taken.name
+        shutil.copytree(taken, copy, symlinks=True)
+        copy.rename(self._disk / path.name)
+        shutil.rmtree(taken, ignore_errors=True)
+        return True
+
+
+def open_shelf(disk: Path, owner: int, budget: Budget) -> Shelf:
+    """The shelf of the process `owner`, in shared memory if there is any. `disk` is a directory of the same owner."""
+    disk = disk.resolve() / "sash"
+    if not os.access(SHARED_MEMORY, os.W_OK):
+        disk.mkdir(parents=True, exist_ok=True)
+        return Shelf(disk, disk, budget)
+    name = hashlib.sha256(str(disk).encode()).hexdigest()[:12]
+    root = SHARED_MEMORY / f"{_PREFIX}{owner}-{name}"
+    with suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+        _remove_orphans()
+        _remove_after(owner, root)
+    return Shelf(root, disk, budget)
+
+
+def _remove_after(owner: int, root: Path) -> None:
+    """Starts a process that waits for the end of another one, and then removes what it has left."""
+    wait = f"while kill -0 {owner} 2>/dev/null; do sleep 1; done; rm -rf {shlex.quote(str(root))}"
+    with suppress(OSError):  # no shell: the next owner of a shelf on this machine removes it
+        subprocess.Popen(
+            ["sh", "-c", wait],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+def _remove_orphans() -> None:
+    for path in SHARED_MEMORY.glob(f"{_PREFIX}*-*"):
+        owner = path.name.removeprefix(_PREFIX).split("-")[0]
+        if owner.isdigit() and not _is_running(int(owner)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _size(directory: Path) -> int:
+    total = 0
+    with suppress(FileNotFoundError):  # it was taken just now
+        for entry in os.scandir(directory):
+            with suppress(FileNotFoundError):
+                total += entry.stat(follow_symlinks=False).st_size
+    return total
+
+
+def _last_used(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return time.time()
