@@ -70,7 +70,7 @@ class Chain:
 
     def run_batch(self, messages: list[Message], restarts: list[bool]) -> list[Message]:
         """The answers; a stage whose flag is set is first built anew from its stores."""
-        n_arrivals = len({each.origin for each in messages if each.kind == "arrival"})
+        n_arrivals = len([each for each in messages if (each.kind, each.grp) == ("arrival", 0)])
         for stage, is_restarted in zip(self.stages, restarts, strict=True):
             messages = stage.run_batch(messages, is_restarted)
         assert {each.stage for each in messages} == {OUTPUT}
@@ -148,3 +148,16 @@ def test_groups_that_number_alike_do_not_take_back_each_others_tuples(key):
 def timed(rows: list[tuple[int, str, int]]) -> pa.Table:
     k, j, v = zip(*rows)
     return pa.table({"ts": range(len(rows)), "k": k, "j": j, "v": v})
+
+
+def test_late_rows_of_several_readers_are_one_message():
+    """Each message is written as one file, under the name of its group."""
+    a = timed([(1, "x", number) for number in range(10)])
+    case = Case(
+        "SELECT A.v FROM a A, a B, a C WHERE A.k = B.k AND B.v = C.v WINDOW 5 us", {"a": sash.stream(a, "ts", "1 us")}
+    )
+    chain = Chain(case.plan, {}, 3)
+    chain.run_batch(pack(case.plan, "a", a.slice(8), 3), [False, False])
+    readers = [pack(case.plan, "a", a.slice(start, 2), 3) for start in (0, 2)]
+    late = tables(chain.run_batch([each for messages in readers for each in messages], [False, False]), "late")
+    assert [sorted(table.column("v").to_pylist()) for table in late] == [[0, 1, 2, 3]]
