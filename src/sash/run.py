@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.fs
@@ -61,10 +61,38 @@ class Tally:
     n_state_bytes: int = 0
     clock_us: int | None = None
     late_by_stream: dict[str, int] = field(default_factory=dict)
+    n_index_hits: int = 0
+    """How often a partition group was found as the batch before had left it."""
+    n_index_rebuilds: int = 0
+    """How often it was rebuilt from the state store instead."""
+    n_evictions: int = 0
+    """How often a group went from memory to disk."""
+    kernel_ms: float = 0.0
+    conversion_ms: float = 0.0
+    state_ms: float = 0.0
+    operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By operator: rows in and out and milliseconds so far; rows, blocks and bytes held now."""
 
     @property
     def n_accepted(self) -> int:
         return self.n_read - self.n_late - self.n_rejected
+
+    def add_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        """Takes note of what all partition groups tell of themselves after a batch."""
+        self.n_state_rows = sum(state["n_rows"] for state in states)
+        self.n_state_bytes = sum(state["n_bytes"] for state in states)
+        self.n_index_hits += sum(state["hits"] for state in states)
+        self.n_index_rebuilds += sum(state["rebuilds"] for state in states)
+        self.n_evictions += sum(state["evictions"] for state in states)
+        self.kernel_ms += sum(state["kernel_ms"] for state in states)
+        self.conversion_ms += sum(state["conversion_ms"] for state in states)
+        self.state_ms += sum(state["state_ms"] for state in states)
+        for name in sorted({name for state in states for name in state["operators"]}):
+            told = [state["operators"][name] for state in states if name in state["operators"]]
+            held = {key: sum(each[key] for each in told) for key in ("rows", "blocks", "bytes")}
+            before = self.operators.get(name, {})
+            done = {key: before.get(key, 0) + sum(each[key] for each in told) for key in ("rows_in", "rows_out", "ms")}
+            self.operators[name] = done | held
 
     def add_late(self, stream: str, n_rows: int) -> None:
         self.n_late += n_rows

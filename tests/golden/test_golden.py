@@ -66,7 +66,7 @@ class RestartFromJournal:
         for key in deletes:
             del self._store[key]
         fresh = start(case)
-        fresh._pipeline.restore(self._store)
+        fresh._pipeline.restore(self._store, query._pipeline.registers())
         fresh._clocks, fresh.n_read, fresh.late = query._clocks, query.n_read, query.late
         return fresh
 

@@ -28,9 +28,11 @@ class Store:
     """What a state store keeps of a group: entries that are put and deleted."""
 
     def __init__(self) -> None:
+        self.head = b""
         self.entries: dict[str, bytes] = {}
 
     def save(self, group: Group) -> None:
+        self.head = group.head()
         puts, deletes = group.take_changes()
         self.entries.update(puts)
         for key in deletes:
@@ -41,7 +43,7 @@ class Stage:
     """The groups of a fragment, fed with micro-batches as Spark would."""
 
     def __init__(self, plan: Plan, relations: dict[str, pa.Table], fragment: int, n_groups: int):
-        self._make = lambda number: Group(plan, relations, fragment, number, n_groups)
+        self._make = lambda number: Group(plan, plan.fragment_pipeline(fragment, relations), fragment, number, n_groups)
         self._fragment = fragment
         numbers = range(plan.fragments[fragment].count_groups(n_groups))
         self._groups = [self._make(number) for number in numbers]
@@ -50,13 +52,15 @@ class Stage:
     def run_batch(self, messages: list[Message], is_restarted: bool) -> list[Message]:
         """What leaves the stage: messages for others as they came, and what the groups say."""
         answers = [each for each in messages if each.stage != self._fragment]
+        self.clocks: set[int] = set()
         for number, store in enumerate(self._stores):
-            if is_restarted and store.entries:
+            if is_restarted and store.head:
                 self._groups[number] = self._make(number)
-                self._groups[number].restore(store.entries)
+                self._groups[number].restore(store.head, store.entries)
             own = [each for each in messages if (each.stage, each.grp) == (self._fragment, number)]
             assert {each.kind for each in own} & {"arrival", "complete"}, "a group that does not hear of the clock"
-            answers += self._groups[number].step(own)
+            answers += [each.packed() for each in self._groups[number].step(own)]
+            self.clocks.add(self._groups[number].clock)
             store.save(self._groups[number])
         return answers
 
@@ -73,9 +77,9 @@ class Chain:
         n_arrivals = len([each for each in messages if (each.kind, each.grp) == ("arrival", 0)])
         for stage, is_restarted in zip(self.stages, restarts, strict=True):
             messages = stage.run_batch(messages, is_restarted)
-        assert {each.stage for each in messages} == {OUTPUT}
+        assert {each.stage for each in messages} <= {OUTPUT}
         assert len([each for each in messages if each.kind == "arrival"]) == n_arrivals
-        assert len({each.facts["clock"] for each in messages if each.kind == "state"}) == 1
+        assert len({clock for stage in self.stages for clock in stage.clocks}) == 1
         return messages
 
     def complete(self) -> list[Message]:

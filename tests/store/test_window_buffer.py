@@ -147,9 +147,7 @@ def as_table(tuples: list[Tuple], ts: list[int] | None = None) -> pa.Table:
     return pa.table(columns, schema=SCHEMA)
 
 
-def run(
-    steps: list[Step], window_us: int | None, n_buckets: int | None = None, directory: Path | None = None
-) -> Model:
+def run(steps: list[Step], window_us: int | None, n_buckets: int | None = None, directory: Path | None = None) -> Model:
     model = Model(window_us, n_buckets, directory)
     for step in steps:
         model.take(step)

@@ -82,15 +82,16 @@ class Query:
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
         clocks = {name: astuple(clock) for name, clock in self._clocks.items()}
-        return pickle.dumps((self.plan.fingerprint, self._pipeline.entries(), clocks, self.n_read, self.late))
+        state = self._pipeline.entries(), self._pipeline.registers()
+        return pickle.dumps((self.plan.fingerprint, state, clocks, self.n_read, self.late))
 
     def restore(self, snapshot: bytes) -> None:
         """Becomes the query that the snapshot was taken of; it must be of the same text."""
-        fingerprint, entries, clocks, n_read, late = pickle.loads(snapshot)
+        fingerprint, state, clocks, n_read, late = pickle.loads(snapshot)
         if fingerprint != self.plan.fingerprint:
             raise SourceError("the snapshot belongs to another query; restore it into the query it was taken of")
         self.n_read, self.late = n_read, late
-        self._pipeline.restore(entries)
+        self._pipeline.restore(*state)
         self._clocks = {name: StreamClock(*values) for name, values in clocks.items()}
 
     def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:

@@ -20,7 +20,6 @@ from numba import njit
 
 from sash.kernels.hashing import mix64
 
-
 START, CAPACITY, TAIL, COUNT = 0, 1, 2, 3
 HEAD_WIDTH = 4
 

@@ -8,9 +8,13 @@ import pyarrow as pa
 from sash.store.batch import EXPIRES, NEVER, TS, int64_column, sorted_by_time
 
 
-def to_changes(batch: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The batch in order of time with the columns of `schema`; a tuple that never leaves by itself has no expiry."""
-    batch = sorted_by_time(batch.select(schema.names))
+def to_changes(batch: pa.Table, schema: pa.Schema, with_ties: bool = True) -> pa.Table:
+    """The batch in order of time with the columns of `schema`; a tuple that never leaves by itself has no expiry.
+
+    The order of changes of one instant costs as much as the join itself. It can be left out where nobody sees it:
+    between the groups of a batch on Spark there is none.
+    """
+    batch = sorted_by_time(batch.select(schema.names), with_ties)
     expires = int64_column(batch, EXPIRES)
     times = {TS: pa.array(int64_column(batch, TS)), EXPIRES: pa.array(expires, mask=expires == NEVER)}
     arrays = [

@@ -37,7 +37,7 @@ class CountWindowSpec:
 class CountWindow:
     """Runs a `CountWindowSpec`."""
 
-    STATE: ClassVar = ("_log", "_next_id")
+    STATE: ClassVar[tuple[str, ...]] = ("_log", "_next_id")
 
     def __init__(self, spec: CountWindowSpec, input: pa.Schema):
         self.spec = spec

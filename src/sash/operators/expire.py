@@ -33,7 +33,7 @@ class ExpireSpec:
 class Expire:
     """Runs an `ExpireSpec`."""
 
-    STATE: ClassVar = ("_buffer", "_clock")
+    STATE: ClassVar[tuple[str, ...]] = ("_buffer", "_clock")
 
     def __init__(self, spec: ExpireSpec, input: pa.Schema):
         self.spec = spec

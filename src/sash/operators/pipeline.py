@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -17,9 +17,8 @@ from sash.operators.operator import Operator, hand_to, held_by
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store.block_log import BlockLog
 from sash.store.vector import Home
-
-REGISTERS = "registers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,13 @@ class Node:
         yield self
 
 
+def operator_nodes(root: Node) -> Iterator[tuple[str, Node]]:
+    """The nodes that operators run, by name."""
+    for number, node in enumerate(root.walk()):
+        if not isinstance(node.spec, InputSpec | ExchangeSpec | RelationSpec):
+            yield f"{number}-{type(node.spec).__name__.removesuffix('Spec')}", node
+
+
 def in_order_of_time(node: Node) -> Node:
     """The tree with every input put in order of time, so that its output comes in order of time too."""
     if isinstance(node.spec, InputSpec):
@@ -84,6 +90,15 @@ def in_order_of_time(node: Node) -> Node:
     return Node(node.spec, tuple(in_order_of_time(child) for child in node.inputs))
 
 
+@dataclass(slots=True)
+class Work:
+    """What an operator has done in one step."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+
+
 class Pipeline:
     """Operators made from a tree of nodes, with their state."""
 
@@ -91,18 +106,19 @@ class Pipeline:
         self._slots = slots
         self._relations = relations
         self._operators: dict[int, Operator] = {}
+        self._work: dict[int, Work] = {}
         self._root = root
         self.schema = self._build(root)
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
         """What follows from these tuples, by slot, when every tuple up to and including `clock` has come."""
+        self._work = {}
         return self._run(self._root, arrivals, clock)
 
     def operators(self) -> Iterator[tuple[str, Operator]]:
-        """The operators by a name that is stable for a plan: their number, inputs first."""
-        for number, node in enumerate(self._root.walk()):
-            if id(node) in self._operators:
-                yield f"{number}", self._operators[id(node)]
+        """The operators by a name that is stable for a plan: their number, inputs first, and their kind."""
+        for name, node in operator_nodes(self._root):
+            yield name, self._operators[id(node)]
 
     def reset(self, home: Home) -> None:
         """Starts afresh, with everything that is kept from now on in `home`."""
@@ -118,6 +134,14 @@ class Pipeline:
         for name, operator in self.operators():
             hand_to(operator, state[name])
 
+    def work(self) -> dict[str, Work]:
+        """What each operator did in the last step, by its name."""
+        return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self._root)}
+
+    def logs(self) -> dict[str, list[BlockLog]]:
+        """The logs of each operator, by its name."""
+        return {name: list(operator.logs().values()) for name, operator in self.operators()}
+
     @property
     def n_rows(self) -> int:
         """Rows held in state."""
@@ -129,8 +153,8 @@ class Pipeline:
         return sum(log.n_bytes for _, operator in self.operators() for log in operator.logs().values())
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """What a key-value store must put and delete to hold this state, since the last call."""
-        puts: dict[str, bytes] = {REGISTERS: self._encode_registers()}
+        """What a key-value store must put and delete to hold the logs, since the last call."""
+        puts: dict[str, bytes] = {}
         deletes: list[str] = []
         for name, operator in self.operators():
             for log_name, log in operator.logs().items():
@@ -140,22 +164,22 @@ class Pipeline:
         return puts, deletes
 
     def entries(self) -> dict[str, bytes]:
-        """The whole state, as entries that `restore` understands."""
-        held = {REGISTERS: self._encode_registers()}
+        """All logs, as entries that `restore` understands."""
+        held: dict[str, bytes] = {}
         for name, operator in self.operators():
             for log_name, log in operator.logs().items():
                 held.update((f"{name}/{log_name}/{key}", value) for key, value in log.entries().items())
         return held
 
-    def restore(self, entries: Mapping[str, bytes]) -> None:
-        """Becomes the pipeline whose state these entries are."""
-        registers = json.loads(entries[REGISTERS])
+    def registers(self) -> dict[str, dict[str, int]]:
+        """The integers that have to survive beside the logs, by operator."""
+        return {name: operator.registers() for name, operator in self.operators()}
+
+    def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Mapping[str, int]]) -> None:
+        """Becomes the pipeline whose state these are."""
         for name, operator in self.operators():
             by_log = {log_name: _below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
             operator.restore(by_log, registers[name])
-
-    def _encode_registers(self) -> bytes:
-        return json.dumps({name: operator.registers() for name, operator in self.operators()}).encode()
 
     def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
@@ -164,7 +188,14 @@ class Pipeline:
         inputs = [
             self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)
         ]
-        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self._operators[id(node)].process(inputs, clock)
+        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self._process(node, inputs, clock)
+
+    def _process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
+        started = perf_counter()
+        output = self._operators[id(node)].process(inputs, clock)
+        n_read = sum(batch.num_rows for batch in inputs)
+        self._work[id(node)] = Work(n_read, output.num_rows, perf_counter() - started)
+        return output
 
     def _build(self, node: Node) -> pa.Schema:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:

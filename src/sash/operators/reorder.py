@@ -36,7 +36,7 @@ class ReorderSpec:
 class Reorder:
     """Runs a `ReorderSpec`."""
 
-    STATE: ClassVar = ("_log", "_clock", "_next_id")
+    STATE: ClassVar[tuple[str, ...]] = ("_log", "_clock", "_next_id")
 
     def __init__(self, spec: ReorderSpec, input: pa.Schema):
         self.spec = spec

@@ -49,7 +49,7 @@ class WindowJoinSpec:
 class WindowJoin:
     """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
 
-    STATE: ClassVar = ("_buffers", "_clock")
+    STATE: ClassVar[tuple[str, ...]] = ("_buffers", "_clock")
 
     def __init__(self, spec: WindowJoinSpec, left: pa.Schema, right: pa.Schema):
         self.spec = spec

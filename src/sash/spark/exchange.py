@@ -65,15 +65,21 @@ class Message(NamedTuple):
     slot: int
     origin: str
     n_rows: int
-    payload: bytes
+    payload: bytes | pa.Table
+    """A table is packed when it leaves the process."""
 
     @property
     def table(self) -> pa.Table:
-        return decode_table(self.payload)
+        return decode_table(self.payload) if isinstance(self.payload, bytes) else self.payload
 
     @property
     def facts(self) -> dict[str, Any]:
+        assert isinstance(self.payload, bytes)
         return json.loads(self.payload)
+
+    def packed(self) -> Message:
+        """The message as it travels."""
+        return self if isinstance(self.payload, bytes) else self._replace(payload=encode_table(self.payload))
 
 
 def message(
@@ -88,13 +94,13 @@ def message(
     """A message about a table or about a few facts."""
     if isinstance(payload, dict):
         return Message(stage, grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
-    return Message(stage, grp, kind, stream, slot, origin, payload.num_rows, encode_table(payload))
+    return Message(stage, grp, kind, stream, slot, origin, payload.num_rows, payload)
 
 
 def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
     """Messages as Spark wants them, one by one, so that no more than one is in memory twice."""
     for each in messages:
-        yield pa.RecordBatch.from_pylist([each._asdict()], schema=MESSAGE_SCHEMA)
+        yield pa.RecordBatch.from_pylist([each.packed()._asdict()], schema=MESSAGE_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,14 +21,18 @@ from sash.run import QueryRun
 from sash.sources.sink import FileSink
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
+from sash.spark.metrics import observed_metrics
+from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
-from sash.spark.stage import GroupStage
+from sash.spark.portable import portable
+from sash.spark.session import read_budget
+from sash.spark.stage import Answer, GroupStage
 from sash.store.block_log import decode_table
 
 GROUPS_PER_PARTITION = 2
 CONTROL = "_sash_control"
-COUNTED = ("changes", "late", "rejects")
-"""What the observed metrics `sash` of a streaming query say of each batch."""
+METRICS = "sash"
+"""The name of the observed metrics of a streaming query."""
 FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 
 
@@ -43,14 +47,7 @@ def change_frame(
     n_groups, control = count_groups(plan, spark), Path(tempfile.mkdtemp(prefix="sash-control-"))
     packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
     messages = _group_frame(plan, packed, relations, n_groups, control)
-    counts = [
-        F.coalesce(F.sum(F.when(F.col("kind") == kind, F.col("n_rows"))), F.lit(0)).alias(kind) for kind in COUNTED
-    ]
-    answers = (
-        messages.observe("sash", *counts)
-        .where("kind IN ('changes', 'late')")
-        .select("grp", "kind", "stream", "payload")
-    )
+    answers = messages.where("kind IN ('changes', 'late')").select("grp", "kind", "stream", "payload")
     frame = answers.mapInArrow(_unpack(late), spark_schema(plan))
     setattr(frame, CONTROL, control)
     return frame
@@ -61,7 +58,7 @@ def file_message_frame(
 ) -> DataFrame:
     """The messages that the groups of a run answer with, over its files."""
     packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.streams]
-    return _group_frame(run.plan, packed, run.relations, n_groups, control)
+    return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
 
 
 def complete(frame: DataFrame, stream: str = "", until_us: int | None = None) -> None:
@@ -98,22 +95,30 @@ def write_control(directory: Path, stream: str = "", complete_us: int | None = N
 
 
 def _group_frame(
-    plan: Plan, packed: Sequence[DataFrame], relations: Mapping[str, pa.Table], n_groups: int, control: Path
+    plan: Plan,
+    packed: Sequence[DataFrame],
+    relations: Mapping[str, pa.Table],
+    n_groups: int,
+    control: Path,
+    make_answer: Callable[[], Answer] | None = None,
 ) -> DataFrame:
     spark = packed[0].sparkSession
     said = spark.readStream.schema("stream string, complete_us long").json(str(control))
-    messages = reduce(DataFrame.unionByName, packed, said.mapInArrow(pack_punctuation(plan, n_groups), MESSAGE_DDL))
+    punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups)), MESSAGE_DDL)
+    messages = reduce(DataFrame.unionByName, packed, punctuations)
+    budget, last = read_budget(spark), plan.fragments[-1]
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
-        stage = GroupStage(plan, dict(relations), fragment.number, n_groups)
+        answer = make_answer if fragment is last else None
+        stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, answer)
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
         messages = grouped.transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
-    return messages
+    return messages.observe(METRICS, *observed_metrics(plan))
 
 
 def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
     rows = frame.select(*[F.col(f"`{column}`") for column in plan.columns_read(name)])
-    return rows.mapInArrow(pack_frame(Packer(plan, name, n_groups)), MESSAGE_DDL)
+    return rows.mapInArrow(portable(pack_frame(Packer(plan, name, n_groups))), MESSAGE_DDL)
 
 
 def _packed_files(
@@ -125,7 +130,9 @@ def _packed_files(
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     source = run.streams[name]
     files = reader.load(source.path).select("path", F.unix_micros("modificationTime").alias("modified_us"))
-    return files.mapInArrow(pack_files(Packer(run.plan, name, n_groups), source, run.filesystem), MESSAGE_DDL)
+    files = files.coalesce(max(1, spark.sparkContext.defaultParallelism // len(run.streams)))
+    pack = pack_files(Packer(run.plan, name, n_groups), source, run.filesystem)
+    return files.mapInArrow(portable(pack), MESSAGE_DDL)
 
 
 def _unpack(late: Mapping[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -5,36 +5,38 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
+from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan, Slot
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, in_time, message, split_by_group, to_all_groups
 from sash.store.batch import BEGINNING, ID_PREFIX, TS, concat, int64_column, with_columns
+from sash.store.vector import Home
 
-CLOCKS, IDENTITY = "clocks", "identity"
-FORMAT = 1
+FORMAT = 2
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
 class Group:
     """What a partition group knows. Group 0 also speaks for the whole fragment where one must.
 
-    `n_groups` is how many groups a partitioned fragment of the plan has.
+    `n_groups` is how many groups a partitioned fragment of the plan has. The pipeline is that of the fragment; it
+    serves one group at a time.
     """
 
-    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], fragment: int, number: int, n_groups: int):
+    def __init__(self, plan: Plan, pipeline: Pipeline, fragment: int, number: int, n_groups: int):
         self.plan = plan
         self.fragment = plan.fragments[fragment]
         self.number = number
         self._n_groups = n_groups
-        identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
-        self._identity = json.dumps(identity).encode()
-        self._pipeline = plan.fragment_pipeline(fragment, relations)
+        self._identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
+        self.pipeline = pipeline
         self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
 
     def step(self, messages: list[Message]) -> Iterator[Message]:
@@ -61,15 +63,25 @@ class Group:
                 yield message("late", concat(parts), self.number, stream)
         if self.number == 0:
             yield from self._pass_on(messages, thresholds)
-        tuples = self._pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
+        tuples = self.pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
         yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
-        yield message(
-            "state", {"n_rows": self._pipeline.n_rows, "n_bytes": self._pipeline.n_bytes, "clock": self.clock}
-        )
+
+    def reset(self, home: Home) -> None:
+        """Starts afresh, with everything that is kept from now on in `home`."""
+        self.pipeline.reset(home)
+
+    def held(self) -> dict[str, Any]:
+        """All that the group keeps from batch to batch, indexes included."""
+        return {"pipeline": self.pipeline.held(), "clocks": self._clocks}
+
+    def hand(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `held` gave."""
+        self.pipeline.hand(state["pipeline"])
+        self._clocks = state["clocks"]
 
     def _report(self, tuples: pa.Table) -> Iterator[Message]:
         """Changes in messages of bounded size, in their order."""
-        for part in _bounded(to_changes(tuples, self.plan.schema)):
+        for part in _bounded(to_changes(tuples, self.plan.schema, with_ties=False)):
             yield message("changes", part, self.number)
 
     def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:
@@ -106,22 +118,27 @@ class Group:
         return min(clock.clock for clock in self._clocks.values())
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """What the state store must put and delete since the last call."""
-        puts, deletes = self._pipeline.take_changes()
-        puts[CLOCKS] = json.dumps({name: astuple(clock) for name, clock in self._clocks.items()}).encode()
-        puts[IDENTITY] = self._identity
-        return puts, deletes
+        """What the state store must put and delete since the last call, beside the head."""
+        return self.pipeline.take_changes()
 
-    def restore(self, entries: Mapping[str, bytes]) -> None:
-        """Becomes the group whose state these entries are."""
-        if entries[IDENTITY] != self._identity:
+    def head(self) -> bytes:
+        """What the state store keeps beside the entries: small, and new after every batch."""
+        clocks = {name: astuple(clock) for name, clock in self._clocks.items()}
+        return json.dumps(
+            {"identity": self._identity, "clocks": clocks, "registers": self.pipeline.registers()}
+        ).encode()
+
+    def restore(self, head: bytes, entries: Mapping[str, bytes]) -> None:
+        """Becomes the group whose state these are."""
+        known = json.loads(head)
+        if known["identity"] != self._identity:
             raise SourceError(
                 f"the checkpoint was made by another query, another version of Sash, or with another number of shuffle "
-                f"partitions: it says {entries[IDENTITY].decode()}, this query {self._identity.decode()}; "
+                f"partitions: it says {known['identity']}, this query {self._identity}; "
                 "restore the setting, or give the query a checkpoint directory of its own"
             )
-        self._pipeline.restore(entries)
-        self._clocks = {name: StreamClock(*values) for name, values in json.loads(entries[CLOCKS]).items()}
+        self.pipeline.restore(entries, known["registers"])
+        self._clocks = {name: StreamClock(*values) for name, values in known["clocks"].items()}
 
     def _hear_arrivals(self, messages: list[Message]) -> dict[tuple[str, str], int]:
         """Moves the clocks on; says for each arrival which timestamp was the least that came in time."""

@@ -1,8 +1,8 @@
-"""The stage after the groups: workers write what the groups answered, and tell the driver what to publish."""
+"""What becomes of the answers of a run: workers write them to files, and tell the driver what to publish."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -11,24 +11,12 @@ from sash.operators.changes import read_times
 from sash.run import QueryRun
 from sash.sources.sink import FileSink
 from sash.sources.timed import read_stream_file, with_identity
-from sash.spark.exchange import Message, message, to_record_batches
+from sash.spark.exchange import Message, message
 from sash.spark.group import late_rows
 
 
-def write_outputs(run: QueryRun) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow` over the groups' messages: tables are staged as files, facts pass on to the driver."""
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = _Writer(run)
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield from to_record_batches(writer.write(Message(**row)))
-
-    return write
-
-
-class _Writer:
-    """Stages files under names that no other attempt uses."""
+class Writer:
+    """Stages tables as files, under names that no other attempt uses; facts pass on to the driver. One per task."""
 
     def __init__(self, run: QueryRun):
         context = TaskContext.get()
@@ -38,7 +26,7 @@ class _Writer:
         self._prefix = f"part-{context.partitionId():05d}-{context.taskAttemptId()}"
         self._n_parts = 0
 
-    def write(self, each: Message) -> Iterator[Message]:
+    def __call__(self, each: Message) -> Iterator[Message]:
         if each.kind == "changes":
             yield self._stage("changes", "", self._run.sink, each.table)
         elif each.kind == "late":
@@ -66,4 +54,5 @@ class _Writer:
     def _stage(self, kind: str, stream: str, sink: FileSink, table: pa.Table, sample: dict | None = None) -> Message:
         self._n_parts += 1
         path = sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table, self._run.filesystem)
-        return message(kind, {"path": path, "n_rows": table.num_rows, "sample": sample}, stream=stream)
+        facts = {"path": path, "n_rows": table.num_rows, "sample": sample}
+        return message(kind, facts, stream=stream)._replace(n_rows=table.num_rows)

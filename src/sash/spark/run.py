@@ -16,9 +16,8 @@ from sash.errors import ResourceError, SashError
 from sash.run import QueryRun, Report, Tally, strict_error
 from sash.sources.sink import FileSink
 from sash.spark.checkpoint import Checkpoint
-from sash.spark.exchange import MESSAGE_DDL, Message
+from sash.spark.exchange import Message
 from sash.spark.frame import count_groups, file_message_frame, write_control
-from sash.spark.output import write_outputs
 from sash.spark.portable import MISSING_MODULE
 from sash.store.batch import BEGINNING
 
@@ -65,8 +64,7 @@ class RunningQuery:
         """Starts or goes on from the checkpoint."""
         n_groups = self._checkpoint.open(self.run.plan, count_groups(self.run.plan, self._spark))
         messages = file_message_frame(self.run, self._spark, n_groups, self._checkpoint.control, self._files_per_batch)
-        written = messages.mapInArrow(write_outputs(self.run), MESSAGE_DDL)
-        writer = written.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
+        writer = messages.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
         self._query = writer.foreachBatch(self._publish).start()
 
     def finish(self) -> None:
@@ -122,8 +120,7 @@ class RunningQuery:
             elif each.kind == "changes":
                 tally.n_changes += each.facts["n_rows"]
         if states:
-            tally.n_state_rows = sum(state["n_rows"] for state in states)
-            tally.n_state_bytes = sum(state["n_bytes"] for state in states)
+            tally.add_states(states)
             clock = min(state["clock"] for state in states)
             tally.clock_us = None if clock <= BEGINNING + 1 else clock
         tally.n_batches += 1

@@ -17,13 +17,18 @@ from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
 from sash.spark.java import find_java
+from sash.spark.shelf import Budget
 
 STATE_STORE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 CHANGELOG_CHECKPOINTING = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WORKER_REUSE = "spark.python.worker.reuse"
+MEMORY = "spark.sash.memory"
+"""Not a setting of Spark's: what windows may take of the memory of each machine, all queries together."""
 LOG = "spark.sash.log"
 """Not a setting of Spark's: where the JVM that Sash launched writes its log."""
 
@@ -56,6 +61,13 @@ def spark_session(
     if is_new and not spark.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
         spark.conf.set(SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
     return spark
+
+
+def read_budget(spark: SparkSession) -> Budget:
+    """What windows may take of the memory of each machine."""
+    setting = spark.conf.get(MEMORY, None)
+    cores = _count_local_cores(spark.conf.get("spark.master", "") or "") or spark.conf.get("spark.executor.cores", None)
+    return Budget(None if setting is None else _parse_bytes(setting), int(cores) if cores else None)
 
 
 def find_log(spark: SparkSession) -> Path | None:
@@ -92,6 +104,9 @@ def _choose_settings(master: str) -> dict[str, str]:
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.driver.memory": f"{_choose_driver_gib()}g",
+            # The default one starts several processes for every file of a checkpoint, a tenth of a second for each
+            # state store and batch. Both write beside the file and rename.
+            FILE_MANAGER: LOCAL_FILE_MANAGER,
         }
     return settings
 
@@ -108,6 +123,14 @@ def _choose_driver_gib() -> int:
     """A quarter of the memory, 1 to 4 GiB: windows live in RocksDB and in Python workers, outside the JVM's heap."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1, min(4, physical // 4 // _GIB))
+
+
+def _parse_bytes(text: str) -> int:
+    """A size as Spark writes them: `512m`, `4g`; a plain number is bytes."""
+    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
+    if not size:
+        raise PlanError(f"`{MEMORY}` is `{text}`, which is not a size; write it like `512m` or `4g`")
+    return int(size[1]) << 10 * " kmgt".index(size[2] or " ")
 
 
 def _spell(value: object) -> str:

@@ -39,20 +39,25 @@ _TAKEN = "taken-"
 class Budget:
     """How much memory the windows on one machine may take, all queries together."""
 
-    n_bytes: int
-    """0: nothing is kept between batches."""
-    n_workers: int
-    """How many Python workers run at a time."""
+    n_bytes: int | None = None
+    """None: a quarter of the memory. 0: nothing is kept between batches."""
+    n_workers: int | None = None
+    """How many Python workers run at a time; None: one per core."""
 
     @property
     def shared_bytes(self) -> int:
         """For groups at rest; the other half is for those at work whose files are on disk."""
-        return self.n_bytes // 2
+        return self._n_bytes // 2
 
     @property
     def resident_bytes(self) -> int:
         """For the one group that a worker works on."""
-        return self.n_bytes // 2 // max(1, self.n_workers)
+        return self._n_bytes // 2 // (self.n_workers or os.cpu_count() or 1)
+
+    @property
+    def _n_bytes(self) -> int:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return physical // 4 if self.n_bytes is None else self.n_bytes
 
 
 @dataclass(slots=True)
@@ -93,7 +98,7 @@ class Shelf:
 
     def put(self, group: str, token: str, state: Any, home: Directory) -> None:
         """Puts a group back; then as many groups go to disk as the budget demands."""
-        if not self._budget.n_bytes:
+        if self._budget.n_bytes == 0:
             remove(home.path)
             return
         (home.path / HEAD).write_bytes(dump(state, home))
@@ -113,6 +118,8 @@ class Shelf:
         return Directory(path, self._disk, self._budget.resident_bytes)
 
     def _evict(self) -> None:
+        if self._root == self._disk:
+            return
         sizes = {path: _size(path) for path in self._root.iterdir() if path.is_dir()}
         excess = sum(sizes.values()) - self._budget.shared_bytes
         if excess <= 0:

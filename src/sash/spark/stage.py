@@ -1,29 +1,41 @@
 """The stateful stage: a fragment's partition groups inside Spark's `transformWithState`.
 
-Spark's state store keeps the group's blocks; the pipeline with its indexes stays in the Python worker between batches.
-A random token tells whether the worker's pipeline is the one whose state was committed: every attempt writes a fresh
-one, so what a failed or rolled-back attempt left behind never matches, and the pipeline is rebuilt from the blocks.
+Spark's state store keeps the group's blocks; its rows and indexes rest on the shelf between batches. A random token
+tells whether the group on the shelf is the one whose state was committed: every attempt writes a fresh one, so what a
+failed or rolled-back attempt left behind never matches, and the group is rebuilt from the blocks.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
+from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
-from sash.spark.exchange import Message
+from sash.spark.exchange import OUTPUT, Message, message
 from sash.spark.group import Group
+from sash.spark.metrics import Stopwatch, state_facts
+from sash.spark.shelf import Budget, Shelf, open_shelf
+from sash.store.vector import Directory
 
-GROUPS_IN_MEMORY = 256
+PIPELINES_IN_MEMORY = 8
+SMALL_BYTES = 1 << 16
 
-_groups: OrderedDict[tuple[str, int, int], tuple[str, Group]] = OrderedDict()
-"""This worker's groups by plan, fragment and number, with the token of their saved state; oldest use first."""
+Answer: TypeAlias = Callable[[Message], Iterable[Message]]
+"""What becomes of a message that is meant for the output."""
+
+_pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
+"""This worker's pipelines by plan and fragment, between groups; the one used last comes last."""
 
 
 def _random_token() -> str:
@@ -31,7 +43,11 @@ def _random_token() -> str:
 
 
 class GroupStage(StatefulProcessor):
-    """Runs the groups of one fragment. `new_token` must never give the same token twice."""
+    """Runs the groups of one fragment, of which a partitioned one has `n_groups`.
+
+    `make_answer` is called in the worker, once per task; without it messages for the output pass through. `new_token`
+    must never give the same token twice.
+    """
 
     def __init__(
         self,
@@ -39,59 +55,112 @@ class GroupStage(StatefulProcessor):
         relations: dict[str, pa.Table],
         fragment: int,
         n_groups: int,
+        budget: Budget,
+        make_answer: Callable[[], Answer] | None = None,
         new_token: Callable[[], str] = _random_token,
     ):
         self._plan = plan
-        self._fingerprint = plan.fingerprint
         self._relations = relations
         self._fragment = fragment
         self._n_groups = n_groups
+        self._budget = budget
+        self._make_answer = make_answer
         self._new_token = new_token
 
     def init(self, handle: Any) -> None:
+        self._head = handle.getValueState("head", "token string, head binary")
         self._entries = handle.getMapState("entries", "key string", "value binary")
-        self._token = handle.getValueState("token", "token string")
+        self._answer: Answer | None = None
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         """What is meant for others passes through; where nothing else comes, there is no group."""
-        messages: list[Message] = []
-        for frame in rows:
-            frame = frame[list(Message._fields)]
-            is_own = frame["stage"] == self._fragment
-            messages += [Message(*row) for row in frame[is_own].itertuples(index=False)]
-            if not is_own.all():
-                yield frame[~is_own]
-        if messages:
-            group = self._load(int(messages[0].grp))
-            for answer in group.step(messages):
-                yield pd.DataFrame([answer], columns=list(Message._fields))
-            self._save(group)
+        messages = [Message(*row) for frame in rows for row in frame[list(Message._fields)].itertuples(index=False)]
+        own = [each for each in messages if each.stage == self._fragment]
+        others = (each for each in messages if each.stage != self._fragment)
+        yield from _to_frames(self._answered(chain(others, self._run_group(own) if own else ())))
 
     def close(self) -> None:
         pass
 
-    def _load(self, number: int) -> Group:
-        """The group as committed: from memory if the token matches, else from its blocks."""
-        token, group = _groups.pop((self._fingerprint, self._fragment, number), (None, None))
-        if not self._token.exists():
-            return self._new_group(number)
-        if group is not None and token == self._token.get()[0]:
-            return group
-        group = self._new_group(number)
-        group.restore({row[0][0]: row[1][0] for row in self._entries.iterator()})
-        return group
+    def _answered(self, messages: Iterable[Message]) -> Iterator[Message]:
+        for each in messages:
+            if each.stage == OUTPUT and self._make_answer is not None:
+                self._answer = self._answer or self._make_answer()
+                yield from self._answer(each)
+            else:
+                yield each
 
-    def _new_group(self, number: int) -> Group:
-        return Group(self._plan, self._relations, self._fragment, number, self._n_groups)
+    def _run_group(self, messages: list[Message]) -> Iterator[Message]:
+        watch, number = Stopwatch(), int(messages[0].grp)
+        group = Group(self._plan, self._pipeline(), self._fragment, number, self._n_groups)
+        shelf = self._open_shelf()
+        name = f"{_query_id()}-{self._plan.fingerprint[:16]}-{self._fragment}-{number}"
+        with watch.state:
+            home = self._load(group, shelf, name)
+        answers = group.step(messages)
+        while True:
+            with watch.step:
+                answer = next(answers, None)
+            if answer is None:
+                break
+            yield answer
+        with watch.state:
+            self._save(group, shelf, name, home)
+        yield message("state", state_facts(group, shelf.moves, watch), number)
 
-    def _save(self, group: Group) -> None:
+    def _load(self, group: Group, shelf: Shelf, name: str) -> Directory:
+        """Lets the group go on as committed: from the shelf if it has that, else from its blocks."""
+        token, head = self._head.get() or (None, b"")
+        found = shelf.take(name, token) if token else None
+        if found:
+            state, home = found
+            group.hand(state)
+            return home
+        home = shelf.make(name)
+        group.reset(home)
+        if token:
+            shelf.moves.n_rebuilds += 1
+            group.restore(head, {row[0][0]: row[1][0] for row in self._entries.iterator()})
+        return home
+
+    def _save(self, group: Group, shelf: Shelf, name: str, home: Directory) -> None:
         puts, deletes = group.take_changes()
-        for name, value in puts.items():
-            self._entries.updateValue((name,), (value,))
-        for name in deletes:
-            self._entries.removeKey((name,))
+        for entry, value in puts.items():
+            self._entries.updateValue((entry,), (value,))
+        for entry in deletes:
+            self._entries.removeKey((entry,))
         token = self._new_token()
-        self._token.update((token,))
-        _groups[self._fingerprint, self._fragment, group.number] = token, group
-        while len(_groups) > GROUPS_IN_MEMORY:
-            _groups.popitem(last=False)
+        self._head.update((token, group.head()))
+        shelf.put(name, token, group.held(), home)
+
+    def _pipeline(self) -> Pipeline:
+        """The pipeline of this fragment, as the last group has left it."""
+        key = self._plan.fingerprint, self._fragment
+        if key not in _pipelines:
+            _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations)
+        _pipelines.move_to_end(key)
+        while len(_pipelines) > PIPELINES_IN_MEMORY:
+            _pipelines.popitem(last=False)
+        return _pipelines[key]
+
+    def _open_shelf(self) -> Shelf:
+        return open_shelf(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
+
+
+def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
+    """Messages as Spark wants them: small ones together, large ones one by one."""
+    held: list[Message] = []
+    for each in messages:
+        each = each.packed()
+        held.append(each)
+        if len(each.payload) > SMALL_BYTES:
+            yield pd.DataFrame(held, columns=list(Message._fields))
+            held = []
+    if held:
+        yield pd.DataFrame(held, columns=list(Message._fields))
+
+
+def _query_id() -> str:
+    context = TaskContext.get()
+    assert context is not None
+    return context.getLocalProperty("sql.streaming.queryId") or ""

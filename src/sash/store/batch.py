@@ -52,13 +52,16 @@ def concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
 
 
-def sorted_by_time(table: pa.Table) -> pa.Table:
-    """Ordered by `_ts`; rows of one instant by sign, then by content, so that the order never tells how they came."""
+def sorted_by_time(table: pa.Table, with_ties: bool = True) -> pa.Table:
+    """Ordered by `_ts`; rows of one instant by sign, then by content, so that the order never tells how they came.
+
+    Without ties, rows of one instant stay in the order in which they are.
+    """
     ts = int64_column(table, TS)
     if len(ts) > 1 and np.any(ts[1:] < ts[:-1]):
         table = table.take(pa.array(np.argsort(ts, kind="stable")))
         ts = int64_column(table, TS)
-    return _order_ties(table, ts) if len(ts) > 1 and np.any(ts[1:] == ts[:-1]) else table
+    return _order_ties(table, ts) if with_ties and np.any(ts[1:] == ts[:-1]) else table
 
 
 def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:

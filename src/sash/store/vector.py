@@ -24,15 +24,17 @@ import numpy as np
 
 from sash.errors import ResourceError
 
-
 DISK = "disk"
+NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
 class Home(Protocol):
     """Where vectors live."""
 
-    step: int
-    """How many rows may be looked up by key before `relax` has to be called."""
+    @property
+    def step(self) -> int:
+        """How many rows may be looked up by key before `relax` has to be called."""
+        ...
 
     def new_name(self) -> str: ...
 
@@ -52,7 +54,9 @@ class Home(Protocol):
 class Memory:
     """Arrays of this process alone."""
 
-    step = np.iinfo(np.int64).max
+    @property
+    def step(self) -> int:
+        return NO_LIMIT
 
     def new_name(self) -> str:
         return ""
@@ -89,7 +93,7 @@ class Directory:
     def step(self) -> int:
         """A lookup touches about a dozen pages."""
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
-            return Memory.step
+            return NO_LIMIT
         return max(256, self._resident_bytes // (32 * mmap.PAGESIZE))
 
     @property

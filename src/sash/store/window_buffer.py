@@ -1,8 +1,8 @@
 """The window buffer of one input: a log of blocks, and the circular buckets that find its tuples by key.
 
-The log is the truth; the arrays beside its rows and the buckets are rebuilt from it. A tuple is dead once its end has passed the clock: no
-tuple that can still arrive overlaps it. Blocks are cut by the time their tuples expire, so that they die whole and at
-most `1 / CUTS` of a window lies dead in the log.
+The log is the truth; the arrays beside its rows and the buckets are rebuilt from it. A tuple is dead once its end has
+passed the clock: no tuple that can still arrive overlaps it. Blocks are cut by the time their tuples expire, so that
+they die whole and at most `1 / CUTS` of a window lies dead in the log.
 """
 
 from __future__ import annotations

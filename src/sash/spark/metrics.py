@@ -1,0 +1,103 @@
+"""What a batch cost, by operator and by kind of work: told by every group, added up by Spark and by the driver.
+
+kernel        in operators: joins, windows, expressions
+conversion    between messages and tuples
+state         fetching a group and saving it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from sash.operators.pipeline import operator_nodes
+from sash.plan.physical import Plan
+from sash.spark.group import Group
+from sash.spark.shelf import Moves
+
+COUNTED = ("changes", "late", "rejects")
+"""Kinds of messages whose rows are counted."""
+TOTALS = ("n_rows", "n_bytes", "hits", "rebuilds", "evictions", "kernel_ms", "conversion_ms", "state_ms")
+PER_OPERATOR = ("rows_in", "rows_out", "rows", "blocks", "bytes", "ms")
+
+
+class Stopwatch:
+    """Adds up time, in two accounts."""
+
+    def __init__(self) -> None:
+        self.state = _Account()
+        self.step = _Account()
+
+
+class _Account:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._started = perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += perf_counter() - self._started
+
+
+def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
+    """What a group tells of itself after a batch."""
+    operators = {_name(group.fragment.number, name): work for name, work in _operator_facts(group)}
+    kernel_ms = sum(each["ms"] for each in operators.values())
+    return {
+        "n_rows": sum(each["rows"] for each in operators.values()),
+        "n_bytes": sum(each["bytes"] for each in operators.values()),
+        "clock": group.clock,
+        "hits": moves.n_hits,
+        "rebuilds": moves.n_rebuilds,
+        "evictions": moves.n_evictions,
+        "kernel_ms": kernel_ms,
+        "conversion_ms": 1000 * watch.step.seconds - kernel_ms,
+        "state_ms": 1000 * watch.state.seconds,
+        "operators": operators,
+    }
+
+
+def observed_metrics(plan: Plan) -> list[Column]:
+    """Expressions over messages that add up what all groups tell: totals, and a struct for each operator."""
+    per_operator = ", ".join(f"{name}: double" for name in PER_OPERATOR)
+    schema = ", ".join(f"{name} double" for name in TOTALS) + f", operators map<string, struct<{per_operator}>>"
+    facts = F.from_json(F.when(F.col("kind") == "state", F.col("payload").cast("string")), schema)
+    counts = [_sum(F.when(F.col("kind") == kind, F.col("n_rows"))).alias(kind) for kind in COUNTED]
+    totals = [_sum(facts[name]).alias(name) for name in TOTALS]
+    operators = [
+        F.struct(*[_sum(facts["operators"][name][field]).alias(field) for field in PER_OPERATOR]).alias(name)
+        for name in operator_names(plan)
+    ]
+    return [*counts, *totals, *operators]
+
+
+def operator_names(plan: Plan) -> list[str]:
+    """The operators as metrics name them: fragment, number, kind."""
+    return [_name(each.number, name) for each in plan.fragments for name, _ in operator_nodes(each.root)]
+
+
+def _name(fragment: int, operator: str) -> str:
+    return f"{fragment}-{operator}"
+
+
+def _sum(column: Column) -> Column:
+    return F.coalesce(F.sum(column), F.lit(0)).cast("long")
+
+
+def _operator_facts(group: Group) -> Iterator[tuple[str, dict[str, float]]]:
+    logs = group.pipeline.logs()
+    for name, work in group.pipeline.work().items():
+        values = (
+            work.rows_in,
+            work.rows_out,
+            sum(log.n_rows for log in logs[name]),
+            sum(len(log.blocks) for log in logs[name]),
+            sum(log.n_bytes for log in logs[name]),
+            1000 * work.seconds,
+        )
+        yield name, dict(zip(PER_OPERATOR, values, strict=True))
