@@ -14,7 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sash.store.block_log import BLOCK_PREFIX, NOTE_PREFIX, BlockLog, decode_table, encode_table
+from sash.store.block_log import BLOCK_PREFIX, NOTE_PREFIX, BlockLog
+from sash.store.codec import decode_table, encode_table
 
 SCHEMA = pa.schema([("value", pa.int64()), ("name", pa.string())])
 

@@ -27,7 +27,7 @@ from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.portable import portable
 from sash.spark.session import read_budget
 from sash.spark.stage import Answer, GroupStage
-from sash.store.block_log import decode_table
+from sash.store.codec import decode_table
 
 GROUPS_PER_PARTITION = 2
 CONTROL = "_sash_control"

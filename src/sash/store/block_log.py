@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from sash.store.codec import decode_table, encode_table
 from sash.store.rows import Rows
 from sash.store.vector import Home, Memory, Vector
 
@@ -207,17 +208,3 @@ class BlockLog:
         for key in keys:
             if self._puts.pop(key, None) is None:
                 self._deletes.add(key)
-
-
-def encode_table(table: pa.Table) -> bytes:
-    """A table as the bytes of an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def decode_table(data: bytes) -> pa.Table:
-    """The table that `encode_table` wrote."""
-    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-        return reader.read_all()
