@@ -107,6 +107,8 @@ def _choose_settings(master: str) -> dict[str, str]:
             # The default one starts several processes for every file of a checkpoint, a tenth of a second for each
             # state store and batch. Both write beside the file and rename.
             FILE_MANAGER: LOCAL_FILE_MANAGER,
+            # Over TCP the first rows of every task wait 40 ms for an acknowledgement.
+            "spark.python.unix.domain.socket.enabled": "true",
         }
     return settings
 

@@ -8,7 +8,6 @@ failed or rolled-back attempt left behind never matches, and the group is rebuil
 from __future__ import annotations
 
 import os
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
@@ -30,6 +29,9 @@ from sash.store.vector import Directory
 
 PIPELINES_IN_MEMORY = 8
 SMALL_BYTES = 1 << 16
+HEAD = "head"
+"""The entry that changes with every batch: the token, and the head of the group."""
+TOKEN_BYTES = 16
 
 Answer: TypeAlias = Callable[[Message], Iterable[Message]]
 """What becomes of a message that is meant for the output."""
@@ -38,15 +40,15 @@ _pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
 """This worker's pipelines by plan and fragment, between groups; the one used last comes last."""
 
 
-def _random_token() -> str:
-    return uuid.uuid4().hex
+def _random_token() -> bytes:
+    return os.urandom(TOKEN_BYTES)
 
 
 class GroupStage(StatefulProcessor):
     """Runs the groups of one fragment, of which a partitioned one has `n_groups`.
 
     `make_answer` is called in the worker, once per task; without it messages for the output pass through. `new_token`
-    must never give the same token twice.
+    must never give the same token twice; a token has `TOKEN_BYTES` bytes.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class GroupStage(StatefulProcessor):
         n_groups: int,
         budget: Budget,
         make_answer: Callable[[], Answer] | None = None,
-        new_token: Callable[[], str] = _random_token,
+        new_token: Callable[[], bytes] = _random_token,
     ):
         self._plan = plan
         self._relations = relations
@@ -68,7 +70,7 @@ class GroupStage(StatefulProcessor):
         self._new_token = new_token
 
     def init(self, handle: Any) -> None:
-        self._head = handle.getValueState("head", "token string, head binary")
+        # One state variable: each one costs every task some milliseconds.
         self._entries = handle.getMapState("entries", "key string", "value binary")
         self._answer: Answer | None = None
 
@@ -110,7 +112,8 @@ class GroupStage(StatefulProcessor):
 
     def _load(self, group: Group, shelf: Shelf, name: str) -> Directory:
         """Lets the group go on as committed: from the shelf if it has that, else from its blocks."""
-        token, head = self._head.get() or (None, b"")
+        saved = self._entries.getValue((HEAD,))
+        token, head = (saved[0][:TOKEN_BYTES].hex(), saved[0][TOKEN_BYTES:]) if saved else (None, b"")
         found = shelf.take(name, token) if token else None
         if found:
             state, home = found
@@ -120,7 +123,7 @@ class GroupStage(StatefulProcessor):
         group.reset(home)
         if token:
             shelf.moves.n_rebuilds += 1
-            group.restore(head, {row[0][0]: row[1][0] for row in self._entries.iterator()})
+            group.restore(head, {row[0][0]: row[1][0] for row in self._entries.iterator() if row[0][0] != HEAD})
         return home
 
     def _save(self, group: Group, shelf: Shelf, name: str, home: Directory) -> None:
@@ -130,8 +133,8 @@ class GroupStage(StatefulProcessor):
         for entry in deletes:
             self._entries.removeKey((entry,))
         token = self._new_token()
-        self._head.update((token, group.head()))
-        shelf.put(name, token, group.held(), home)
+        self._entries.updateValue((HEAD,), (token + group.head(),))
+        shelf.put(name, token.hex(), group.held(), home)
 
     def _pipeline(self) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it."""
