@@ -47,8 +47,8 @@ class Progress:
 
     def _table(self) -> Table:
         table = Table(box=None, header_style="dim")
-        for heading in ("query", "batches", "rows read", "rows/s", "changes", "state rows", "state", "up to"):
-            table.add_column(heading, justify="left" if heading in ("query", "up to") else "right")
+        for heading in ("query", "batches", "rows read", "rows/s", "changes", "state rows", "state", "work", "up to"):
+            table.add_column(heading, justify="left" if heading in ("query", "work", "up to") else "right")
         seconds = max(self._clock() - self._started, 1e-9)
         for name, tally in self._tallies.items():
             table.add_row(
@@ -59,6 +59,7 @@ class Progress:
                 f"{tally.n_changes:,}",
                 f"{tally.n_state_rows:,}",
                 format_bytes(tally.n_state_bytes),
+                _format_work(tally),
                 _format_clock(tally.clock_us, self._plans[name].time_type),
             )
         return table
@@ -106,6 +107,16 @@ def format_bytes(n_bytes: float) -> str:
             return f"{n_bytes:,.0f} {unit}"
         n_bytes /= 1024
     return f"{n_bytes:,.1f} GiB"
+
+
+def _format_work(tally: Tally) -> str:
+    """Milliseconds per batch by kind of work, and how groups were found, where the engine tells."""
+    if not tally.operators:
+        return ""
+    kinds = (("kernel", tally.kernel_ms), ("convert", tally.conversion_ms), ("state", tally.state_ms))
+    times = " ".join(f"{name} {ms / tally.n_batches:.0f}" for name, ms in kinds)
+    evicted = f", {tally.n_evictions:,} evicted" if tally.n_evictions else ""
+    return f"{times} ms; index {tally.n_index_hits:,} found, {tally.n_index_rebuilds:,} rebuilt{evicted}"
 
 
 def _format_clock(clock_us: int | None, time_type: pa.DataType) -> str:

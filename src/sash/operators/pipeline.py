@@ -178,7 +178,7 @@ class Pipeline:
     def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Mapping[str, int]]) -> None:
         """Becomes the pipeline whose state these are."""
         for name, operator in self.operators():
-            by_log = {log_name: _below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
+            by_log = {log_name: _Below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
             operator.restore(by_log, registers[name])
 
     def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
@@ -228,5 +228,19 @@ class Pipeline:
         raise InternalError(f"no operator runs {type(node.spec).__name__}")
 
 
-def _below(entries: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    return {key[len(prefix) :]: value for key, value in entries.items() if key.startswith(prefix)}
+class _Below(Mapping[str, bytes]):
+    """The entries whose keys start with a prefix, without it; each value is read when it is asked for."""
+
+    def __init__(self, entries: Mapping[str, bytes], prefix: str):
+        self._entries = entries
+        self._prefix = prefix
+        self._keys = [key.removeprefix(prefix) for key in entries if key.startswith(prefix)]
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._entries[self._prefix + key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)

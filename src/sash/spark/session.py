@@ -230,4 +230,4 @@ def _check_changelog(spark: SparkSession) -> str | None:
 def _check_workers(spark: SparkSession) -> str | None:
     if spark.conf.get(WORKER_REUSE, "true") != "false":
         return None
-    return f"`{WORKER_REUSE}` is false: every batch rebuilds the index of every window; start the session with it true"
+    return f"`{WORKER_REUSE}` is false: every task starts a Python process of its own; start the session with it true"

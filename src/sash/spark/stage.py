@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -123,7 +123,7 @@ class GroupStage(StatefulProcessor):
         group.reset(home)
         if token:
             shelf.moves.n_rebuilds += 1
-            group.restore(head, {row[0][0]: row[1][0] for row in self._entries.iterator() if row[0][0] != HEAD})
+            group.restore(head, _Entries(self._entries))
         return home
 
     def _save(self, group: Group, shelf: Shelf, name: str, home: Directory) -> None:
@@ -148,6 +148,23 @@ class GroupStage(StatefulProcessor):
 
     def _open_shelf(self) -> Shelf:
         return open_shelf(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
+
+
+class _Entries(Mapping[str, bytes]):
+    """A group's entries in the state store, each read when it is asked for: together they may exceed the memory."""
+
+    def __init__(self, state: Any):
+        self._state = state
+        self._keys = [key[0] for key in state.keys() if key[0] != HEAD]  # noqa: SIM118
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._state.getValue((key,))[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:

@@ -57,6 +57,7 @@ class BlockLog:
     def __init__(self, schema: pa.Schema, home: Home | None = None):
         home = home or Memory()
         self.schema = schema
+        self._home = home
         self.rows = Rows(schema, home)
         self.blocks: list[Block] = []
         self.next_number = 0
@@ -164,17 +165,18 @@ class BlockLog:
         return held
 
     def restore(self, entries: Mapping[str, bytes], next_number: int) -> None:
-        """Becomes the log that the entries describe."""
-        blocks = {int(key[1:]): value for key, value in entries.items() if key.startswith(BLOCK_PREFIX)}
+        """Becomes the log that the entries describe. They are read one at a time."""
         self._clear(0)
         self.blocks, self.next_number = [], next_number
-        by_number = {
-            number: self._add(number, decode_table(value), len(value)) for number, value in sorted(blocks.items())
-        }
-        for key, value in entries.items():
+        by_number: dict[int, Block] = {}
+        for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
+            value = entries[f"{BLOCK_PREFIX}{number}"]
+            by_number[number] = self._add(number, decode_table(value), len(value))
+            self._home.relax()
+        for key in entries:
             if key.startswith(NOTE_PREFIX):
                 block = by_number[int(key[1:].split(".")[0])]
-                self._mark_dead(block, np.frombuffer(value, np.int64))
+                self._mark_dead(block, np.frombuffer(entries[key], np.int64))
                 block.notes.append(key)
         self._puts, self._deletes = {}, set()
 

@@ -25,6 +25,7 @@ import numpy as np
 from sash.errors import ResourceError
 
 DISK = "disk"
+ITEMS_PER_MOVE = 1 << 20
 NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
@@ -226,9 +227,11 @@ class Vector:
     def drop(self, n_gone: int, n_items: int) -> None:
         """Removes the first `n_gone` of `n_items` items, and the room that they took."""
         array, n_left = self.array, n_items - n_gone
-        for start in range(0, n_left, n_gone or 1):
-            stop = min(start + n_gone, n_left)
+        step = min(n_gone, ITEMS_PER_MOVE) or n_left or 1
+        for start in range(0, n_left if n_gone else 0, step):
+            stop = min(start + step, n_left)
             array[start:stop] = array[n_gone + start : n_gone + stop]
+            self._home.relax()
         self.resize(n_left + n_left // 4)
 
     def _shaped(self, data: np.ndarray) -> np.ndarray:
