@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
 from sash.spark import session as sash_session
-from sash.spark.session import check_session, find_log, spark_session
+from sash.spark.session import check_session, find_log, read_budget, spark_session
+from sash.spark.shelf import Budget
 
 
 @pytest.fixture
@@ -29,6 +30,8 @@ def own(spark: SparkSession) -> SparkSession:
         ("spark.sql.streaming.stateStore.checkpointFormatVersion", "1"),
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.shuffle.partitions", "2"),
+        ("spark.sql.streaming.checkpointFileManagerClass", sash_session.LOCAL_FILE_MANAGER),
+        ("spark.python.unix.domain.socket.enabled", "true"),
         ("spark.ui.enabled", "false"),
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.driver.host", "127.0.0.1"),
@@ -61,6 +64,22 @@ def test_a_cluster_keeps_its_own_addresses_and_memory() -> None:
 )
 def test_cores_of_a_master(master: str, cores: int | None) -> None:
     assert sash_session._count_local_cores(master) == cores
+
+
+@pytest.mark.parametrize(
+    ("setting", "n_bytes"),
+    [("512", 512), ("64k", 1 << 16), ("256m", 1 << 28), ("2g", 1 << 31), ("1TB", 1 << 40), ("0", 0), (None, None)],
+)
+def test_the_memory_for_windows(own: SparkSession, setting: str | None, n_bytes: int | None) -> None:
+    if setting is not None:
+        own.conf.set("spark.sash.memory", setting)
+    assert read_budget(own) == Budget(n_bytes, 2)
+
+
+def test_a_memory_that_is_no_size_is_refused(own: SparkSession) -> None:
+    own.conf.set("spark.sash.memory", "much")
+    with pytest.raises(PlanError, match="`spark.sash.memory` is `much`, which is not a size; write it like `512m`"):
+        read_budget(own)
 
 
 def test_an_error_is_raised_and_not_printed(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
