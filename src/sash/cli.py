@@ -100,7 +100,7 @@ def main() -> None:
     except typer.Abort:
         _fail(console, SourceError("stopped"))
     except KeyboardInterrupt:
-        console.print("stopped; on Spark the same command goes on from here")
+        console.print("stopped" + ("; on Spark the same command goes on from here" if sys.argv[1:2] == ["run"] else ""))
         sys.exit(130)
     except Exception as error:
         if hasattr(error, "format_message"):

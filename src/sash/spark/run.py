@@ -70,9 +70,12 @@ class RunningQuery:
     def finish(self) -> None:
         """Waits until all input has been answered for, up to its last timestamp."""
         assert self._query is not None
-        self._query.processAllAvailable()
-        write_control(self._checkpoint.control)
-        self._query.processAllAvailable()
+        try:
+            self._query.processAllAvailable()
+            write_control(self._checkpoint.control)
+            self._query.processAllAvailable()
+        except StreamingQueryException as failure:
+            raise self.failure or _translate(failure) from None
 
     def stop(self) -> None:
         if self._query is not None:
