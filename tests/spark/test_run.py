@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
 from sash.run import QueryRun, Tally
+from sash.spark.checkpoint import Checkpoint
+from sash.spark.group import FORMAT
 from sash.spark.run import run_on_spark
 
 
@@ -111,3 +116,77 @@ def test_a_file_that_cannot_be_read_stops_the_run_with_its_name(spark, folder):
     (folder.root / "b" / "bad.csv").write_text("other,columns\n1,2\n")
     with pytest.raises(SourceError, match=r"bad\.csv"):
         run_spark(folder.run("spark"), spark)
+
+
+def test_a_checkpoint_of_an_older_version_is_refused(spark, folder):
+    folder.write("a", ["1,x,1"])
+    folder.write("b", ["1,x,1"])
+    run = folder.run("spark")
+    run_spark(run, spark)
+    known = folder.root / "spark.checkpoint" / "sash.json"
+    known.write_text(json.dumps(json.loads(known.read_text()) | {"format": FORMAT - 1}))
+    before = contents(folder.root)
+    with pytest.raises(SourceError, match=rf"spark\.checkpoint.sash\.json was written .* format is {FORMAT - 1},"):
+        run_spark(run, spark)
+    assert contents(folder.root) == before
+
+
+def test_damaged_state_is_refused_and_nothing_is_overwritten(spark, folder):
+    folder.write("a", ["1,x,1", "2,x,2"])
+    folder.write("b", ["1,x,1"])
+    run = folder.run("spark")
+    run_spark(run, spark)
+    folder.write("a", ["3,x,9"])
+    state = folder.root / "spark.checkpoint" / "spark" / "state"
+    log = max(state.rglob("1.changelog"), key=lambda path: path.stat().st_size)
+    flip_bit(log)
+    before = contents(folder.root)
+    with pytest.raises(SourceError) as error:
+        run_spark(run, spark)
+    assert str(error.value).startswith(f"{log} is damaged: its content is not what was written; restore it ")
+    assert contents(folder.root) == before
+
+
+def contents(directory: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in directory.rglob("*")}
+
+
+def flip_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+class TestFilesOfBatches:
+    """Batch 0 is committed, batch 1 is not: it ran, and will run again."""
+
+    @pytest.fixture
+    def checkpoint(self, tmp_path: Path) -> Checkpoint:
+        files = ["offsets/0", "offsets/1", "commits/0", "sources/0/0", "sources/0/1", "metadata"]
+        for name in [*files, *(f"state/0/{part}/{version}.changelog" for part in (0, 1) for version in (1, 2))]:
+            (tmp_path / "spark" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "spark" / name).write_text(f"content of {name}")
+        checkpoint = Checkpoint(tmp_path)
+        checkpoint.seal()
+        checkpoint.verify()
+        return checkpoint
+
+    @pytest.mark.parametrize("name", ["2.changelog", "2_0123-abc.changelog", "2.zip"])
+    def test_state_of_the_batch_that_was_not_committed_may_be_written_anew(self, checkpoint, name):
+        path = checkpoint.spark / "state" / "0" / "1" / name
+        path.write_text("a first attempt")
+        checkpoint.seal()
+        path.write_text("a second attempt")
+        Checkpoint(checkpoint.path).verify()
+
+    @pytest.mark.parametrize("name", ["state/0/1/1.changelog", "commits/0", "offsets/1", "sources/0/0", "metadata"])
+    def test_any_other_file_may_not(self, checkpoint, name):
+        flip_bit(checkpoint.spark / name)
+        with pytest.raises(SourceError, match=rf"{name} is damaged"):
+            Checkpoint(checkpoint.path).verify()
+
+    def test_once_it_is_committed_it_is_checked(self, checkpoint):
+        (checkpoint.spark / "commits" / "1").touch()
+        flip_bit(checkpoint.spark / "state" / "0" / "0" / "2.changelog")
+        with pytest.raises(SourceError, match=r"2\.changelog is damaged"):
+            Checkpoint(checkpoint.path).verify()

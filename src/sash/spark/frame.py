@@ -24,7 +24,7 @@ from sash.spark.labels import group_labels
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
-from sash.spark.portable import portable
+from sash.spark.portable import portable, portable_stage
 from sash.spark.session import read_budget
 from sash.spark.stage import Answer, GroupStage
 from sash.store.codec import decode_table
@@ -112,7 +112,7 @@ def _group_frame(
         answer = make_answer if fragment is last else None
         stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, answer)
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
-        messages = grouped.transformWithStateInPandas(stage, MESSAGE_DDL, "Append", "None")
+        messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
     return messages.observe(METRICS, *observed_metrics(plan))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
+from pyspark.sql.streaming import StatefulProcessor
 
 MISSING_MODULE = "the Python of an executor"
 
@@ -18,20 +19,43 @@ def portable(
 
     The wrapper itself is pickled by value and refers to nothing of Sash's.
     """
-    packed, blame = cloudpickle.dumps(function), MISSING_MODULE
+    unpack = _unpacker(function)
 
     def run(batches: Any) -> Any:
+        yield from unpack()(batches)
+
+    return run
+
+
+def portable_stage(stage: StatefulProcessor) -> StatefulProcessor:
+    """The same for `transformWithState`. Spark tells of an error here only if it comes while the stage is unpickled."""
+    return cast(StatefulProcessor, _Portable(stage))
+
+
+class _Portable:
+    """Becomes what it holds when it is unpickled."""
+
+    def __init__(self, thing: Any):
+        self._thing = thing
+
+    def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
+        return _unpacker(self._thing), ()
+
+
+def _unpacker(thing: Any) -> Callable[[], Any]:
+    packed, blame = cloudpickle.dumps(thing), MISSING_MODULE
+
+    def unpack() -> Any:
         import sys
 
         from pyspark import cloudpickle
 
         try:
-            function = cloudpickle.loads(packed)
+            return cloudpickle.loads(packed)
         except ImportError as error:
             raise RuntimeError(
                 f"{blame} ({sys.executable}) has no module `{error.name}`; install sash there as it is on the driver, "
                 "or let PYSPARK_PYTHON name a Python that has it"
             ) from None
-        yield from function(batches)
 
-    return run
+    return unpack

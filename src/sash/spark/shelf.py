@@ -1,7 +1,7 @@
 """Where partition groups rest between batches: in files that every Python worker of a machine can map.
 
     <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state
-    <root>/taken-<random>/          a group at work
+    <root>/taken-<pid>-<random>/    a group at work, and the worker that has it
 
 Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is rarely
 the one that needs it next. On the shelf the index belongs to no worker. The root is in shared memory as long as the
@@ -9,7 +9,8 @@ memory budget lasts; groups that were not used for longest go to the local disk,
 
 A group is taken by renaming its directory, which only one worker can do, and put back under a new token, which goes to
 the state store as well. A token that is not found means that the shelf does not have the group as it was committed:
-after a failed attempt, a restart, on another machine. It is then rebuilt from the blocks in the state store.
+after a failed attempt, a restart, on another machine. It is then rebuilt from the blocks in the state store, and what
+workers that have died were working on is removed.
 
 The directories go when the process that owns them (Spark's Python daemon) has ended.
 """
@@ -22,6 +23,7 @@ import shlex
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,24 +92,31 @@ class Shelf:
     def make(self, group: str) -> Directory:
         """Room for a group that starts or is rebuilt. Whatever else is here of it is out of date."""
         for place in (self._root, self._disk):
-            for stale in place.glob(f"{group}.*"):
+            for stale in [*place.glob(f"{group}.*"), *_abandoned(place)]:
                 remove(stale)
-        path = self._root / f"{_TAKEN}{os.urandom(8).hex()}"
+        path = _taken_name(self._root)
         path.mkdir(parents=True)
         return self._home(path)
 
     def put(self, group: str, token: str, state: Any, home: Directory) -> None:
-        """Puts a group back; then as many groups go to disk as the budget demands."""
+        """Puts a group back; then as many groups go to disk as the budget demands.
+
+        One for which there is no room at all is given up. It is rebuilt when it is needed.
+        """
         if self._budget.n_bytes == 0:
             remove(home.path)
             return
-        (home.path / HEAD).write_bytes(dump(state, home))
+        try:
+            (home.path / HEAD).write_bytes(dump(state, home))
+        except OSError:
+            remove(home.path)
+            return
         os.utime(home.path)
         home.path.rename(home.path.parent / f"{group}.{token}")
         self._evict()
 
     def _claim(self, path: Path) -> Directory | None:
-        taken = path.with_name(f"{_TAKEN}{os.urandom(8).hex()}")
+        taken = _taken_name(path.parent)
         try:
             path.rename(taken)
         except FileNotFoundError:
@@ -131,14 +140,19 @@ class Shelf:
                 self.moves.n_evictions += 1
 
     def _move_to_disk(self, path: Path) -> bool:
-        taken = path.with_name(f"{_TAKEN}{os.urandom(8).hex()}")
+        taken = _taken_name(path.parent)
         try:
             path.rename(taken)
         except FileNotFoundError:  # another worker has taken it
             return False
         self._disk.mkdir(parents=True, exist_ok=True)
         copy = self._disk / taken.name
-        shutil.copytree(taken, copy, symlinks=True)
+        try:
+            shutil.copytree(taken, copy, symlinks=True)
+        except OSError:  # no room there either
+            shutil.rmtree(copy, ignore_errors=True)
+            remove(taken)
+            return True
         copy.rename(self._disk / path.name)
         shutil.rmtree(taken, ignore_errors=True)
         return True
@@ -157,6 +171,17 @@ def open_shelf(disk: Path, owner: int, budget: Budget) -> Shelf:
         _remove_orphans()
         _remove_after(owner, root)
     return Shelf(root, disk, budget)
+
+
+def _taken_name(place: Path) -> Path:
+    return place / f"{_TAKEN}{os.getpid()}-{os.urandom(8).hex()}"
+
+
+def _abandoned(place: Path) -> Iterator[Path]:
+    """Groups at work in workers that have died; no one else will put them back."""
+    for path in place.glob(f"{_TAKEN}*-*"):
+        if not _is_running(int(path.name.removeprefix(_TAKEN).split("-")[0])):
+            yield path
 
 
 def _remove_after(owner: int, root: Path) -> None:

@@ -135,10 +135,10 @@ class Directory:
         if not link.exists():
             self._disk.mkdir(parents=True, exist_ok=True)
             link.symlink_to(tempfile.mkdtemp(dir=self._disk))
-        if path.exists():
-            shutil.copyfile(path, link / path.name)
-            path.unlink()
         try:
+            if path.exists():
+                shutil.copyfile(path, link / path.name)
+                path.unlink()
             _allocate(link / path.name, n_bytes)
         except OSError as error:
             self._move_out(link / path.name, n_bytes, error)

@@ -1,0 +1,407 @@
+"""The shelf: who finds a group, what becomes of one that nobody may find, and how it stays within its memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.errors import ResourceError
+from sash.plan.physical import Plan
+from sash.spark import shelf as sash_shelf
+from sash.spark.exchange import Message, Packer, message
+from sash.spark.group import Group
+from sash.spark.packing import pack_frame
+from sash.spark.shelf import Budget, Shelf, open_shelf
+from sash.store import vector as sash_vector
+from sash.store.batch import EXPIRES, OP, TS, int64_column
+from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
+from sash.store.window_buffer import WindowBuffer
+from sash.testing.case import Case
+
+MUCH = Budget(1 << 30, 1)
+SECONDS_TO_WAIT = 60
+
+
+@pytest.fixture
+def make_shelf(tmp_path: Path) -> Callable[..., Shelf]:
+    """Shelves on the same places, as several workers have them."""
+
+    def make(budget: Budget = MUCH) -> Shelf:
+        (tmp_path / "memory").mkdir(exist_ok=True)
+        return Shelf(tmp_path / "memory", tmp_path / "disk", budget)
+
+    return make
+
+
+def put_numbers(shelf: Shelf, group: str, token: str, n_items: int = 10) -> None:
+    home = shelf.make(group)
+    numbers = Vector(np.int64, home, capacity=n_items)
+    numbers.write(0, np.arange(n_items))
+    shelf.put(group, token, numbers, home)
+
+
+def names(place: Path) -> set[str]:
+    return {path.name for path in place.iterdir()} if place.exists() else set()
+
+
+class TestTaking:
+    def test_a_group_is_found_as_it_was_put_back(self, make_shelf):
+        put_numbers(make_shelf(), "g", "t0")
+        shelf = make_shelf()
+        state, home = shelf.take("g", "t0")
+        assert state.array.tolist() == list(range(10))
+        state.write(10, np.arange(10, 20))
+        shelf.put("g", "t1", state, home)
+        state, _ = make_shelf().take("g", "t1")
+        assert state.array[:20].tolist() == list(range(20))
+        assert (shelf.moves.n_hits, shelf.moves.n_evictions) == (1, 0)
+
+    def test_another_token_finds_nothing(self, make_shelf):
+        shelf = make_shelf()
+        put_numbers(shelf, "g", "t1")
+        assert shelf.take("g", "t0") is None
+        assert shelf.take("other", "t1") is None
+        assert shelf.take("g", "t1") is not None
+
+    def test_a_token_is_good_for_one_worker(self, make_shelf):
+        put_numbers(make_shelf(), "g", "t0")
+        first, second = make_shelf().take("g", "t0"), make_shelf().take("g", "t0")
+        assert first is not None
+        assert second is None
+
+    def test_what_a_dead_attempt_had_taken_is_not_found_and_not_in_the_way(self, make_shelf):
+        put_numbers(make_shelf(), "g", "t0")
+        assert make_shelf().take("g", "t0")  # and never put back
+        shelf = make_shelf()
+        assert shelf.take("g", "t0") is None
+        put_numbers(shelf, "g", "t1")
+        assert shelf.take("g", "t1") is not None
+
+    def test_what_is_out_of_date_is_removed_when_the_group_is_rebuilt(self, make_shelf, tmp_path):
+        put_numbers(make_shelf(), "g", "t0")
+        put_numbers(make_shelf(), "g1", "t0")
+        put_numbers(make_shelf(Budget(2, 1)), "h", "t0")
+        assert names(tmp_path / "disk") == {"g.t0", "g1.t0", "h.t0"}
+        shelf = make_shelf()
+        shelf.make("g")
+        shelf.make("h")
+        assert names(tmp_path / "disk") == {"g1.t0"}
+
+    def test_a_budget_of_nothing_keeps_nothing(self, make_shelf, tmp_path):
+        shelf = make_shelf(Budget(0, 1))
+        put_numbers(shelf, "g", "t0")
+        assert shelf.take("g", "t0") is None
+        assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
+
+    def test_what_workers_that_have_died_had_taken_is_removed(self, make_shelf, tmp_path):
+        """A worker dies with a group at work; when the group is rebuilt, the room is free again."""
+        shelf = make_shelf()
+        put_numbers(shelf, "g", "t0")
+        _, home = shelf.take("g", "t0")
+        ended = subprocess.Popen(["true"])
+        ended.wait()
+        left = home.path.with_name(home.path.name.replace(str(os.getpid()), str(ended.pid)))
+        home.path.rename(left)
+        (left / DISK).symlink_to(tmp_path / "more")
+        (tmp_path / "more").mkdir()
+        at_work = make_shelf().make("other")
+        make_shelf().make("g")
+        assert not left.exists()
+        assert not (tmp_path / "more").exists()
+        assert at_work.path.exists()
+
+
+class TestEviction:
+    """Each group holds 8 kB and a little."""
+
+    def test_the_least_recently_used_goes_first_and_is_found_on_disk(self, make_shelf, tmp_path):
+        shelf = make_shelf(Budget(2 * 20_000, 1))
+        for number, group in enumerate("abc"):
+            if group == "c":
+                a, home = shelf.take("a", "t0")
+                shelf.put("a", "t1", a, home)
+                os.utime(tmp_path / "memory" / "a.t1", (10, 10))
+            put_numbers(shelf, group, "t0", 1000)
+            os.utime(next((tmp_path / "memory").glob(f"{group}.*")), (number, number))
+        assert names(tmp_path / "disk") == {"b.t0"}
+        assert names(tmp_path / "memory") == {"a.t1", "c.t0"}
+        assert shelf.moves.n_evictions == 1
+        state, home = shelf.take("b", "t0")
+        assert state.array[:1000].tolist() == list(range(1000))
+        assert home.path.parent == tmp_path / "disk"
+
+    def test_a_group_at_work_counts_but_stays(self, make_shelf, tmp_path):
+        shelf = make_shelf(Budget(2 * 10_000, 1))
+        at_work = shelf.make("a")
+        numbers = Vector(np.int64, at_work, capacity=1000)
+        put_numbers(shelf, "b", "t0", 1000)
+        assert names(tmp_path / "memory") == {at_work.path.name}
+        assert names(tmp_path / "disk") == {"b.t0"}
+        shelf.put("a", "t0", numbers, at_work)
+        assert names(tmp_path / "memory") == {"a.t0"}
+
+    def test_one_that_finds_no_room_on_disk_is_given_up(self, make_shelf, tmp_path, monkeypatch):
+        """It is rebuilt from the state store when it is needed; the batch at hand goes on."""
+
+        def copy(source: Path, target: Path, **_: object) -> None:
+            target.mkdir()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr("shutil.copytree", copy)
+        shelf = make_shelf(Budget(2, 1))
+        put_numbers(shelf, "a", "t0")
+        assert shelf.take("a", "t0") is None
+        assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
+
+    def test_one_whose_head_finds_no_room_is_given_up(self, make_shelf, tmp_path, monkeypatch):
+        def write(self: Path, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(Path, "write_bytes", write)
+        shelf = make_shelf()
+        put_numbers(shelf, "a", "t0")
+        assert shelf.take("a", "t0") is None
+        assert names(tmp_path / "memory") == set()
+
+
+SCHEMA = pa.schema(
+    [("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8()), ("_id.a", pa.int64())]
+)
+
+
+def read_keys(tuples: pa.Table) -> np.ndarray:
+    return int64_column(tuples, "key")
+
+
+def made_tuples(first: int, n_rows: int) -> pa.Table:
+    number = np.arange(first, first + n_rows)
+    columns = [number * 7 % 100, number, number + 500, np.ones(n_rows, np.int8), number]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA)], schema=SCHEMA)
+
+
+def step(buffer: WindowBuffer, number: int) -> list[list[int]]:
+    """Inserts 300 tuples, takes some back, probes, forgets; says which pairs the probe has found."""
+    first = 300 * number
+    tuples, clock = made_tuples(first, 300), first + 299
+    buffer.insert(tuples, clock)
+    gone = tuples.slice(0, 5)
+    retired = buffer.retire(gone, read_keys(gone))
+    ts = int64_column(tuples, TS)
+    found = [pairs for chunk in buffer.probe(read_keys(tuples), ts, ts + 1) for pairs in zip(*chunk)]
+    pairs = sorted([int(probe), *(int(value[0]) for value in buffer.values(np.array([row])))] for probe, row in found)
+    buffer.evict(clock, retired)
+    return pairs
+
+
+@pytest.mark.parametrize(
+    "budget", [MUCH, Budget(2, 1), Budget(1 << 16, 1)], ids=["kept in memory", "evicted every time", "evicted"]
+)
+def test_a_buffer_on_the_shelf_finds_what_one_in_memory_finds(make_shelf, budget):
+    still = WindowBuffer(SCHEMA, read_keys, 500)
+    shelf = make_shelf(budget)
+    home = shelf.make("g")
+    moved = WindowBuffer(SCHEMA, read_keys, 500, home=home)
+    for number in range(12):
+        expected = step(still, number)
+        assert step(moved, number) == expected
+        assert len(expected) > 300
+        assert moved.log.take_changes() == still.log.take_changes()
+        shelf.put("g", str(number), moved, home)
+        shelf = make_shelf(budget)
+        moved, home = shelf.take("g", str(number))
+
+
+def pack(plan: Plan, rows: pa.Table) -> list[Message]:
+    packed = pack_frame(Packer(plan, "a", 1))(iter(rows.to_batches()))
+    return [Message(**row) for batch in packed for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
+def test_a_group_on_the_shelf_answers_like_one_that_never_left_memory(make_shelf, budget):
+    """Each time it comes back to a pipeline that has not seen it before."""
+    rows = pa.table({"ts": range(200), "k": [number % 7 for number in range(200)], "v": range(200)})
+    text = "SELECT A.v, B.v AS w FROM a A [PARTITION BY k ROWS 3], a B [RANGE 40 us] WHERE A.k = B.k"
+    plan = Case(text, {"a": sash.stream(rows, "ts", "0 us")}).plan
+
+    def make() -> Group:
+        return Group(plan, plan.fragment_pipeline(0, {}), 0, 0, 1)
+
+    still, moved, shelf = make(), make(), make_shelf(budget)
+    still.reset(Memory())
+    home = shelf.make("g")
+    moved.reset(home)
+    n_changes = 0
+    for number in range(10):
+        messages = pack(plan, rows.slice(20 * number, 20))
+        if number == 9:
+            messages.append(message("complete", {"complete_us": None}, stage=0))
+        expected, answers = list(still.step(messages)), list(moved.step(messages))
+        assert [each.packed() for each in answers] == [each.packed() for each in expected]
+        assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
+        n_changes += sum(each.n_rows for each in expected if each.kind == "changes")
+        shelf.put("g", str(number), moved.held(), home)
+        moved, shelf = make(), make_shelf(budget)
+        state, home = shelf.take("g", str(number))
+        moved.hand(state)
+    assert n_changes > 500
+
+
+class TestDirectory:
+    def test_a_vector_moves_to_disk_when_there_is_no_room(self, tmp_path, monkeypatch):
+        limit_room(monkeypatch, {tmp_path / "memory": 1000})
+        home = make_home(tmp_path)
+        small, grown = Vector(np.int64, home, capacity=10), Vector(np.int64, home, capacity=10)
+        small.write(0, np.arange(10))
+        grown.write(0, np.arange(10))
+        grown.write(10, np.arange(10, 500))
+        fresh = Vector(np.int64, home, capacity=300)
+        fresh.write(0, np.arange(300))
+        assert [vector.array.tolist()[-1] for vector in (small, grown, fresh)] == [9, 499, 299]
+        assert len(list((home.path / DISK).iterdir())) == 2
+        assert (home.path / DISK).resolve().parent == tmp_path / "disk"
+
+    def test_it_is_found_there_by_the_next_worker_and_removed_with_the_rest(self, make_shelf, tmp_path, monkeypatch):
+        limit_room(monkeypatch, {tmp_path / "memory": 1000})
+        put_numbers(make_shelf(), "g", "t0", 1000)
+        shelf = make_shelf()
+        state, home = shelf.take("g", "t0")
+        state.write(1000, np.arange(1000, 3000))
+        assert state.array[:3000].tolist() == list(range(3000))
+        shelf.put("g", "t1", state, home)
+        assert len(names(tmp_path / "disk")) == 1
+        make_shelf().make("g")
+        assert names(tmp_path / "disk") == set()
+
+    def test_it_survives_the_eviction_of_its_group(self, make_shelf, tmp_path, monkeypatch):
+        limit_room(monkeypatch, {tmp_path / "memory": 1000})
+        shelf = make_shelf(Budget(2, 1))
+        put_numbers(shelf, "g", "t0", 1000)
+        assert shelf.moves.n_evictions == 1
+        state, home = make_shelf().take("g", "t0")
+        assert home.path.parent == tmp_path / "disk"
+        assert state.array[:1000].tolist() == list(range(1000))
+
+    @pytest.mark.parametrize("n_first", [1, 100], ids=["a vector that is new", "a vector with content"])
+    def test_no_room_on_disk_either_is_an_error_that_names_the_place(self, tmp_path, monkeypatch, n_first):
+        limit_room(monkeypatch, {tmp_path / "memory": 1000, tmp_path / "disk": 2000})
+        numbers = Vector(np.int64, make_home(tmp_path), capacity=n_first)
+        with pytest.raises(ResourceError, match=r"no room for a window in .*/disk/\w+: No space left .*spark\.local"):
+            numbers.resize(1000)
+
+    def test_a_disk_too_full_for_what_is_there_already_is_the_same_error(self, tmp_path, monkeypatch):
+        limit_room(monkeypatch, {tmp_path / "memory": 1000})
+        numbers = Vector(np.int64, make_home(tmp_path), capacity=100)
+
+        def copy(source: Path, target: Path) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr("shutil.copyfile", copy)
+        with pytest.raises(ResourceError, match=r"no room for a window in .*/disk/\w+: No space left"):
+            numbers.resize(1000)
+
+    def test_only_so_much_stays_in_memory(self, tmp_path, monkeypatch):
+        """Beyond its share a directory asks for small steps and lets go of pages; the content stays."""
+        home = make_home(tmp_path, 1 << 16)
+        assert home.step == NO_LIMIT
+        numbers = Vector(np.int64, home, capacity=1 << 14)
+        numbers.write(0, np.arange(1 << 14))
+        assert home.n_mapped_bytes == 8 << 14
+        assert home.step == 256
+        home.relax()
+        assert numbers.array.tolist() == list(range(1 << 14))
+        numbers.resize(10)
+        assert home.step == NO_LIMIT
+
+    def test_a_buffer_beyond_its_share_takes_small_steps(self, tmp_path, monkeypatch):
+        """As many rows between two calls of `relax` as `step` allows, and the same answers as in memory."""
+        home, relaxed = make_home(tmp_path, 1 << 14), []
+        relax = Directory.relax
+        monkeypatch.setattr(Directory, "relax", lambda self: (relaxed.append(self.step), relax(self))[1])
+        near, far = WindowBuffer(SCHEMA, read_keys, 500), WindowBuffer(SCHEMA, read_keys, 500, home=home)
+        for number in range(3):
+            relaxed.clear()
+            assert step(far, number) == step(near, number)
+            assert set(relaxed) == {256}
+            assert len(relaxed) >= 2 * 2  # 300 rows are inserted, and probed
+
+
+def make_home(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
+    (tmp_path / "memory").mkdir()
+    return Directory(tmp_path / "memory", tmp_path / "disk", resident_bytes)
+
+
+def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None:
+    """Lets no file of these places, or below, grow beyond so many bytes."""
+    allocate = sash_vector._allocate
+
+    def limited(path: Path, n_bytes: int) -> None:
+        place = path.resolve()
+        if any(place.is_relative_to(each) and n_bytes > limit for each, limit in limits.items()):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        allocate(path, n_bytes)
+
+    monkeypatch.setattr(sash_vector, "_allocate", limited)
+
+
+class TestOwner:
+    @pytest.fixture(autouse=True)
+    def _memory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """Shared memory of our own. The processes that wait for owners to end are waited for in turn."""
+        (tmp_path / "shm").mkdir()
+        monkeypatch.setattr(sash_shelf, "SHARED_MEMORY", tmp_path / "shm")
+        waiting: list[subprocess.Popen] = []
+        start = subprocess.Popen
+        monkeypatch.setattr(
+            subprocess, "Popen", lambda *args, **kw: (waiting.append(start(*args, **kw)), waiting[-1])[1]
+        )
+        yield
+        for process in waiting:
+            process.wait(SECONDS_TO_WAIT)
+
+    @pytest.fixture
+    def owner(self) -> Iterator[subprocess.Popen]:
+        with subprocess.Popen(["sleep", "600"]) as process:
+            yield process
+            process.kill()
+
+    def test_workers_of_one_owner_share_a_shelf(self, owner, tmp_path):
+        put_numbers(open_shelf(tmp_path / "local", owner.pid, MUCH), "g", "t0")
+        assert open_shelf(tmp_path / "other", owner.pid, MUCH).take("g", "t0") is None
+        assert open_shelf(tmp_path / "local", owner.pid, MUCH).take("g", "t0") is not None
+
+    def test_what_owners_that_are_gone_have_left_is_removed(self, owner, tmp_path):
+        with subprocess.Popen(["true"]) as ended:
+            pass
+        left, foreign = tmp_path / "shm" / f"sash-{ended.pid}-0123", tmp_path / "shm" / f"other-{ended.pid}-0123"
+        in_use = tmp_path / "shm" / f"sash-{os.getpid()}-0123"
+        for path in (left, foreign, in_use):
+            (path / "g.t0").mkdir(parents=True)
+        open_shelf(tmp_path / "local", owner.pid, MUCH)
+        assert not left.exists()
+        assert foreign.exists()
+        assert in_use.exists()
+
+    def test_everything_goes_when_the_owner_ends(self, owner, tmp_path):
+        put_numbers(open_shelf(tmp_path / "local", owner.pid, MUCH), "g", "t0")
+        (root,) = (tmp_path / "shm").iterdir()
+        owner.kill()
+        owner.wait()
+        subprocess.run(
+            ["sh", "-c", 'while test -e "$0"; do sleep 0.1; done', root], timeout=SECONDS_TO_WAIT, check=True
+        )
+
+    def test_without_shared_memory_groups_rest_on_disk(self, owner, tmp_path, monkeypatch):
+        monkeypatch.setattr(sash_shelf, "SHARED_MEMORY", tmp_path / "nowhere")
+        shelf = open_shelf(tmp_path / "local", owner.pid, Budget(2, 1))
+        put_numbers(shelf, "g", "t0")
+        assert shelf.moves.n_evictions == 0
+        assert names(tmp_path / "local" / "sash") == {"g.t0"}
+        assert open_shelf(tmp_path / "local", owner.pid, MUCH).take("g", "t0") is not None
