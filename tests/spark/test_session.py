@@ -78,7 +78,7 @@ def test_the_memory_for_windows(own: SparkSession, setting: str | None, n_bytes:
 
 def test_a_memory_that_is_no_size_is_refused(own: SparkSession) -> None:
     own.conf.set("spark.sash.memory", "much")
-    with pytest.raises(PlanError, match="`spark.sash.memory` is `much`, which is not a size; write it like `512m`"):
+    with pytest.raises(PlanError, match=r"`spark\.sash\.memory` is `much`, which is not a size; write it like `512m`"):
         read_budget(own)
 
 
