@@ -1,8 +1,8 @@
 """Law 4 on Spark, the hard way: the driver, its JVM and all workers die by SIGKILL, and the next run goes on.
 
 Each run below dies, at a place that is named or at a random moment; the last one ends. Together they must have written
-what a single run writes. `SASH_KILLS` says how many runs die at random moments, `SASH_SEED` at which; if it is even, the
-plan has two fragments.
+what a single run writes. `SASH_KILLS` says how many runs die at random moments, `SASH_SEED` at which; if it is even,
+the plan has two fragments.
 """
 
 from __future__ import annotations
