@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
 from sash.run import QueryRun, Tally
-from sash.spark.checkpoint import Checkpoint
+from sash.spark.checkpoint import MANIFEST, Checkpoint
 from sash.spark.group import FORMAT
 from sash.spark.run import run_on_spark
 
@@ -189,4 +189,22 @@ class TestFilesOfBatches:
         (checkpoint.spark / "commits" / "1").touch()
         flip_bit(checkpoint.spark / "state" / "0" / "0" / "2.changelog")
         with pytest.raises(SourceError, match=r"2\.changelog is damaged"):
+            Checkpoint(checkpoint.path).verify()
+
+    def test_a_line_of_the_manifest_that_a_crash_has_torn_says_nothing(self, checkpoint):
+        manifest = checkpoint.path / MANIFEST
+        with manifest.open("a") as file:
+            file.write('{"commits/0": {"si')
+        other = Checkpoint(checkpoint.path)
+        other.verify()
+        (checkpoint.spark / "commits" / "1").write_text("new")
+        other.seal()
+        flip_bit(checkpoint.spark / "commits" / "1")
+        with pytest.raises(SourceError, match=r"commits/1 is damaged"):
+            Checkpoint(checkpoint.path).verify()
+
+    def test_a_manifest_that_is_damaged_is_refused(self, checkpoint):
+        manifest = checkpoint.path / MANIFEST
+        manifest.write_text("{" + manifest.read_text())
+        with pytest.raises(SourceError, match=r"manifest\.jsonl is damaged: it is not JSON"):
             Checkpoint(checkpoint.path).verify()

@@ -86,13 +86,13 @@ def _push_batch(push: Callable[..., Any], files: Path, number: int) -> int:
 
 
 class _Tallies:
-    """What Sash reported after every batch, and how large the list of hashes was that it wrote then."""
+    """What Sash reported after every batch, and how long the list of hashes was by then."""
 
     def __init__(self, run: QueryRun, note: Note):
-        self._manifest = Path(run.checkpoint) / "manifest.json"
+        self._manifest = Path(run.checkpoint) / "manifest.jsonl"
         self._note = note
         self._tallies = [Tally()]
-        self._manifest_bytes: list[int] = []
+        self._manifest_bytes = [0]
 
     def take(self, name: str, tally: Tally) -> None:
         self._tallies.append(replace(tally))
@@ -106,7 +106,7 @@ class _Tallies:
         return BatchMeasure(
             n_rows,
             batch_seconds(event),
-            n_bytes + self._manifest_bytes[number],
+            n_bytes + self._manifest_bytes[number + 1] - self._manifest_bytes[number],
             after.n_state_rows,
             after.n_state_bytes,
             store_bytes(event),

@@ -1,7 +1,7 @@
 """The directory that lets a query go on after a restart.
 
     <checkpoint>/sash.json       which query this is, in which format
-    <checkpoint>/manifest.json   sha256 of the files of Spark's logs and state: damage is noticed before it does harm
+    <checkpoint>/manifest.jsonl  sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/spark/          Spark's own checkpoint
 
@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from sash.errors import SourceError
 from sash.plan.physical import Plan
 from sash.spark.group import FORMAT
 
+MANIFEST = "manifest.jsonl"
 HASHED = ("offsets", "commits", "sources", "metadata", "state")
 
 
@@ -72,8 +73,7 @@ class Checkpoint:
 
     def verify(self) -> None:
         """Checks every file that was hashed, is still there, and belongs to a committed batch."""
-        manifest = self.path / "manifest.json"
-        self._files = _read(manifest) if manifest.exists() else {}
+        self._files = _read_manifest(self.path / MANIFEST)
         commits = (path.name for path in (self.spark / "commits").glob("*"))
         newest = max((int(name) for name in commits if name.isdecimal()), default=-1)
         for name, known in self._files.items():
@@ -83,6 +83,7 @@ class Checkpoint:
                     f"{path} is damaged: its content is not what was written; restore it from a backup, "
                     f"or remove {self.path} to start afresh"
                 )
+        self._shorten_manifest()
 
     def seal(self) -> None:
         """Takes the hashes of files that are new or were written anew, and forgets those that Spark has removed."""
@@ -91,9 +92,20 @@ class Checkpoint:
             name = path.relative_to(self.spark).as_posix()
             with suppress(FileNotFoundError):  # Spark removes old files in a thread of its own
                 present[name] = self._look_at(path, self._files.get(name))
-        if present != self._files:
+        changed: dict[str, dict | None] = dict.fromkeys(self._files.keys() - present.keys())
+        changed |= {name: seen for name, seen in present.items() if seen != self._files.get(name)}
+        if changed:
             self._files = present
-            _write(self.path / "manifest.json", present)
+            _append(self.path / MANIFEST, changed)
+
+    def _shorten_manifest(self) -> None:
+        """It grows by a line per batch; a run starts with one."""
+        path = self.path / MANIFEST
+        if path.exists():
+            temporary = path.with_name(f".{path.name}.new")
+            temporary.unlink(missing_ok=True)
+            _append(temporary, self._files)
+            temporary.rename(path)
 
     def _look_at(self, path: Path, known: dict | None) -> dict:
         stat = path.stat()
@@ -129,6 +141,28 @@ def _read(path: Path) -> dict:
         return json.loads(path.read_text())
     except ValueError:
         raise SourceError(f"{path} is damaged: it is not JSON; remove {path.parent} to start afresh") from None
+
+
+def _read_manifest(path: Path) -> dict[str, dict]:
+    """What the manifest says of each file; a line that a crash has torn says nothing."""
+    if not path.exists():
+        return {}
+    files: dict[str, dict | None] = {}
+    try:
+        for line in path.read_text().split("\n")[:-1]:
+            files |= json.loads(line)
+    except ValueError:
+        raise SourceError(f"{path} is damaged: it is not JSON; remove {path.parent} to start afresh") from None
+    return {name: seen for name, seen in files.items() if seen is not None}
+
+
+def _append(path: Path, content: Mapping[str, dict | None]) -> None:
+    """Adds a line, durably. Only the last one can be torn by a crash: it has no end."""
+    with path.open("a") as file:
+        json.dump(content, file)
+        file.write("\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _write(path: Path, content: dict) -> None:
