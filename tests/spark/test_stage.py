@@ -302,3 +302,16 @@ def test_a_late_attempt_does_not_take_the_place_of_the_committed_one(tmp_path):
     assert run(machine, case.arrivals, steps, fates) == sorted_rows(case.run())
     assert (machine.n_hits, machine.n_rebuilds) == (2, 1)
     assert len(list((tmp_path / "memory").glob("*.*"))) == 2
+
+
+def test_a_worker_does_not_take_one_relation_for_another() -> None:
+    """The same query may run again in the same worker, after its table has changed."""
+    text = "SELECT a.v, r.name FROM a, r WHERE a.k = r.k WINDOW 5 us"
+    stream = sash.stream(pa.table({"ts": [0], "k": [1], "v": [1]}), time="ts")
+    names = []
+    for name in ("old", "new"):
+        catalog, _, relations = table_catalog({"a": stream, "r": pa.table({"k": [1], "name": [name]})})
+        stage = GroupStage(plan_query(bind(parse_query(text), catalog)), relations, 0, 1, MUCH)
+        (loaded,) = stage._pipeline()._relations.values()
+        names += loaded["r.name"].to_pylist()
+    assert names == ["old", "new"]

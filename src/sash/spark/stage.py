@@ -7,6 +7,7 @@ failed or rolled-back attempt left behind never matches, and the group is rebuil
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from sash.spark.exchange import OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.spark.shelf import Budget, Shelf, open_shelf
+from sash.store.codec import encode_table
 from sash.store.vector import Directory
 
 PIPELINES_IN_MEMORY = 8
@@ -37,7 +39,7 @@ Answer: TypeAlias = Callable[[Message], Iterable[Message]]
 """What becomes of a message that is meant for the output."""
 
 _pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
-"""This worker's pipelines by plan and fragment, between groups; the one used last comes last."""
+"""This worker's pipelines by plan with its relations, and fragment, between groups; the one used last comes last."""
 
 
 def _random_token() -> bytes:
@@ -63,6 +65,7 @@ class GroupStage(StatefulProcessor):
     ):
         self._plan = plan
         self._relations = relations
+        self._pipeline_key = _fingerprint(plan, relations), fragment
         self._fragment = fragment
         self._n_groups = n_groups
         self._budget = budget
@@ -138,7 +141,7 @@ class GroupStage(StatefulProcessor):
 
     def _pipeline(self) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it."""
-        key = self._plan.fingerprint, self._fragment
+        key = self._pipeline_key
         if key not in _pipelines:
             _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations)
         _pipelines.move_to_end(key)
@@ -178,6 +181,14 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
             held = []
     if held:
         yield pd.DataFrame(held, columns=list(Message._fields))
+
+
+def _fingerprint(plan: Plan, relations: Mapping[str, pa.Table]) -> str:
+    """Tells apart plans whose pipelines differ: in their operators, or in what is in their relations."""
+    digest = hashlib.sha256(plan.fingerprint.encode())
+    for name in sorted(relations):
+        digest.update(name.encode() + encode_table(relations[name]))
+    return digest.hexdigest()
 
 
 def _query_id() -> str:
