@@ -3,7 +3,7 @@
     <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state
     <root>/taken-<pid>-<random>/    a group at work, and the worker that has it
 
-Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is rarely
+Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is often not
 the one that needs it next. On the shelf the index belongs to no worker. The root is in shared memory as long as the
 memory budget lasts; groups that were not used for longest go to the local disk, and are worked on there.
 
