@@ -16,9 +16,13 @@ NOW_US = 1
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """A tuple with timestamp `ts` is in the window at T iff `ts <= T < ts + length_us`."""
+    """A tuple with timestamp `ts` is in the window at T iff `ts <= T < ts + length_us`.
+
+    With `slide_us` the window moves only at its multiples: at T it holds what it would hold at the last one not after T.
+    """
 
     length_us: int
+    slide_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +65,41 @@ class RelationInfo:
     schema: pa.Schema
 
 
+@dataclass(frozen=True, slots=True)
+class DerivedInfo:
+    """A subquery in FROM: its columns, and what it asks."""
+
+    schema: pa.Schema
+    block: Block
+
+
 Catalog: TypeAlias = dict[str, StreamInfo | RelationInfo]
 """Names in lower case; SQL identifiers are matched without regard to case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One item of FROM. `alias` is unique within the query; `name` is the catalog's."""
+    """One item of FROM. `alias` is unique within its SELECT; `name` is the catalog's, or that of a subquery."""
 
     name: str
     alias: str
-    info: StreamInfo | RelationInfo
+    info: StreamInfo | RelationInfo | DerivedInfo
     window: Window | None
     span: Span
 
     @property
     def is_stream(self) -> bool:
-        return isinstance(self.info, StreamInfo)
+        """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
+        return not isinstance(self.info, RelationInfo)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer. Every column in `expr` is `alias.column` with the declared spelling of both."""
+    """One column of the answer. Every column in `expr` is `alias.column` with the declared spelling of both.
+
+    In a SELECT that aggregates, columns are `_group.0`, `_group.1` … (the grouping expressions, in the order of
+    `BoundQuery.groups`) and `_agg.0`, `_agg.1` … (the aggregates, in the order of `BoundQuery.aggregates`) instead.
+    """
 
     name: str
     expr: exp.Expr
@@ -90,8 +107,53 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Aggregate:
+    """An aggregate of a SELECT. `argument` is None for `COUNT(*)`, else an expression over the columns of FROM."""
+
+    function: str
+    """One of `AGGREGATES`."""
+    argument: exp.Expr | None
+    type: pa.DataType
+    """Of its value; what DuckDB gives for the same call."""
+
+
+AGGREGATES = (
+    "count",
+    "count_distinct",
+    "sum",
+    "avg",
+    "min",
+    "max",
+    "median",
+    "stddev",
+    "first",
+    "last",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A condition of WHERE that looks for a row in a subquery.
+
+        x IN (SELECT y …)                              operands (x,)
+        EXISTS (SELECT … FROM R WHERE R.y = A.x AND …) operands (A.x,); the other conditions stay in the subquery
+
+    It holds iff a row of `block` equals the operands, column by column, where NULL equals nothing; without operands, iff
+    `block` has a row at all. `is_negated` turns that round. `NOT IN` is stricter than NOT EXISTS (`is_null_aware`): over
+    a subquery with a row it does not hold if the operand is NULL or if any row of the subquery is.
+    """
+
+    block: Block
+    """Its outputs are what the operands are compared with, one each, cast to a common type."""
+    operands: tuple[exp.Expr, ...]
+    is_negated: bool
+    is_null_aware: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A query whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND."""
+    """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND."""
 
     text: str
     sources: tuple[Source, ...]
@@ -101,3 +163,34 @@ class BoundQuery:
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict)
     """Where clauses stand in the text, for later errors: `select`, `from`, and if given `where`, `window`, `hint`."""
+    memberships: tuple[Membership, ...] = ()
+    groups: tuple[Output, ...] | None = None
+    """The grouping expressions, over the columns of FROM; () for one group of everything, None if it does not group."""
+    aggregates: tuple[Aggregate, ...] = ()
+    having: tuple[exp.Expr, ...] = ()
+    """Conjuncts over `_group` and `_agg` columns."""
+    is_distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSet:
+    """A set operation of two queries with as many columns each; both sides' columns are of the outputs' types.
+
+    The outputs' names are the left side's; their expressions are columns of no table. Hints, EMIT CHANGES and spans are
+    those of the whole statement.
+    """
+
+    text: str
+    operation: str
+    """One of `union`, `except`, `intersect`."""
+    is_all: bool
+    left: Block
+    right: Block
+    outputs: tuple[Output, ...]
+    hints: tuple[str, ...] = ()
+    emit_changes: bool = False
+    spans: dict[str, Span] = field(default_factory=dict)
+
+
+Block: TypeAlias = BoundQuery | BoundSet
+"""What can stand at the top of a statement or in brackets."""
