@@ -25,6 +25,7 @@ from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
+from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
 from sash.store.window_buffer import WindowBuffer
 
@@ -106,7 +107,7 @@ class WindowJoin:
         return sum(buffer.n_scanned for buffer in self._buffers)
 
     def _key_of(self, side: int):
-        return partial(join_keys.encode_keys, columns=self._key_columns[side])
+        return partial(encode_keys, columns=self._key_columns[side])
 
     def _retire(self, side: int, batch: pa.Table) -> np.ndarray:
         negatives = batch.filter(pa.array(signs(batch) < 0))

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sash.operators.keys import is_hashable
 from sash.plan.logical import Join, Relational, Scan, scans_of
 from sash.sql.query import CountWindow
+from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]
 LEFT, RIGHT = 0, 1
