@@ -125,7 +125,7 @@ def nearest(value: Fraction) -> float:
     try:
         return value.numerator / value.denominator
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def exact_sum(values: list[float]) -> float:
