@@ -6,8 +6,8 @@
     in     +a 5 [1, 4)   +a 7 [2, 5)                  out, SUM    +a 5 at 1, -a 5 +a 12 at 2, -a 12 +a 7 at 4, -a 7 at 5
 
 What happens to a group at one instant happens at once: its row changes once, or not at all if it comes out the same. An
-aggregate follows each tuple that enters or leaves, and never looks at the others again. State: the columns that keys and
-aggregates read, of the tuples in the window.
+aggregate follows each tuple that enters or leaves, and never looks at the others again. State: the columns that keys
+and aggregates read, of the tuples in the window.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Call:
 class GroupBySpec:
     """Groups by the columns `keys`; a row is in the answer if it satisfies `having`.
 
-    If rows are taken back (`retracts`), a changed row comes with a negative of the one that it replaces; else the newest
-    row of a group replaces the older one, and only a group that goes has a negative. `time` is the column that FIRST and
-    LAST order by.
+    If rows are taken back (`retracts`), a changed row comes with a negative of the one that it replaces; else the
+    newest row of a group replaces the older one, and only a group that goes has a negative. `time` is the column that
+    FIRST and LAST order by.
     """
 
     keys: tuple[str, ...]

@@ -69,6 +69,10 @@ class Keys:
         keys = self.index.take(ids)
         return dict(zip(keys.column_names, keys.columns, strict=True))
 
+    def forget(self) -> None:
+        """Forgets all keys; identities go on from where they were."""
+        self.index.reset()
+
     def compact(self, is_alive: np.ndarray) -> np.ndarray | None:
         """Once most keys have gone, numbers those that are left anew; returns the new ids by the old ones."""
         if not self.names:

@@ -41,6 +41,8 @@ class WindowJoinSpec:
     keys: tuple[tuple[str, str], ...]
     residual: str | None
     windows_us: tuple[int | None, int | None]
+    is_told: bool = False
+    """Whether what expires comes as a negative tuple; else a pair that expires with a member needs none."""
 
     def __post_init__(self) -> None:
         assert self.algorithm in ("whj", "wnl")
@@ -86,7 +88,7 @@ class WindowJoin:
             *self._lost_pairs(RIGHT, retired[RIGHT]),
         ]
         for side, buffer in enumerate(self._buffers):
-            buffer.evict(clock, retired[side])
+            buffer.evict(clock, self._taken_back(side, retired[side]))
         self._clock = clock
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
@@ -115,6 +117,13 @@ class WindowJoin:
             return np.empty(0, np.int64)
         return self._buffers[side].retire(negatives, self._key_of(side)(negatives))
 
+    def _taken_back(self, side: int, retired: np.ndarray) -> np.ndarray:
+        """Of the retired tuples those that did not just expire, which needs no note."""
+        if not self.spec.is_told or not len(retired):
+            return retired
+        _, expires, ends = self._buffers[side].values(retired)
+        return retired[ends < expires]
+
     def _new_pairs(self, side: int, first_new: int, other_limit: int) -> list[pa.Table]:
         """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
         rows = np.arange(first_new, self._buffers[side].log.next_row)
@@ -133,7 +142,7 @@ class WindowJoin:
         ):
             expires = np.minimum(own_expires, other_expires)
             is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
-            chosen = is_first & (own_ends < expires)
+            chosen = is_first & (own_ends <= expires if self.spec.is_told else own_ends < expires)
             if chosen.any():
                 lost.append(self._form(side, own[chosen], other[chosen], -1, own_ends[chosen], expires[chosen]))
         return lost

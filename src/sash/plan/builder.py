@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -12,21 +13,22 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.group_by import Call, GroupBySpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.pipeline import Node
 from sash.operators.union import UnionSpec
 from sash.plan.columns import times_of
 from sash.plan.draft import Draft, conjunction
-from sash.plan.flow import ONE_GROUP, SCATTERED, Flow, spread_by
-from sash.plan.fragment import Fragment, Input, cut_fragments
-from sash.plan.logical import Body, Join, Query, SetOperation, Test, bodies_of, scans_of
-from sash.plan.physical import ALGORITHMS, SCHEDULES, SIGNED, Plan
+from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
+from sash.plan.fragment import Input, cut_fragments
+from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
+from sash.plan.physical import ALGORITHMS, SCHEDULES, Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import Block, CountWindow, StreamInfo, TimeWindow
+from sash.sql.query import Block, StreamInfo, TimeWindow
 from sash.store.batch import ID_PREFIX, OP
 
 ROW_ID, EXPIRY_ID = f"{ID_PREFIX}row", f"{ID_PREFIX}expires"
 TIME = "_time"
+N_BUILT = 3
+"""How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
 
 
 def physical_plan(body: Body) -> Plan:
@@ -41,8 +43,7 @@ class _Builder:
         self._body = body
         self._algorithm, hinted = _read_hints(body.bound)
         self._schedule = hinted or "tpa"
-        scans = [scan for each in bodies_of(body) if isinstance(each, Query) for scan in scans_of(each.input)]
-        self._infos = [scan.source.info for scan in scans if isinstance(scan.source.info, StreamInfo)]
+        self._infos = list(_streams_read(body))
         is_ordered = hinted is not None or any(map(_relies_on_order, bodies_of(body)))
         self._draft = Draft(self._schedule, is_ordered, len(self._infos))
 
@@ -164,7 +165,10 @@ class _Builder:
     def _union(self, left: Flow, right: Flow, together: tuple[str, ...] | None) -> Flow:
         """Both flows as one; `together` are the columns in which tuples must agree to be in one group."""
         left, right = self._draft.agree(left, right)
-        sides = [self._draft.settle(each) if together is None else self._draft.distribute(each, together) for each in (left, right)]
+        sides = [
+            self._draft.settle(each) if together is None else self._draft.distribute(each, together)
+            for each in (left, right)
+        ]
         spec = UnionSpec(left.columns, left.ids, right.ids)
         lives = [each.life_us for each in sides if each.life_us is not None]
         is_same = sides[0].spread == sides[1].spread
@@ -232,13 +236,30 @@ class _Builder:
         )
 
 
+def _streams_read(body: Body) -> Iterator[StreamInfo]:
+    """The streams of a query, as often as they are read."""
+    if isinstance(body, SetOperation):
+        yield from _streams_read(body.left)
+        yield from _streams_read(body.right)
+        return
+    for scan in scans_of(body.input):
+        if scan.body is not None:
+            yield from _streams_read(scan.body)
+        elif isinstance(scan.source.info, StreamInfo):
+            yield scan.source.info
+    for test in body.tests:
+        for _ in range(N_BUILT if test.is_null_aware else 1):
+            yield from _streams_read(test.body)
+
+
 def _relies_on_order(body: Body) -> bool:
     """Whether a part of a query has an operator that needs to know the order of what happens."""
     if isinstance(body, SetOperation):
         return body.bound.operation != "union" or not body.bound.is_all
-    windows = [scan.source.window for scan in scans_of(body.input)]
-    moves = any(isinstance(window, CountWindow) or (isinstance(window, TimeWindow) and window.slide_us) for window in windows)
-    return bool(moves or body.is_grouped or body.bound.is_distinct or body.tests)
+    scans = scans_of(body.input)
+    slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
+    counts = any(scan.counts_rows for scan in scans)
+    return bool(slides or counts or body.is_grouped or body.bound.is_distinct or body.tests)
 
 
 def _retracts(body: Body) -> bool:
@@ -252,10 +273,10 @@ def _retracts(body: Body) -> bool:
 
 def _time_sql(query: Query) -> str | None:
     """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
+    infos = {source.alias: source.info for source in query.bound.sources}
     times = []
-    for column, source in zip(times_of(query), (each for each in query.bound.sources if isinstance(each.info, StreamInfo))):
-        type = source.info.schema.field(column.name).type
-        sql = to_duckdb(column)
+    for column in times_of(query):
+        type, sql = infos[column.table].schema.field(column.name).type, to_duckdb(column)
         times.append(sql if pa.types.is_integer(type) else f"epoch_us({sql})")
     return f"greatest({', '.join(times)})" if len(times) > 1 else next(iter(times), None)
 

@@ -7,8 +7,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.operators.evaluator import run
-from sash.sql.expressions import to_duckdb
 from sash.plan.logical import Query
+from sash.sql.expressions import to_duckdb
 from sash.sql.query import BoundQuery, StreamInfo
 
 

@@ -146,10 +146,9 @@ class Draft:
             by = own_partition(scan)
             self._partitions[number] = by
             return spread_by(by)
-        schema = scan.source.info.schema
-        hashable = {f"{scan.source.alias}.{name}": name for name in scan.columns}
-        origins = {name: name for name in columns if name not in hashable or is_hashable(schema.field(hashable[name]).type)}
-        return Spread(None, number, origins)
+        alias, schema = scan.source.alias, scan.source.info.schema
+        unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
+        return Spread(None, number, {name: name for name in columns if name not in unhashable})
 
 
 def conjunction(conjuncts: Iterable[exp.Expr]) -> str | None:
@@ -174,7 +173,8 @@ def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
 
 def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
     window, info, alias = scan.source.window, scan.source.info, scan.source.alias
-    assert isinstance(window, CountWindow) and isinstance(info, StreamInfo)
+    assert isinstance(window, CountWindow)
+    assert isinstance(info, StreamInfo)
     tie = tuple(f"{alias}.{name}" for name in info.tie)
     by = tuple(f"{alias}.{name}" for name in window.partition_by)
     return Node(CountWindowSpec(window.n_rows, by, id_column), (Node(ReorderSpec(is_total=True, tie=tie), (leaf,)),))

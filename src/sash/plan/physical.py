@@ -13,7 +13,7 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.pipeline import Node, Pipeline, in_order_of_time
 from sash.plan.fragment import Fragment, Input
 from sash.sql.query import Source, StreamInfo
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, TS
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {"whj": "windowed hash join", "wnl": "windowed nested loops"}

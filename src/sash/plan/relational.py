@@ -12,11 +12,10 @@ from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.draft import Draft, conjunction
-from sash.plan.flow import Flow, Spread, spread_by
+from sash.plan.flow import Flow, Spread
 from sash.plan.logical import Body, Join, Query, Relational, Scan
 from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.physical import SIGNED
-from sash.sql.expressions import to_duckdb
 from sash.store.batch import ID_PREFIX
 
 BuildBody = Callable[[Body, bool], Flow]

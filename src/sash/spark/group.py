@@ -81,7 +81,7 @@ class Group:
 
     def _report(self, tuples: pa.Table) -> Iterator[Message]:
         """Changes in messages of bounded size, in their order."""
-        for part in _bounded(to_changes(tuples, self.plan.schema, with_ties=False)):
+        for part in _bounded(to_changes(tuples, self.plan.schema, self.plan.emit_changes, with_ties=False)):
             yield message("changes", part, self.number)
 
     def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:

@@ -3,9 +3,9 @@
     tuple            +a [1, 9)      -a at 4, of the same       +b [2, 6)
     happens          +a at 1        -a at 4                    +b at 2, and by itself -b at 6
 
-A tuple counts with its sign from `_ts` until before `_expires`. So one that is taken back early needs no searching: both
-are kept, and from `_expires` on, where both stop to count, neither matters. Only tuples that never expire would pile up;
-once the taken back are most of a log, they and what they take back are struck out together.
+A tuple counts with its sign from `_ts` until before `_expires`. So one that is taken back early needs no searching:
+both are kept, and from `_expires` on, where both stop to count, neither matters. Only tuples that never expire would
+pile up; once the taken back are most of a log, they and what they take back are struck out together.
 
 A trace that is *clocked* lets tuples expire by the clock it is handed (Time Probing, Pipelines §3.1). One that is not
 is told by negative tuples that a W-EXPIRE below makes (§3.2); it keeps the same log.
@@ -118,7 +118,7 @@ class Trace:
                 del self._ends[block.first]
         if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
             self._strike_out()
-            self._rebuild(ids_of)
+            self._index(ids_of)
         else:
             self.log.trim(self._ids)
 
@@ -132,9 +132,13 @@ class Trace:
         self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
 
     def restore(self, entries: Mapping[str, bytes], next_number: int, ids_of: IdsOf) -> Iterator[Events]:
-        """Becomes the trace that the log's entries describe; what it holds comes back as if it happened at once."""
+        """Becomes the trace that the log's entries describe; see `rebuild`."""
         self.log.restore(entries, next_number)
-        self._rebuild(ids_of)
+        return self.rebuild(ids_of)
+
+    def rebuild(self, ids_of: IdsOf) -> Iterator[Events]:
+        """Finds out all ids anew; what it holds comes back, block by block, as if it happened at once."""
+        self._index(ids_of)
         for block in self.log.blocks:
             tuples = self.log.read(block)
             at = block.first - self.log.rows.base
@@ -159,7 +163,7 @@ class Trace:
         if self._queue is not None:
             self._queue.push(expires, np.arange(first, first + len(expires)))
 
-    def _rebuild(self, ids_of: IdsOf) -> None:
+    def _index(self, ids_of: IdsOf) -> None:
         self._ends, self._n_negative = {}, 0
         if self._queue is not None:
             self._queue.clear()

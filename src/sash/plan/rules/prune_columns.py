@@ -30,7 +30,8 @@ def _read_on_top(query: Query) -> list[exp.Expr]:
     read = [operand for test in query.tests for operand in test.operands]
     if bound.groups is None:
         return read + [output.expr for output in query.outputs]
-    return read + [
+    return [
+        *read,
         *(group.expr for group in bound.groups),
         *(aggregate.argument for aggregate in bound.aggregates if aggregate.argument is not None),
         *times_of(query),
