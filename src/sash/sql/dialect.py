@@ -15,20 +15,18 @@ from sqlglot.tokens import Token, TokenType
 
 from sash.errors import Span
 from sash.sql.cursor import Cursor
+from sash.sql.query import AGGREGATES_THAT_RUN
 from sash.sql.windows import parse_query_window, parse_stream_window
 
 _REMEDIES = {
-    TokenType.DISTINCT: "remove it and deduplicate the query's output",
-    TokenType.GROUP_BY: "remove it and aggregate the query's output",
-    TokenType.HAVING: "remove it and filter the query's output",
     TokenType.LIMIT: "remove it and take rows from the query's output",
     TokenType.ORDER_BY: "remove it; the output is ordered by `_ts`",
     TokenType.OVER: "remove it and compute it on the query's output",
     TokenType.QUALIFY: "remove it and filter the query's output",
-    TokenType.EXCEPT: "run each SELECT as a query of its own",
-    TokenType.INTERSECT: "run each SELECT as a query of its own",
-    TokenType.UNION: "run each SELECT as a query of its own",
 }
+_MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
+_CLAUSES = ("window", "emit_changes")
+_AFTER_MINUS = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT)
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
@@ -40,8 +38,8 @@ T = TypeVar("T")
 class SashParser(Cursor):
     """DuckDB's parser with Sash's clauses.
 
-    The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on the SELECT (a
-    WindowClause), `emit_changes` on the SELECT.
+    The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on SELECTs and set
+    operations (a WindowClause), `emit_changes` on the latter two.
     """
 
     # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
@@ -49,27 +47,20 @@ class SashParser(Cursor):
     FUNCTIONS: ClassVar = {name: builder for name, builder in Cursor.FUNCTIONS.items() if name in _AGGREGATES}
 
     QUERY_MODIFIER_PARSERS: ClassVar = {
-        TokenType.WHERE: Cursor.QUERY_MODIFIER_PARSERS[TokenType.WHERE],
         **dict.fromkeys(
-            Cursor.QUERY_MODIFIER_PARSERS.keys() - {TokenType.WHERE, TokenType.WINDOW},
+            Cursor.QUERY_MODIFIER_PARSERS.keys() - {TokenType.WINDOW},
             lambda self: self.refuse_token(),
         ),
+        **{token: Cursor.QUERY_MODIFIER_PARSERS[token] for token in _MODIFIERS_THAT_RUN},
     }
-
-    def reset(self) -> None:
-        super().reset()
-        self._is_in_select = False
 
     def statements(self, tokens: list[Token], text: str, parse: Callable[[SashParser], T]) -> list[T]:
         """What `parse` makes of each statement of the text; statements end at semicolons."""
         return cast(list[T], self._parse(cast(Any, parse), tokens, text))
 
-    def select(self) -> exp.Select:
-        """The SELECT that comes next, up to the end of the statement or INTO."""
-        self._is_in_select = False
-        tree = self._parse_select(consume_pipe=False)
-        if not isinstance(tree, exp.Select):
-            self.fail("expected `SELECT`")
+    def query(self) -> exp.Query:
+        """The SELECT or set operation that comes next, up to the end of the statement or INTO."""
+        tree = self._parse_statement()
         if self._curr and not self.at("INTO"):
             self.raise_error("Invalid expression")
         return tree
@@ -93,23 +84,32 @@ class SashParser(Cursor):
                     self.raise_error("Invalid expression")
         return statements
 
+    def _parse_statement(self) -> exp.Query:
+        """A query, in brackets or not; also what stands between the brackets of WITH."""
+        tree = self._parse_select(nested=True, consume_pipe=False)
+        if isinstance(tree, exp.Subquery):
+            tree = self._parse_set_operations(tree)
+        while isinstance(tree, exp.Subquery) and not tree.alias:
+            self._parse_clauses(tree.this)
+            tree = tree.this
+        if not isinstance(tree, (exp.Select, exp.SetOperation)):
+            self.fail("expected `SELECT`")
+        return tree
+
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        if self._match(TokenType.WITH, advance=False):
-            self.refuse("`WITH`", "write the query without it")
-        if self._is_in_select and self._curr.token_type in (TokenType.SELECT, TokenType.FROM):
-            self.refuse("a subquery", "declare its result as a stream or table and join that")
-        self._is_in_select = True
-        return super()._parse_select_query(*args, **kwargs)
+        return self._covered(super()._parse_select_query, args, kwargs)
+
+    def _parse_subquery(self, *args: Any, **kwargs: Any) -> exp.Subquery | None:
+        subquery = super()._parse_subquery(*args, **kwargs)
+        if subquery:
+            subquery.meta["is_written"] = True  # sqlglot makes some of its own, without brackets in the text
+        return subquery
 
     def _parse_hint(self) -> exp.Hint | None:
-        """Called right after SELECT, which makes it the place to see DISTINCT as well."""
-        hint = None
-        if self._match(TokenType.HINT):
-            words = _HINT.findall(" ".join(self._prev_comments).lower())
-            hint = exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
-        if self._match(TokenType.DISTINCT, advance=False) and self._next.token_type is not TokenType.DOT:
-            self.refuse_token()
-        return hint
+        if not self._match(TokenType.HINT):
+            return None
+        words = _HINT.findall(" ".join(self._prev_comments).lower())
+        return exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
 
     def _parse_projections(self) -> Any:
         projections, exclude = super()._parse_projections()
@@ -153,11 +153,34 @@ class SashParser(Cursor):
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)
-        while isinstance(this, exp.Select) and self._is_clause_ahead():
-            self._parse_clause(this.meta)
-        if isinstance(this, exp.Select) and self._curr.token_type in _REMEDIES:
-            self.refuse_token()
+        if isinstance(this, (exp.Select, exp.SetOperation)):
+            self._parse_clauses(this)
         return this
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        this = super()._parse_set_operations(this)
+        if isinstance(this, exp.SetOperation):
+            self._hoist_clauses(this)
+            self._parse_clauses(this)
+        return this
+
+    def _hoist_clauses(self, operation: exp.SetOperation) -> None:
+        """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it."""
+        last = operation.expression
+        while isinstance(last, exp.SetOperation) or (
+            isinstance(last, exp.Subquery) and not last.meta.get("is_written")
+        ):
+            last = last.expression if isinstance(last, exp.SetOperation) else last.this
+        if isinstance(last, exp.Select):
+            operation.meta.update({name: last.meta.pop(name) for name in _CLAUSES if name in last.meta})
+
+    def _parse_clauses(self, query: exp.Query) -> None:
+        while self._is_clause_ahead():
+            self._parse_clause(query.meta)
+        if self._curr.token_type in _REMEDIES:
+            self.refuse_token()
+        if self._match_set(_MODIFIERS_THAT_RUN, advance=False) and any(name in query.meta for name in _CLAUSES):
+            self.fail("expected `WINDOW` and `EMIT CHANGES` at the end, behind all other clauses,")
 
     def _is_clause_ahead(self) -> bool:
         words = (self._curr.text.upper(), self._next.text.upper())
@@ -184,15 +207,25 @@ class SashParser(Cursor):
         self._retreat(start)
         return super()._parse_type(*args, **kwargs)
 
-    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
-        if isinstance(this, exp.Query) and self._match_set(self.SET_OPERATIONS, advance=False):
-            self.refuse_token()
-        return this
-
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
         if self._match(TokenType.OVER, advance=False):
             self.refuse_token()
+        if self._match_pair(TokenType.FILTER, TokenType.L_PAREN, advance=False):
+            self.refuse("`FILTER`", "put a CASE into the aggregate, as in `SUM(CASE WHEN … THEN … END)`")
+        if self._match_text_seq("WITHIN", "GROUP", advance=False):
+            self.refuse("`WITHIN GROUP`", f"use one of {AGGREGATES_THAT_RUN}")
         return super()._parse_window(this, alias)
+
+    def _parse_order(self, this: exp.Expr | None = None, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if this is not None and self._match(TokenType.ORDER_BY, advance=False):
+            self.refuse("`ORDER BY` in an aggregate", "remove it; `FIRST` and `LAST` go by the stream's own order")
+        return super()._parse_order(this, *args, **kwargs)
+
+
+def _starts_query(tokens: list[Token | None]) -> bool:
+    """Whether MINUS before these tokens is the set operation, not a name."""
+    types = [token.token_type for token in tokens if token]
+    return types[0] in _AFTER_MINUS or types in ([TokenType.L_PAREN, TokenType.SELECT], [TokenType.L_PAREN] * 2)
 
 
 class Sash(DuckDB):
@@ -202,6 +235,13 @@ class Sash(DuckDB):
     INDEX_OFFSET = 0
 
     Parser = SashParser
+
+    def tokenize(self, sql: str, *args: Any, **kwargs: Any) -> list[Token]:
+        tokens = super().tokenize(sql, *args, **kwargs)
+        for token, *after in zip(tokens, tokens[1:], [*tokens[2:], None]):
+            if token.text.upper() == "MINUS" and _starts_query(after):
+                token.token_type = TokenType.EXCEPT
+        return tokens
 
     class Tokenizer(DuckDB.Tokenizer):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}

@@ -6,6 +6,7 @@ import functools
 
 import duckdb
 import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
 
 _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -34,6 +35,13 @@ def arrow_type(type_sql: str) -> pa.DataType:
     with connect() as connection:
         relation = connection.sql(f"SELECT CAST(NULL AS {type_sql}) AS value")
         return relation.to_arrow_table().schema.field(0).type
+
+
+def type_of(arrow: pa.DataType) -> DuckDBPyType:
+    """What DuckDB reads values of an Arrow type as."""
+    with connect() as connection:
+        connection.register("columns", pa.schema([("value", arrow)]).empty_table())
+        return connection.sql("SELECT value FROM columns").types[0]
 
 
 def unreadable_column(schema: pa.Schema) -> pa.Field | None:

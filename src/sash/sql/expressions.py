@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,10 +26,11 @@ _MAX_PARTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """What DuckDB says of an expression: the name it would give its column, and its type."""
+    """What DuckDB says of an expression: the name it would give its column, and its type, in its own words too."""
 
     name: str
     type: pa.DataType
+    duck_type: str
 
 
 def span_of(*exprs: exp.Expr) -> Span | None:
@@ -50,6 +51,16 @@ def _as_flat_column(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column):
         return exp.to_identifier(f"{node.table}.{node.name}", quoted=True)
     return node
+
+
+def split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """The conjuncts of a condition, less those that are simply TRUE."""
+    for part in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition]:
+        inner = part.unnest()
+        if isinstance(inner, exp.And):
+            yield from split_conjuncts(inner)
+        elif not (isinstance(inner, exp.Boolean) and inner.this):
+            yield inner
 
 
 class ScalarBinder:
@@ -77,13 +88,27 @@ class ScalarBinder:
         self._check_conditions(expr)
         self._check_comparisons(expr)
         self._check_literals(expr)
-        relation = self._relation(expr)
-        return Scalar(self._plain(relation.columns[0]), relation.to_arrow_table().schema.field(0).type)
+        return self._describe(expr)
 
     def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
         self.bind(expr)
         self._check_is_condition(expr)
+
+    def bind_aggregate(self, call: exp.Expr) -> Scalar:
+        """The name and type of the call of an aggregate over a bound argument."""
+        return self._describe(call)
+
+    def name_of(self, expr: exp.Expr, groups: Sequence[exp.Expr]) -> str:
+        """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
+        by = f" GROUP BY {', '.join(f'({to_duckdb(group)})' for group in groups)}" if groups else ""
+        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{by}")
+        return self._plain(relation.columns[0])
+
+    def _describe(self, expr: exp.Expr) -> Scalar:
+        relation = self._relation(expr)
+        type_ = relation.to_arrow_table().schema.field(0).type
+        return Scalar(self._plain(relation.columns[0]), type_, str(relation.types[0]))
 
     def _blame(self, expr: exp.Expr, fault: Callable[[exp.Expr], str | None], error: type) -> None:
         """Raise at the smallest part of the expression that has the fault already."""
@@ -126,7 +151,7 @@ class ScalarBinder:
                     self._check_converts(exp.cast(sides[constant].copy(), str(types[other]), dialect=Sash), node)
                     break
             else:
-                raise BindError(_incompatible(str(types[0]), str(types[1]), "compared"), self._text, span_of(node))
+                raise BindError(incompatible(str(types[0]), str(types[1]), "compared"), self._text, span_of(node))
 
     def _check_literals(self, expr: exp.Expr) -> None:
         for cast in expr.find_all(exp.Cast):
@@ -168,12 +193,12 @@ def _reword(message: str) -> str:
         return f"no function or operator fits `{call[1] or call[2]}`; cast an argument to a type that one takes"
     if mixed := re.search(r"Cannot (\w+) (?:values|types) of (?:type )?(.+?) and (?:type )?(\S+)", first):
         verb = {"compare": "compared", "mix": "mixed"}.get(mixed[1], "combined")
-        return _incompatible(mixed[2], mixed[3], verb)
+        return incompatible(mixed[2], mixed[3], verb)
     if misread := re.search(r'syntax error at or near "(.+)"', first):
         return f"this is not an expression, because of its `{misread[1]}`; check its syntax"
     return first[:1].lower() + first[1:].rstrip(".!")
 
 
-def _incompatible(left: str, right: str, verb: str) -> str:
+def incompatible(left: str, right: str, verb: str) -> str:
     target = right if left == "VARCHAR" else left
     return f"{left} and {right} cannot be {verb}; cast one of them, as in `CAST(… AS {target})`"

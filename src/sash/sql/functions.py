@@ -1,8 +1,9 @@
 """Which of DuckDB's functions a continuous query may call.
 
 An answer must follow from the tuples alone, however they are batched and whenever the query is resumed. So a function
-that looks at the clock, at the session, at tables or at chance is refused, and for now so is one that needs more than
-one tuple or makes more than one. DuckDB itself says what its functions do and how it reads an expression.
+that looks at the clock, at the session, at tables or at chance is refused, and for now so is one that makes several rows
+of one. The aggregates that run are taken out of an expression before it is looked at here. DuckDB itself says what its
+functions do and how it reads an expression.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from sash.sql import duck
+from sash.sql.query import AGGREGATES_THAT_RUN
 
 _IMPURE = "`{}` does not follow from the tuples alone; use a column of the stream instead, such as its time"
-_AGGREGATE = "the aggregate `{}` cannot run in this version; remove it and aggregate the query's output"
+_AGGREGATE = f"the aggregate `{{}}` cannot run in this version; use one of {AGGREGATES_THAT_RUN}"
 _WINDOW = "the window function `{}` cannot run in this version; remove it and compute it on the query's output"
 _ROWS = "`{}`, which makes several rows of one, cannot run in this version; remove it"
 
@@ -23,7 +25,7 @@ _REFUSED_NODES = {
     "PARAMETER": "a parameter has no value in a continuous query; write the value itself",
     "POSITIONAL_REFERENCE": "a column cannot be referred to by its position; name it",
     "STAR": "`*` cannot stand inside an expression; name the columns",
-    "SUBQUERY": "a subquery cannot run in this version; declare its result as a stream or table and join that",
+    "SUBQUERY": "a subquery cannot run in this version; join it in `FROM`",
 }
 _MISDECLARED = {
     # DuckDB 2.0 calls the first two consistent although they read the clock, and lists the others not as scalars.
@@ -37,6 +39,18 @@ def refusal(expr_sql: str) -> str | None:
     """Why a continuous query cannot hold this expression, rendered for DuckDB; None when it can."""
     reasons = (_refused(node, _refused_names()) for node in _nodes(expr_sql))
     return next(filter(None, reasons), None)
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether DuckDB has an aggregate of this name, given in lower case."""
+    return name in _aggregate_names()
+
+
+@functools.cache
+def _aggregate_names() -> frozenset[str]:
+    with duck.connect() as connection:
+        rows = connection.execute("SELECT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'")
+        return frozenset(name for (name,) in rows.fetchall())
 
 
 def _refused(node: dict[str, Any], refused_names: dict[str, str]) -> str | None:

@@ -12,7 +12,7 @@ from sqlglot.errors import TokenError
 from sash.errors import ParseError, SashError, Span
 from sash.sql.cursor import MisreadError
 from sash.sql.dialect import Sash, SashParser
-from sash.sql.parsed import ParsedSelect
+from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, Statement, parse_statement
 
 _UNNAMED = "query"
@@ -27,8 +27,8 @@ def parse_script(text: str) -> tuple[Statement, ...]:
     return tuple(_name_queries(statements))
 
 
-def parse_query(text: str) -> ParsedSelect:
-    """The one SELECT that `text` must be."""
+def parse_query(text: str) -> ParsedQuery:
+    """The one query that `text` must be. Its `tree` is sqlglot's."""
     statements = _parse_statements(text)
     if not statements:
         raise ParseError("the query is empty; write a `SELECT`")

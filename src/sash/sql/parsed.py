@@ -1,43 +1,69 @@
-"""A SELECT as parsed: sqlglot's tree taken apart into what binding needs, and nothing let through unread."""
+"""A query as parsed: sqlglot's tree taken apart into what binding needs, and nothing let through unread."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sqlglot import exp
 
-from sash.errors import ParseError, PlanError, Span
+from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
 from sash.sql.windows import WindowClause
 
 _READ = {
-    exp.Select: {"expressions", "from_", "joins", "where", "hint"},
+    exp.Select: {"expressions", "from_", "joins", "where", "hint", "distinct", "group", "having", "with_"},
+    exp.Union: {"this", "expression", "distinct", "with_"},
+    exp.Except: {"this", "expression", "distinct", "with_"},
+    exp.Intersect: {"this", "expression", "distinct", "with_"},
+    exp.With: {"expressions"},
+    exp.CTE: {"this", "alias", "materialized"},
+    exp.Subquery: {"this", "alias", "joins"},
     exp.Table: {"this", "alias", "joins"},
     exp.TableAlias: {"this"},
     exp.Join: {"this", "on", "using", "kind"},
+    exp.Distinct: set(),
+    exp.Group: {"expressions"},
 }
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
 
 _PARTS = {
+    "all": "`GROUP BY ALL`",
+    "by_name": "`BY NAME`",
     "columns": "a list of column names after an alias",
     "db": "a name with a schema",
+    "on": "`DISTINCT ON`",
     "pivots": "`PIVOT`",
+    "recursive": "`WITH RECURSIVE`",
     "sample": "`TABLESAMPLE`",
     "side": "an outer join",
 }
+_REMEDIES = {
+    "all": "list what to group by",
+    "by_name": "list the columns of both sides in the same order",
+    "on": "use `GROUP BY` with `FIRST` or `LAST`",
+}
 _KINDS = (None, "INNER", "CROSS")
+_OPERATIONS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+
+NamedQueries: TypeAlias = Mapping[str, exp.Query]
+"""What WITH has named, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedSource:
-    """One item of FROM. `using` holds the columns that JOIN … USING equates with those of the items before."""
+    """One item of FROM. `using` holds the columns that JOIN … USING equates with those of the items before.
+
+    Of a subquery, `name` is the alias; a name from WITH is a subquery too.
+    """
 
     name: exp.Identifier
     alias: exp.Identifier | None
     window: WindowClause | None
     using: tuple[exp.Identifier, ...]
     span: Span
+    query: ParsedQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,46 +71,131 @@ class ParsedSelect:
     """A SELECT whose names are still the user's. All spans are offsets in `text`, the whole script or query."""
 
     text: str
+    tree: exp.Select
     outputs: tuple[exp.Expr, ...]
     sources: tuple[ParsedSource, ...]
     conditions: tuple[exp.Expr, ...]
+    """Those of ON."""
+    where: exp.Expr | None = None
+    groups: tuple[exp.Expr, ...] | None = None
+    having: exp.Expr | None = None
+    is_distinct: bool = False
+    window: WindowClause | None = None
+    hints: tuple[str, ...] = ()
+    emit_changes: bool = False
+    spans: dict[str, Span] = field(default_factory=dict)
+    named: NamedQueries = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSet:
+    """A set operation. Its hints are those of its first SELECT."""
+
+    text: str
+    tree: exp.SetOperation
+    operation: str
+    is_all: bool
+    left: ParsedQuery
+    right: ParsedQuery
     window: WindowClause | None = None
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict)
 
 
-def read_select(tree: exp.Select, text: str) -> ParsedSelect:
-    """Take a SELECT apart; PlanError for anything in it that this version does not run."""
+ParsedQuery: TypeAlias = ParsedSelect | ParsedSet
+
+
+def read_query(tree: exp.Expr, text: str, named: NamedQueries | None = None) -> ParsedQuery:
+    """Take a query apart; PlanError for anything in it that this version does not run."""
+    while isinstance(tree, exp.Subquery):
+        _refuse_unread(tree, text)
+        tree = tree.this
+    if not isinstance(tree, (exp.Select, exp.SetOperation)):
+        raise PlanError("only a SELECT can stand here; write one", text, span_of(tree))
     _refuse_unread(tree, text)
+    named = {**(named or {}), **_read_with(tree, text)}
+    return _read_select(tree, text, named) if isinstance(tree, exp.Select) else _read_set(tree, text, named)
+
+
+def _read_with(tree: exp.Query, text: str) -> dict[str, exp.Query]:
+    with_ = tree.args.get("with_")
+    if not with_:
+        return {}
+    _refuse_unread(with_, text)
+    for item in with_.expressions:
+        _refuse_unread(item, text)
+    return {item.alias.lower(): item.this for item in with_.expressions}
+
+
+def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedSet:
+    left, right = (read_query(side, text, named) for side in (tree.this, tree.expression))
+    for side in (left, right):
+        refuse_statement_clauses(side, "a part of a set operation", hints_too=side is right)
+    spans = {"window": tree.meta["window"].span} if "window" in tree.meta else {}
+    spans |= {clause: span for clause, span in left.spans.items() if clause in ("select", "from", "hint")}
+    return ParsedSet(
+        text=text,
+        tree=tree,
+        operation=_OPERATIONS[type(tree)],
+        is_all=not tree.args.get("distinct"),
+        left=left,
+        right=right,
+        window=tree.meta.get("window"),
+        hints=left.hints,
+        emit_changes="emit_changes" in tree.meta,
+        spans=spans,
+    )
+
+
+def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = True) -> None:
+    """Hints and EMIT CHANGES are of a statement as a whole."""
+    if query.emit_changes:
+        reason = f"`EMIT CHANGES` cannot stand in {what}; put it at the end of the statement"
+        raise PlanError(reason, query.text, span_of(query.tree))
+    if query.hints and hints_too:
+        reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
+        raise PlanError(reason, query.text, query.spans.get("hint"))
+
+
+def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSelect:
     if tree.args.get("from_") is None:
         raise PlanError("the query reads no stream; add `FROM` and a stream", text, span_of(*tree.expressions))
     joins = list(_joins(tree))
-    sources = tuple(_read_source(item, using, text) for item, using in _items(tree, joins))
-    hint = tree.args.get("hint")
+    sources = tuple(_read_source(item, using, text, named) for item, using in _items(tree, joins))
+    hint, having, group = (tree.args.get(clause) for clause in ("hint", "having", "group"))
     return ParsedSelect(
         text=text,
+        tree=tree,
         outputs=tuple(tree.expressions),
         sources=sources,
-        conditions=tuple(_conditions(tree, joins)),
+        conditions=tuple(join.args["on"] for join in joins if join.args.get("on")),
+        where=tree.args["where"].this if tree.args.get("where") else None,
+        groups=_read_group(group, text) if group else None,
+        having=having.this if having else None,
+        is_distinct=bool(tree.args.get("distinct")),
         window=tree.meta.get("window"),
         hints=tuple(word.name for word in hint.expressions) if hint else (),
         emit_changes="emit_changes" in tree.meta,
         spans=dict(_spans(tree, sources)),
+        named=named,
     )
 
 
-def _conditions(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[exp.Expr]:
-    yield from (join.args["on"] for join in joins if join.args.get("on"))
-    if where := tree.args.get("where"):
-        yield where.this
+def _read_group(group: exp.Group, text: str) -> tuple[exp.Expr, ...]:
+    for item in group.expressions:
+        if isinstance(item, (exp.Cube, exp.Rollup, exp.GroupingSets)):
+            name = {exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}.get(type(item), "GROUPING SETS")
+            remedy = "write one SELECT for each grouping and put `UNION ALL` between them"
+            raise PlanError(f"`{name}` cannot run in this version; {remedy}", text, span_of(item) or span_of(group))
+    return tuple(group.expressions)
 
 
 def _spans(tree: exp.Select, sources: Iterable[ParsedSource]) -> Iterator[tuple[str, Span]]:
     yield "from", Span(min(source.span.start for source in sources), max(source.span.end for source in sources))
     if window := tree.meta.get("window"):
         yield "window", window.span
-    clauses = {"select": tree.expressions, "where": [tree.args.get("where")], "hint": [tree.args.get("hint")]}
+    clauses = {"select": tree.expressions} | {clause: [tree.args.get(clause)] for clause in ("where", "hint")}
     for clause, nodes in clauses.items():
         if span := span_of(*filter(None, nodes)):
             yield clause, span
@@ -105,31 +216,47 @@ def _items(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[tuple[exp.Ex
         yield join.this, join.args.get("using") or []
 
 
-def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str) -> ParsedSource:
-    if not isinstance(item, exp.Table) or not isinstance(item.this, exp.Identifier):
-        raise PlanError("only streams and tables can stand in `FROM`; name one", text, span_of(item))
+def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: NamedQueries) -> ParsedSource:
+    is_subquery = isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
+    if not is_subquery and not (isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier)):
+        raise PlanError("only streams, tables and subqueries can stand in `FROM`; name one", text, span_of(item))
     _refuse_unread(item, text)
     alias = item.args.get("alias")
+    name = (alias.this if alias else None) if is_subquery else item.this
+    if name is None:
+        raise BindError("a subquery in `FROM` needs a name; put `AS s` behind it", text, span_of(item))
     windows = [node.meta["window"] for node in (item, alias) if node and "window" in node.meta]
     if len(windows) > 1:
         raise ParseError(f"`{item.name}` has two windows; remove one of them", text, windows[1].span)
     return ParsedSource(
-        name=item.this,
+        name=name,
         alias=alias.this if alias else None,
         window=windows[0] if windows else None,
         using=tuple(using),
-        span=span_of(item.this, *([alias] if alias else [])) or Span(0, 0),
+        span=span_of(item if is_subquery else item.this, *([alias] if alias else [])) or Span(0, 0),
+        query=_read_subquery(item, text, named),
     )
 
 
+def _read_subquery(item: exp.Expr, text: str, named: NamedQueries) -> ParsedQuery | None:
+    """The query behind an item of FROM, if it is one or is called like one."""
+    if isinstance(item, exp.Subquery):
+        return read_query(item.this, text, named)
+    name = item.name.lower()
+    if name not in named:
+        return None
+    earlier = dict(list(named.items())[: list(named).index(name)])
+    return read_query(named[name], text, earlier)
+
+
 def _refuse_unread(node: exp.Expr, text: str) -> None:
-    """Refuse what has a place in sqlglot's tree and none in a ParsedSelect: SAMPLE, PIVOT, LATERAL, `db.name` …"""
+    """Refuse what has a place in sqlglot's tree and none in a ParsedQuery: SAMPLE, PIVOT, LATERAL, `db.name` …"""
     for part, value in node.args.items():
         children = value if isinstance(value, list) else [value]
         if value and (part not in _READ[type(node)] or (part == "kind" and value not in _KINDS)):
             span = span_of(*(child for child in children if isinstance(child, exp.Expr))) or span_of(node)
             name = _PARTS.get(part, f"`{part.strip('_').upper()}`")
-            raise PlanError(f"{name} cannot run in this version; remove it", text, span)
+            raise PlanError(f"{name} cannot run in this version; {_REMEDIES.get(part, 'remove it')}", text, span)
         for child in children:
-            if type(child) in (exp.Join, exp.TableAlias):
+            if type(child) in (exp.Join, exp.TableAlias, exp.Distinct, exp.Group):
                 _refuse_unread(child, text)

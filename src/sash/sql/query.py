@@ -22,7 +22,7 @@ NOW_US = 1
 class TimeWindow:
     """A tuple with timestamp `ts` is in the window at T iff `ts <= T < ts + length_us`.
 
-    With `slide_us` the window moves only at its multiples: at T it holds what it would hold at the last one not after T.
+    With `slide_us` the window moves only at its multiples: at T it holds what it would at the last one not after T.
     """
 
     length_us: int
@@ -133,6 +133,8 @@ AGGREGATES = (
     "first",
     "last",
 )
+AGGREGATES_THAT_RUN = "COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, MEDIAN, STDDEV, FIRST and LAST"
+"""The same for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,9 @@ class Membership:
         x IN (SELECT y …)                              operands (x,)
         EXISTS (SELECT … FROM R WHERE R.y = A.x AND …) operands (A.x,); the other conditions stay in the subquery
 
-    It holds iff a row of `block` equals the operands, column by column, where NULL equals nothing; without operands, iff
-    `block` has a row at all. `is_negated` turns that round. `NOT IN` is stricter than NOT EXISTS (`is_null_aware`): over
-    a subquery with a row it does not hold if the operand is NULL or if any row of the subquery is.
+    It holds iff a row of `block` equals the operands, column by column, where NULL equals nothing; without operands,
+    iff `block` has a row at all. `is_negated` turns that round. `NOT IN` is stricter than NOT EXISTS (`is_null_aware`):
+    over a subquery with a row it does not hold if the operand is NULL or if any row of the subquery is.
     """
 
     block: Block

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.errors import BindError, suggest
+from sash.errors import BindError, PlanError, QueryError, suggest
 from sash.sql.expressions import span_of
 from sash.sql.query import Source
+from sash.sql.subqueries import refuse_subqueries
 
+_UNCORRELATED = "only equalities in the WHERE of an `EXISTS` can; join the two in the query around it"
 T = TypeVar("T", bound=exp.Expr)
 
 
 class Scope:
-    """The columns of the items of FROM. Names match without regard to case; what comes back is as declared."""
+    """The columns of the items of FROM. Names match without regard to case; what comes back is as declared.
 
-    def __init__(self, sources: Sequence[Source], text: str):
+    `outside` holds aliases of the queries around it, in lower case, to say of them that they cannot be used.
+    """
+
+    def __init__(self, sources: Sequence[Source], text: str, outside: Collection[str] = ()):
         self._sources = {source.alias.lower(): source for source in sources}
         self._text = text
+        self._outside = outside
         self._merged: set[tuple[str, str]] = set()
 
     def columns(self) -> pa.Schema:
@@ -45,7 +51,14 @@ class Scope:
 
     def resolve(self, expr: exp.Expr) -> exp.Expr:
         """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots."""
+        refuse_subqueries(expr, self._text)
         return expr.transform(self._resolve_node)
+
+    def has(self, column: exp.Column) -> bool:
+        """Whether the name, of one or more parts, is of a column here; it may still be ambiguous."""
+        first, *fields = (part.name.lower() for part in column.parts)
+        is_qualified = bool(fields) and first in self._sources
+        return is_qualified or any(name.lower() == first for _, name in self._visible())
 
     def _resolve_node(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
@@ -55,7 +68,7 @@ class Scope:
             return node
         if _is_loop_variable(node):
             return node.to_dot()
-        return _place(self._resolve(node.parts), node)
+        return place(self._resolve(node.parts), node)
 
     def _resolve(self, parts: list[exp.Expr]) -> exp.Expr:
         names = [part for part in parts if isinstance(part, exp.Identifier)]
@@ -104,7 +117,10 @@ class Scope:
             raise self._unknown_source(name)
         return self._sources[name.name.lower()]
 
-    def _unknown_source(self, name: exp.Identifier) -> BindError:
+    def _unknown_source(self, name: exp.Identifier) -> QueryError:
+        if name.name.lower() in self._outside:
+            reason = f"the subquery cannot use `{name.name}`, which stands outside it; {_UNCORRELATED}"
+            return PlanError(reason, self._text, span_of(name))
         aliases = [source.alias for source in self._sources.values()]
         return BindError(f"`FROM` names no `{name.name}`; {suggest(name.name, aliases)}", self._text, span_of(name))
 
@@ -145,10 +161,11 @@ def _make_column(source: Source, name: str, origin: exp.Expr) -> exp.Column:
 
 def _quoted(name: str, origin: exp.Expr) -> exp.Identifier:
     """A name as declared that stands where the user's spelling of it stood."""
-    return _place(exp.to_identifier(name, quoted=True), origin)
+    return place(exp.to_identifier(name, quoted=True), origin)
 
 
-def _place(expr: T, origin: exp.Expr) -> T:
+def place(expr: T, origin: exp.Expr) -> T:
+    """The expression as if it stood where `origin` does."""
     if span := span_of(origin):
         expr.meta.update(start=span.start, end=span.end - 1)
     return expr

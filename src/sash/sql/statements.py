@@ -22,7 +22,7 @@ from sash.errors import BindError, ParseError, Span, suggest
 from sash.sql import duck
 from sash.sql.dialect import Sash, SashParser
 from sash.sql.expressions import span_of
-from sash.sql.parsed import ParsedSelect, read_select
+from sash.sql.parsed import ParsedQuery, read_query
 from sash.sql.windows import parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]
@@ -70,7 +70,7 @@ class CreateQuery:
     """A continuous query. A bare SELECT is one too, named by its place in the script."""
 
     name: str
-    select: ParsedSelect
+    select: ParsedQuery
     into: Into | None
     span: Span
 
@@ -97,7 +97,7 @@ def parse_statement(parser: SashParser) -> Statement:
 
 def _parse_query(parser: SashParser, name: str, start: int) -> CreateQuery:
     span = parser.span_since(start)
-    select = read_select(parser.select(), parser.sql)
+    select = read_query(parser.query(), parser.sql)
     return CreateQuery(name, select, _parse_into(parser) if parser.at("INTO") else None, span)
 
 

@@ -5,6 +5,7 @@ All of them but those that this version refuses:
     WINDOW 1 MINUTE · WINDOW 50 ROWS                     one window over all streams of the query
     [RANGE 1 HOUR] · [ROWS 100] · [NOW] · [UNBOUNDED]    a window of one stream, after its name or alias
     [PARTITION BY k ROWS 10] · [SINCE TIMESTAMP '…']
+    WINDOW 1 HOUR SLIDE 5 MINUTES · [RANGE 12 HOURS SLIDE 1 HOUR]
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def parse_query_window(parser: Cursor) -> WindowClause:
         parser.refuse("a window per pair of streams", "give one `WINDOW` for all streams or `[RANGE …]` after each")
     if parser.is_aliased():
         parser.refuse("a named window", "remove it; a query has one `WINDOW`, such as `WINDOW 1 MINUTE`")
-    window = _parse_amount_of_rows(parser) or TimeWindow(parse_length(parser, "a window"))
+    window = _parse_amount_of_rows(parser) or _parse_time_window(parser)
     _refuse_slide(parser)
     return WindowClause(window, parser.span_since(start))
 
@@ -123,7 +124,7 @@ def parse_length(parser: Cursor, what: str, remedy: str = "give a positive lengt
 
 def _parse_bracketed(parser: Cursor) -> Window:
     if parser.take("RANGE"):
-        return TimeWindow(parse_length(parser, "a window"))
+        return _parse_time_window(parser)
     if parser.take("NOW"):
         return TimeWindow(NOW_US)
     if parser.take("UNBOUNDED"):
@@ -133,6 +134,12 @@ def _parse_bracketed(parser: Cursor) -> Window:
     if parser.at("ROWS"):
         return _parse_rows(parser)
     parser.fail("expected `RANGE`, `ROWS`, `PARTITION BY`, `NOW`, `UNBOUNDED` or `SINCE`")
+
+
+def _parse_time_window(parser: Cursor) -> TimeWindow:
+    length_us = parse_length(parser, "a window")
+    remedy = "leave `SLIDE` out to have the window slide with every tuple"
+    return TimeWindow(length_us, parse_length(parser, "a slide", remedy) if parser.take("SLIDE") else None)
 
 
 def _parse_rows(parser: Cursor) -> CountWindow:
@@ -168,4 +175,4 @@ def _parse_instant(parser: Cursor) -> int:
 
 def _refuse_slide(parser: Cursor) -> None:
     if parser.at("SLIDE"):
-        parser.refuse("`SLIDE`", "remove it; the window then slides with every tuple")
+        parser.refuse("`SLIDE` of a window that is no length of time", "remove it or write `RANGE` and a length")

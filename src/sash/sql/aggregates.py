@@ -1,0 +1,171 @@
+"""SELECTs that aggregate: their groups, their aggregates, and everything else written over those.
+
+SELECT location, 2 * AVG(value) … GROUP BY location HAVING COUNT(*) > 5
+
+groups      _group.0 = location
+aggregates  _agg.0 = AVG(value), _agg.1 = COUNT(*)
+outputs     _group.0, 2 * _agg.0
+having      _agg.1 > 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.errors import BindError
+from sash.sql.calls import Call, check_argument, check_call, read_call
+from sash.sql.dialect import Sash
+from sash.sql.expressions import ScalarBinder, span_of
+from sash.sql.hashable import check_hashable
+from sash.sql.parsed import ParsedSelect
+from sash.sql.query import Aggregate, Output
+from sash.sql.scope import Scope, place
+
+_GROUP, _AGG = "_group", "_agg"
+
+
+def find_aggregate(expr: exp.Expr) -> exp.Expr | None:
+    """The first call of an aggregate in an expression, subqueries apart."""
+    nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
+    return next((node for node in nodes if not isinstance(node, exp.Query) and read_call(node)), None)
+
+
+def refuse_aggregates(expr: exp.Expr, text: str, clause: str, remedy: str) -> None:
+    call = find_aggregate(expr)
+    if call is not None:
+        raise BindError(f"an aggregate cannot stand in {clause}; {remedy}", text, span_of(call))
+
+
+class AggregateBinder:
+    """Collects the groups and aggregates of a SELECT while its expressions are rewritten over them."""
+
+    def __init__(self, select: ParsedSelect, scope: Scope, scalars: ScalarBinder, aliases: Mapping[str, exp.Expr]):
+        self._select = select
+        self._scope = scope
+        self._scalars = scalars
+        self._aliases = aliases
+        self._groups: list[Output] = []
+        self._aggregates: list[Aggregate] = []
+        self._huge: set[str] = set()
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        return tuple(self._aggregates)
+
+    def columns(self) -> pa.Schema:
+        """The groups and aggregates as the columns that rewritten expressions are over."""
+        fields = [(f"{_GROUP}.{i}", group.type) for i, group in enumerate(self._groups)]
+        fields += [(f"{_AGG}.{i}", aggregate.type) for i, aggregate in enumerate(self._aggregates)]
+        return pa.schema(fields)
+
+    def bind_groups(self, items: Sequence[exp.Expr]) -> tuple[Output, ...]:
+        """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position."""
+        for written in self._select.groups or ():
+            if isinstance(written, exp.Tuple) and not written.expressions:
+                continue  # GROUP BY (): everything is one group
+            expr = _normalised(self._group(written, items))
+            refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
+            scalar = self._scalars.bind(expr)
+            if expr not in [group.expr for group in self._groups]:
+                self._groups.append(Output(expr.name or scalar.name, expr, scalar.type))
+        check_hashable(self._groups, "`GROUP BY`", self._select.text)
+        return tuple(self._groups)
+
+    def _group(self, written: exp.Expr, items: Sequence[exp.Expr]) -> exp.Expr:
+        written = written.unnest()
+        if isinstance(written, exp.Literal) and written.is_int:
+            position = int(written.name)
+            if not 1 <= position <= len(items):
+                reason = f"`GROUP BY {position}` names no column of SELECT; give a number from 1 to {len(items)}"
+                raise BindError(reason, self._select.text, span_of(written))
+            return items[position - 1]
+        if isinstance(written, exp.Column) and not self._scope.has(written) and self._alias_of(written):
+            return self._aliases[written.name.lower()]
+        return self._scope.resolve(written).unnest()
+
+    def rewrite(self, expr: exp.Expr) -> exp.Expr:
+        """An expression over the columns of FROM, written over groups and aggregates."""
+        expr = _normalised(expr)
+        return expr.transform(self._rewrite_node)
+
+    def rewrite_having(self, written: exp.Expr) -> exp.Expr:
+        """A conjunct of HAVING, which unlike others may use the aliases of SELECT."""
+        return self.rewrite(self._scope.resolve(written.transform(self._expand_alias)))
+
+    def name_of(self, expr: exp.Expr) -> str:
+        """The name that DuckDB would give to an expression that `rewrite` takes."""
+        return self._scalars.name_of(expr, [group.expr for group in self._groups])
+
+    def _expand_alias(self, node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Column) or not self._alias_of(node) or _is_in_call(node):
+            return node
+        if self._scope.has(node) and self._index(_normalised(self._scope.resolve(node))) is not None:
+            return node
+        expr = self._aliases[node.name.lower()].copy()
+        for part in expr.walk():
+            part.meta.pop("start", None)
+            part.meta.pop("end", None)
+        return place(exp.Paren(this=expr), node)
+
+    def _alias_of(self, column: exp.Column) -> bool:
+        return len(column.parts) == 1 and column.name.lower() in self._aliases
+
+    def _rewrite_node(self, node: exp.Expr) -> exp.Expr:
+        index = self._index(node)
+        if index is not None:
+            return self._column(_GROUP, index, node)
+        if call := read_call(node):
+            return self._column(_AGG, self._add(call), node)
+        if isinstance(node, exp.Column):
+            name = f"{node.table}.{node.name}"
+            remedy = "add it to GROUP BY or put it into an aggregate such as MIN"
+            raise BindError(f"`{name}` is neither grouped nor aggregated; {remedy}", self._select.text, span_of(node))
+        return node
+
+    def _index(self, node: exp.Expr) -> int | None:
+        # A group that is a constant is the same in every row; as an expression it may stand where no column can.
+        exprs = [group.expr if group.expr.find(exp.Column) else None for group in self._groups]
+        return exprs.index(node) if node in exprs else None
+
+    def _column(self, table: str, index: int, node: exp.Expr) -> exp.Expr:
+        name = f"{table}.{index}"
+        column = place(exp.column(str(index), table=table, quoted=True), node)
+        # Arrow has no HUGEINT and keeps it as a DECIMAL, with which `//` and the like give something else.
+        return exp.cast(column, "HUGEINT", dialect=Sash) if name in self._huge and node.parent else column
+
+    def _add(self, call: Call) -> int:
+        text, argument = self._select.text, call.argument
+        check_call(call, text)
+        if argument is not None:
+            remedy = "aggregate in a subquery in `FROM` first"
+            refuse_aggregates(argument, text, "another aggregate", remedy)
+            check_argument(call, self._scalars.bind(argument).duck_type, text)
+        scalar = self._scalars.bind_aggregate(call.node)
+        aggregate = Aggregate(call.function, argument, scalar.type)
+        if aggregate not in self._aggregates:
+            self._aggregates.append(aggregate)
+        index = self._aggregates.index(aggregate)
+        if scalar.duck_type == "HUGEINT":
+            self._huge.add(f"{_AGG}.{index}")
+        return index
+
+
+def _is_in_call(node: exp.Expr) -> bool:
+    parent = node.parent
+    while parent is not None and not read_call(parent):
+        parent = parent.parent
+    return parent is not None
+
+
+def _normalised(expr: exp.Expr) -> exp.Expr:
+    """With the names of functions in lower case, so that equal expressions are equal."""
+    return expr.transform(_lower_name)
+
+
+def _lower_name(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str):
+        node.set("this", node.this.lower())
+    return node

@@ -1,0 +1,138 @@
+"""`[NOT] IN (SELECT …)` and `[NOT] EXISTS (SELECT …)`: looking for a row in a subquery.
+
+A.x IN (SELECT y FROM R)                     A.x  looked up in  SELECT y FROM R
+EXISTS (SELECT 1 FROM R WHERE R.y = A.x AND R.z > 5)
+                                             A.x  looked up in  SELECT R.y FROM R WHERE R.z > 5
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sash.errors import BindError, PlanError, Span
+from sash.sql import duck
+from sash.sql.aggregates import find_aggregate, refuse_aggregates
+from sash.sql.comparisons import are_comparable, family_of
+from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
+from sash.sql.hashable import check_hashable
+from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
+from sash.sql.query import Block, BoundQuery, Membership, Output
+from sash.sql.scope import Scope
+from sash.sql.sets import cast, cast_outputs, common_types, select_from
+from sash.sql.sources import Context, bind_sources
+from sash.sql.subqueries import is_membership, strip_negations
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The SELECT in whose WHERE a subquery stands."""
+
+    select: ParsedSelect
+    scope: Scope
+    scalars: ScalarBinder
+    context: Context
+
+    @property
+    def text(self) -> str:
+        return self.select.text
+
+
+def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
+    """A conjunct of WHERE for which `is_membership` holds."""
+    predicate, is_negated = strip_negations(condition)
+    tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
+    query = read_query(tree, around.text, around.select.named)
+    refuse_statement_clauses(query, "a subquery")
+    if isinstance(predicate, exp.In):
+        block, exprs = around.context.bind(query, around.context.subquery(around.select)), _operands(predicate)
+        _check_columns(predicate, exprs, block, is_negated, around.text)
+    else:
+        block, exprs = _bind_exists(query, around)
+    operands = [_bind_operand(expr, around) for expr in exprs]
+    _check_comparable(operands, block, around.text)
+    types = common_types(operands, block.outputs, "the comparison", around.text)
+    check_hashable(operands, "a lookup in a subquery", around.text)
+    return Membership(
+        block=cast_outputs(block, types),
+        operands=tuple(cast(operand, type_) for operand, type_ in zip(operands, types)),
+        is_negated=is_negated,
+        is_null_aware=is_negated and isinstance(predicate, exp.In),
+        span=span_of(condition) or Span(0, 0),
+    )
+
+
+def _operands(predicate: exp.In) -> list[exp.Expr]:
+    operand = predicate.this.unnest()
+    return operand.expressions if isinstance(operand, exp.Tuple) else [operand]
+
+
+def _check_columns(predicate: exp.In, operands: list[exp.Expr], block: Block, is_negated: bool, text: str) -> None:
+    if len(operands) != len(block.outputs):
+        reason = f"`IN` compares {len(operands)} with {len(block.outputs)} columns; select as many as stand before it"
+        raise BindError(reason, text, span_of(predicate))
+    if is_negated and len(operands) > 1:
+        reason = "`NOT IN` with several columns cannot run in this version; use `NOT EXISTS`"
+        raise PlanError(reason, text, span_of(predicate))
+
+
+def _bind_operand(expr: exp.Expr, around: Surroundings) -> Output:
+    refuse_aggregates(expr, around.text, "`WHERE`", "use `HAVING`, or aggregate in a subquery in `FROM`")
+    resolved = around.scope.resolve(expr)
+    scalar = around.scalars.bind(resolved)
+    return Output(scalar.name, resolved, scalar.type)
+
+
+def _check_comparable(operands: list[Output], block: Block, text: str) -> None:
+    for operand, output in zip(operands, block.outputs):
+        types = [duck.type_of(side.type) for side in (operand, output)]
+        if not are_comparable(*map(family_of, types)) and not isinstance(output.expr, exp.Null):
+            raise BindError(incompatible(str(types[0]), str(types[1]), "compared"), text, span_of(operand.expr))
+
+
+def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, list[exp.Expr]]:
+    """The subquery of EXISTS with the inner sides of its correlated equalities as outputs, and their outer sides."""
+    context = around.context.subquery(around.select)
+    if not isinstance(query, ParsedSelect) or _is_aggregating(query):
+        return select_from(context.bind(query, context), ()), []
+    inner = Scope(bind_sources(query, context.within(query, None)), query.text)
+    plain: list[exp.Expr] = []
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    for part in split_conjuncts(query.where) if query.where is not None else ():
+        if is_membership(part) or not _uses_outer(part, inner, around.scope):
+            plain.append(part)
+        else:
+            pairs.append(_split_equality(part, inner, around))
+    where = exp.and_(*plain, copy=True) if plain else None
+    outputs = tuple(inner_side for inner_side, _ in pairs)
+    select = replace(query, outputs=outputs, where=where, is_distinct=False)
+    block = context.bind(select, context)
+    assert isinstance(block, BoundQuery)
+    return block, [outer_side for _, outer_side in pairs]
+
+
+def _is_aggregating(query: ParsedSelect) -> bool:
+    return query.groups is not None or query.having is not None or any(map(find_aggregate, query.outputs))
+
+
+def _split_equality(part: exp.Expr, inner: Scope, around: Surroundings) -> tuple[exp.Expr, exp.Expr]:
+    equality = part.unnest()
+    if isinstance(equality, exp.EQ):
+        for inside, outside in ((equality.this, equality.expression), (equality.expression, equality.this)):
+            is_apart = not _uses_outer(inside, inner, around.scope) and all(
+                not inner.has(column) for column in _columns(outside)
+            )
+            if is_apart and inside.find(exp.Column):
+                return inside, outside
+    reason = "only equality can compare a subquery with what stands around it; join the subquery in `FROM` instead"
+    raise PlanError(reason, around.text, span_of(part))
+
+
+def _uses_outer(expr: exp.Expr, inner: Scope, outer: Scope) -> bool:
+    return any(not inner.has(column) and outer.has(column) for column in _columns(expr))
+
+
+def _columns(expr: exp.Expr) -> Iterator[exp.Column]:
+    return expr.find_all(exp.Column)

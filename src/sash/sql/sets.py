@@ -1,0 +1,109 @@
+"""Set operations, and the types that two sides of a comparison or operation have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.errors import BindError
+from sash.sql import duck
+from sash.sql.dialect import Sash
+from sash.sql.expressions import span_of
+from sash.sql.hashable import check_hashable
+from sash.sql.parsed import ParsedSet
+from sash.sql.query import Block, BoundQuery, BoundSet, Output
+from sash.sql.sources import Context, derive
+
+_SIDE = "side"
+"""The alias of a block that stands in a SELECT only so that its columns can be cast."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonType:
+    """A type in Arrow's words and in DuckDB's."""
+
+    arrow: pa.DataType
+    sql: str
+
+
+def bind_set(query: ParsedSet, context: Context) -> BoundSet:
+    """A set operation over two bound queries of equal columns."""
+    name = f"`{query.operation.upper()}{' ALL' if query.is_all else ''}`"
+    needs_no_state = query.operation == "union" and query.is_all
+    context = context.within(query, None if needs_no_state else name)
+    left, right = (context.bind(side, context) for side in (query.left, query.right))
+    if len(left.outputs) != len(right.outputs):
+        counts = f"{_count(len(left.outputs))} on the left and {_count(len(right.outputs))} on the right"
+        reason = f"{name} needs as many columns on both sides, but there are {counts}; list the same number of columns"
+        raise BindError(reason, query.text, span_of(query.right.tree))
+    types = common_types(left.outputs, right.outputs, name, query.text)
+    left, right = (cast_outputs(replace(side, hints=()), types) for side in (left, right))
+    if not needs_no_state:
+        check_hashable(left.outputs, name, query.text)
+    outputs = [Output(o.name, exp.column(exp.to_identifier(o.name, quoted=True)), o.type) for o in left.outputs]
+    return BoundSet(
+        text=query.text,
+        operation=query.operation,
+        is_all=query.is_all,
+        left=left,
+        right=right,
+        outputs=tuple(outputs),
+        hints=query.hints,
+        emit_changes=query.emit_changes,
+        spans=query.spans,
+    )
+
+
+def _count(n_columns: int) -> str:
+    return "1 column" if n_columns == 1 else f"{n_columns} columns"
+
+
+def common_types(left: Sequence[Output], right: Sequence[Output], clause: str, text: str) -> list[CommonType]:
+    """The types that DuckDB would convert both sides to, column by column."""
+    return [_common_type(*pair, clause, text) for pair in zip(left, right)]
+
+
+def _common_type(left: Output, right: Output, clause: str, text: str) -> CommonType:
+    with duck.connect() as connection:
+        for name, output in (("left", left), ("right", right)):
+            type_ = pa.null() if isinstance(output.expr, exp.Null) else output.type
+            connection.register(name, pa.schema([("value", type_)]).empty_table())
+        try:
+            relation = connection.sql('SELECT value FROM "left" UNION ALL SELECT value FROM "right"')
+            return CommonType(relation.to_arrow_table().schema.field(0).type, str(relation.types[0]))
+        except duckdb.Error:
+            reason = f"{clause} cannot put {left.type} and {right.type} into one column; cast one of them"
+            raise BindError(reason, text, span_of(right.expr)) from None
+
+
+def cast_outputs(block: Block, types: Sequence[CommonType]) -> Block:
+    """The block with its columns converted to these types."""
+    if all(output.type == type_.arrow for output, type_ in zip(block.outputs, types)):
+        return block
+    if isinstance(block, BoundSet) or block.is_distinct:
+        # Rows are told apart before they are converted, which may make some of them equal.
+        block = select_from(block, block.outputs)
+    outputs = [
+        replace(output, expr=cast(output, type_), type=type_.arrow) for output, type_ in zip(block.outputs, types)
+    ]
+    return replace(block, outputs=tuple(outputs))
+
+
+def cast(output: Output, type_: CommonType) -> exp.Expr:
+    """The expression of an output, converted where it is of another type."""
+    if output.type == type_.arrow and not isinstance(output.expr, exp.Null):
+        return output.expr
+    return exp.cast(output.expr.copy(), type_.sql, dialect=Sash)
+
+
+def select_from(block: Block, outputs: Sequence[Output]) -> BoundQuery:
+    """A SELECT of some columns of a block and nothing else."""
+    source = derive(block, _SIDE)
+    columns = [replace(output, expr=exp.column(output.name, table=_SIDE, quoted=True)) for output in outputs]
+    return BoundQuery(
+        text=block.text, sources=(source,), outputs=tuple(columns), conjuncts=(), spans={"from": source.span}
+    )

@@ -1,0 +1,132 @@
+"""The items of FROM: streams, relations and subqueries, each with its columns and, for streams, its window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from sash.errors import BindError, PlanError, suggest
+from sash.sql import duck
+from sash.sql.expressions import span_of
+from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
+from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, Window
+from sash.sql.scope import column_in
+from sash.sql.windows import WindowClause
+
+_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a query stands: what it may read, and what the query around it asks of it."""
+
+    catalog: Catalog
+    bind: Callable[[ParsedQuery, Context], Block]
+    """Binds a query within this one."""
+    window: WindowClause | None = None
+    """That of the query around it, for streams without one."""
+    keeper: str | None = None
+    """What around it has to keep its rows, for which all of its streams need windows."""
+    is_subquery: bool = False
+    outside: frozenset[str] = frozenset()
+    """Aliases that stand around a subquery, in lower case, which it cannot see."""
+
+    def within(self, query: ParsedQuery, keeper: str | None) -> Context:
+        """The context of what stands in a query that has to keep rows, if `keeper` says for what."""
+        return replace(self, window=query.window or self.window, keeper=keeper or self.keeper)
+
+    def subquery(self, select: ParsedSelect) -> Context:
+        """The context of a subquery of a SELECT, `self` being that of what stands in the SELECT."""
+        aliases = {(item.alias or item.name).name.lower() for item in select.sources}
+        return replace(self, is_subquery=True, outside=self.outside | aliases)
+
+
+def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
+    """The items of FROM in their order; `context` is that of what stands in the SELECT."""
+    sources: dict[str, Source] = {}
+    for item in select.sources:
+        source = _bind_source(item, select, context)
+        if source.alias.lower() in sources:
+            name = item.name.name
+            example = f"`{name} {source.alias}2`" if item.alias else f"`{name} A, {name} B`"
+            reason = f"`{source.alias}` stands twice in `FROM`; give each an alias of its own, as in {example}"
+            raise BindError(reason, select.text, item.span)
+        sources[source.alias.lower()] = source
+    _check_streams(select, tuple(sources.values()), context)
+    return tuple(sources.values())
+
+
+def derive(block: Block, alias: str) -> Source:
+    """A block as an item of FROM."""
+    schema = pa.schema([(output.name, output.type) for output in block.outputs])
+    span = block.spans["from"]
+    return Source(name=alias.lower(), alias=alias, info=DerivedInfo(schema, block), window=None, span=span)
+
+
+def _bind_source(item: ParsedSource, select: ParsedSelect, context: Context) -> Source:
+    alias = (item.alias or item.name).name
+    if item.query is not None:
+        refuse_statement_clauses(item.query, "a subquery")
+        block = context.bind(item.query, context.subquery(select))
+        source = replace(derive(block, alias), span=item.span)
+    else:
+        name = item.name.name.lower()
+        if name not in context.catalog:
+            reason = f"there is no stream or table `{item.name.name}`; {suggest(name, context.catalog)}"
+            raise BindError(reason, select.text, span_of(item.name))
+        source = Source(name=name, alias=alias, info=context.catalog[name], window=None, span=item.span)
+    _check_columns(source, select.text)
+    return replace(source, window=_bind_window(source, item, select.text, context))
+
+
+def _check_columns(source: Source, text: str) -> None:
+    """DuckDB cannot tell columns apart that differ in case alone, nor an alias with a dot from a column's name."""
+    if "." in source.alias:
+        raise BindError(f"the alias `{source.alias}` has a dot in it; give another", text, source.span)
+    if source.alias.lower().startswith(_RESERVED_ALIASES):
+        raise BindError(f"the alias `{source.alias}` is one that Sash uses itself; give another", text, source.span)
+    seen: dict[str, str] = {}
+    for name in source.info.schema.names:
+        if name.lower() in seen:
+            reason = f"in `{source.name}`, `{seen[name.lower()]}` and `{name}` are one column to SQL; rename one"
+            raise BindError(reason, text, source.span)
+        seen[name.lower()] = name
+    if field := duck.unreadable_column(source.info.schema):
+        reason = f"`{source.name}.{field.name}` is {field.type}, which DuckDB cannot read; convert or drop the column"
+        raise BindError(reason, text, source.span)
+
+
+def _bind_window(source: Source, item: ParsedSource, text: str, context: Context) -> Window | None:
+    clause = item.window
+    if clause is not None and item.query is not None:
+        reason = "a subquery has no window of its own; give the streams inside it windows"
+        raise PlanError(reason, text, clause.span)
+    if not source.is_stream or item.query is not None:
+        if clause is not None:
+            written = text[clause.span.start : clause.span.end]
+            reason = f"`{source.name}` is a table, and only streams have windows; remove `{written}`"
+            raise BindError(reason, text, clause.span)
+        return None
+    if clause is None:
+        return context.window.window if context.window else None
+    if isinstance(clause.window, CountWindow):
+        columns = tuple(column_in(source, name, text).name for name in clause.partition_by)
+        return replace(clause.window, partition_by=columns)
+    return clause.window
+
+
+def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: Context) -> None:
+    streams = [source for source in sources if source.is_stream]
+    if not streams:
+        reason = "the query reads no stream, only tables; add a stream"
+        if context.is_subquery:
+            reason = "the subquery reads no stream, only tables; declare its result as a table and join that"
+        raise PlanError(reason, select.text, select.spans["from"])
+    keeper = context.keeper or ("the join" if len(streams) > 1 else None)
+    for stream in streams:
+        if stream.window is None and keeper and not isinstance(stream.info, DerivedInfo):
+            remedy = f"add `WINDOW 1 MINUTE` at the end or `[RANGE 1 MINUTE]` after `{stream.alias}`"
+            reason = f"window missing on {keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
+            raise PlanError(reason, select.text, stream.span)

@@ -1,0 +1,50 @@
+"""Subqueries in expressions: which run, and what to do instead of the others."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from sash.errors import PlanError
+from sash.sql.expressions import span_of
+
+_CONJUNCT = "{} can stand only in `WHERE`, by itself or with AND; {}"
+
+
+def is_membership(condition: exp.Expr) -> bool:
+    """Whether a conjunct of WHERE is `[NOT] IN (SELECT …)` or `[NOT] EXISTS (SELECT …)`."""
+    return _is_predicate(strip_negations(condition)[0])
+
+
+def strip_negations(condition: exp.Expr) -> tuple[exp.Expr, bool]:
+    """A condition without the NOTs and brackets around it, and whether they turn it round."""
+    is_negated = False
+    while isinstance(condition, (exp.Not, exp.Paren)):
+        is_negated ^= isinstance(condition, exp.Not)
+        condition = condition.this
+    return condition, is_negated
+
+
+def refuse_subqueries(expr: exp.Expr, text: str) -> None:
+    """Refuse the subqueries of an expression; those of conjuncts that are memberships never get here."""
+    query = expr.find(exp.Query)
+    if query is None:
+        return
+    node: exp.Expr = query
+    while isinstance(node.parent, exp.Subquery):
+        node = node.parent
+    parent = node.parent
+    if parent is not None and _is_predicate(parent):
+        name = "EXISTS" if isinstance(parent, exp.Exists) else "IN"
+        reason = _CONJUNCT.format(f"`{name}` with a subquery", "join the subquery in `FROM` instead")
+        raise PlanError(reason, text, span_of(parent))
+    if isinstance(parent, (exp.Any, exp.All)):
+        reason = "`ANY` and `ALL` cannot run in this version; use `IN`, or join the subquery in `FROM`"
+        raise PlanError(reason, text, span_of(parent.parent or parent))
+    reason = "a subquery as a value cannot run in this version; join the subquery in `FROM`"
+    raise PlanError(reason, text, span_of(node))
+
+
+def _is_predicate(node: exp.Expr) -> bool:
+    if isinstance(node, exp.In):
+        return node.args.get("query") is not None
+    return isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)
