@@ -47,7 +47,7 @@ def answer_at(
 def walk_answers(
     changes: pa.Table, instants: Iterable[int], emit_changes: bool = False, replaced_by: Sequence[int] | None = None
 ) -> Iterator[tuple[int, Answer]]:
-    """`answer_at` for instants in ascending order, one after the other. The answer given is changed by the next step."""
+    """`answer_at` for instants in ascending order, one by one. The answer that is given changes with the next step."""
     rows = row_keys(changes.drop_columns(list(SYSTEM)))
     if replaced_by is None:
         events = _counted(changes, emit_changes)

@@ -41,8 +41,9 @@ def interesting_instants(bound: Block, tables: Tables) -> list[int]:
 
 def snapshot(bound: Block, tables: Tables, instants: Iterable[int]) -> pa.Table:
     """The answer at each instant: the query's columns after `_instant`, equal rows as often as they are there."""
+    schema = pa.schema([(INSTANT, pa.int64()), *((output.name, output.type) for output in bound.outputs)])
     answers = [table for _, table in relational_query(bound, tables).answers(list(instants))]
-    return pa.concat_tables(answers).rename_columns([INSTANT, *(output.name for output in bound.outputs)])
+    return pa.concat_tables([schema.empty_table(), *(table.rename_columns(schema.names) for table in answers)])
 
 
 def relational_query(bound: Block, tables: Tables) -> RelationalQuery:

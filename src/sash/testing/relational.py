@@ -199,8 +199,8 @@ def _order_first_and_last(select: exp.Select) -> None:
     calls = [node for node in _own_nodes(select) if _is_first_or_last(node)]
     if not calls:
         return
-    items = list(_items(select))
-    if not all(isinstance(item, exp.Table) for item in items):
+    items = [item for item in _items(select) if isinstance(item, exp.Table)]
+    if len(items) < len(list(_items(select))):
         raise PlanError("the order of FIRST and LAST over a subquery is not known here; take them over streams")
     for item in items:
         item.meta["shows_entering"] = True
