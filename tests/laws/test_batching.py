@@ -8,27 +8,43 @@ from hypothesis import strategies as st
 
 from sash.testing import Case, Push, assert_changes
 from sash.testing.case import Step
+from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 
-cut_cases = cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case)))
+Cut = tuple[Case, list[Step]]
 
 
-@given(cut_cases)
-def test_cuts_do_not_show(cut: tuple[Case, list[Step]]) -> None:
-    """And what a step returns is in order, after all that was final before it, and final itself."""
-    case, steps = cut
+def with_cuts(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[Cut]:
+    return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case)))
+
+
+@given(with_cuts(cases()))
+def test_cuts_do_not_show(cut: Cut) -> None:
+    check_cuts(*cut)
+
+
+@given(with_cuts(plans()))
+def test_cuts_of_plans_do_not_show(cut: Cut) -> None:
+    check_cuts(*cut)
+
+
+def check_cuts(case: Case, steps: list[Step]) -> None:
+    """What the steps return is what one step would, in order, after all that was final before it, and final itself.
+
+    What holds since the beginning has no time.
+    """
     running, changes = case.start(), []
     for step in steps:
         before = running.clock
         changes.append(case.take(running, step))
-        times = changes[-1].column("_ts").cast("int64").to_pylist()
+        times = changes[-1].column("_ts").cast("int64").drop_null().to_pylist()
         assert times == sorted(times)
         assert all(before < time <= running.clock for time in times)
     assert_changes(pa.concat_tables([*changes, running.finish()]), case.run())
 
 
 @settings(max_examples=50)
-@given(cases())
+@given(cases() | plans())
 def test_row_by_row(case: Case) -> None:
     steps = [Push(name, row, row + 1) for name, table in case.arrivals.items() for row in range(table.num_rows)]
     changes, _ = case.replay(steps)

@@ -10,20 +10,40 @@ from hypothesis import strategies as st
 
 from sash.testing import Case, assert_changes, expected_changes
 from sash.testing.case import Step
+from sash.testing.oracle import check_snapshot
+from sash.testing.plans import plans
 from sash.testing.reference import row_keys, split_late
 from sash.testing.strategies import batch_cuts, cases, rearrangements
 
 
-@given(cases().flatmap(lambda case: st.tuples(st.just(case), rearrangements(case))))
+def rearranged(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, Case]]:
+    return strategy.flatmap(lambda case: st.tuples(st.just(case), rearrangements(case)))
+
+
+@given(rearranged(cases()))
 def test_order_of_arrival_does_not_show(pair: tuple[Case, Case]) -> None:
     case, other = pair
     assert_changes(other.run(), case.run())
 
 
-late_cases = cases(is_late=True).flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case, with_advances=False)))
+@given(rearranged(plans()))
+def test_order_of_arrival_does_not_show_in_plans(pair: tuple[Case, Case]) -> None:
+    case, other = pair
+    assert_changes(other.run(), case.run())
 
 
-@given(late_cases)
+def cut(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, list[Step]]]:
+    return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case, with_advances=False)))
+
+
+@given(cut(plans(is_late=True)))
+def test_plans_answer_for_the_rows_in_time(cut: tuple[Case, list[Step]]) -> None:
+    case, steps = cut
+    changes, _ = case.replay(steps)
+    check_snapshot(case.bound, case.tables, changes)
+
+
+@given(cut(cases(is_late=True)))
 def test_late_rows_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
     case, steps = cut
     changes, finished = case.replay(steps)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -14,18 +15,28 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.case import Step
+from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+
+Interrupted = tuple[Case, list[Step], set[int]]
 
 
 @st.composite
-def interrupted_cases(draw: st.DrawFn) -> tuple[Case, list[Step], set[int]]:
-    case = draw(cases(is_late=draw(st.booleans())))
+def interrupted_cases(draw: st.DrawFn, strategy: Callable[[bool], st.SearchStrategy[Case]]) -> Interrupted:
+    case = draw(strategy(draw(st.booleans())))
     steps = draw(batch_cuts(case, with_advances=False))
     return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=2))
 
 
-@given(interrupted_cases())
-def test_a_restart_does_not_show(interrupted: tuple[Case, list[Step], set[int]]) -> None:
+@given(interrupted_cases(plans))
+def test_a_restart_of_a_plan_does_not_show(interrupted: Interrupted) -> None:
+    case, steps, stops = interrupted
+    changes, _ = case.replay(steps, restart_after=stops)
+    assert_changes(changes, case.replay(steps)[0])
+
+
+@given(interrupted_cases(cases))
+def test_a_restart_does_not_show(interrupted: Interrupted) -> None:
     case, steps, stops = interrupted
     expected, unbroken = case.replay(steps)
     changes, finished = case.replay(steps, restart_after=stops)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from sqlglot import exp
 
 import sash
+from sash.sql.parse import parse_query
 from sash.testing import Case, assert_changes, assert_snapshot, expected_changes
 from sash.testing.oracle import check_snapshot
+from sash.testing.plans import plans
 from sash.testing.strategies import cases
 
-N_CASES = 2000 if settings.get_current_profile_name() == "ci" else 50
+IS_CI = settings.get_current_profile_name() == "ci"
+N_CASES = 2000 if IS_CI else 50
+N_PLANS = 5000 if IS_CI else 50
 
 
 @settings(max_examples=N_CASES)
@@ -20,6 +25,32 @@ def test_changes_amount_to_the_answer_at_every_instant(case: Case) -> None:
     changes = case.run()
     check_snapshot(case.bound, case.tables, changes)
     assert_changes(changes, expected_changes(case.bound, case.tables))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=N_PLANS)
+@given(plans())
+def test_plans_amount_to_the_answer_with_every_algorithm(case: Case) -> None:
+    """Law 6 as well: how tuples that leave are told to the operators above does not show. TPA = NTA = Hybrid."""
+    changes = with_hint(case, "tpa").run()
+    check_snapshot(case.bound, case.tables, changes)
+    for algorithm in ("nta", "hybrid") if has_join(case) else ("nta",):
+        assert_changes(with_hint(case, algorithm).run(), changes)
+
+
+def with_hint(case: Case, hint: str) -> Case:
+    return Case(case.text.replace("SELECT", f"SELECT /*+ {hint} */", 1), case.frames)
+
+
+def has_join(case: Case) -> bool:
+    return any(select.args.get("joins") for select in parse_query(case.text).tree.find_all(exp.Select))
+
+
+@settings(max_examples=N_CASES // 40 + 10)
+@given(plans())
+def test_a_plan_is_answered_without_a_hint(case: Case) -> None:
+    check_snapshot(case.bound, case.tables, case.run())
 
 
 @settings(max_examples=N_CASES // 40 + 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -9,6 +10,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import Span
+
+GROUP = "_group"
+"""The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
 
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
@@ -213,3 +217,34 @@ class BoundSet:
 
 Block: TypeAlias = BoundQuery | BoundSet
 """What can stand at the top of a statement or in brackets."""
+
+
+def replaced_by(bound: Block) -> tuple[int, ...] | None:
+    """The outputs that tell a group from the others, where the newest row of a group replaces the older one.
+
+    That is so in a SELECT that aggregates, if every grouping expression is among its outputs as it stands; () if there
+    is but one group. None: rows are counted instead, as always where equal rows or EMIT CHANGES are asked for.
+    """
+    if isinstance(bound, BoundSet) or bound.groups is None or bound.is_distinct or bound.emit_changes:
+        return None
+    shown: dict[int, int] = {}
+    for idx, output in enumerate(bound.outputs):
+        expr = output.expr.unnest()
+        if isinstance(expr, exp.Column) and expr.table == GROUP:
+            shown.setdefault(int(expr.name), idx)
+    return tuple(shown[number] for number in sorted(shown)) if len(shown) == len(bound.groups) else None
+
+
+def sources_in(block: Block) -> Iterator[Source]:
+    """All streams and relations of the catalog that a query reads, also within subqueries; each as often as read."""
+    if isinstance(block, BoundSet):
+        yield from sources_in(block.left)
+        yield from sources_in(block.right)
+        return
+    for source in block.sources:
+        if isinstance(source.info, DerivedInfo):
+            yield from sources_in(source.info.block)
+        else:
+            yield source
+    for membership in block.memberships:
+        yield from sources_in(membership.block)

@@ -20,7 +20,7 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.pipeline import InputSpec, Node, RelationSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.logical import aliases_of
-from sash.sql.query import CountWindow
+from sash.sql.query import BoundQuery, CountWindow
 from sash.store.batch import NEVER
 from sash.store.window_buffer import CUTS
 from sash.testing.case import Case, Push, Step
@@ -82,6 +82,7 @@ class DeclaredState:
     def _window(self, node: Node, life_us: int | None, is_filtered: bool = True) -> _Window:
         """The window of what a subtree puts out."""
         bound = self._case.bound
+        assert isinstance(bound, BoundQuery), "only joins declare their state in numbers"
         aliases = {self._alias(leaf.spec) for leaf in node.walk() if isinstance(leaf.spec, InputSpec | RelationSpec)}
         sources = tuple(source for source in bound.sources if source.alias in aliases)
         conjuncts = [one for one in bound.conjuncts if is_filtered and aliases_of(one) and aliases_of(one) <= aliases]

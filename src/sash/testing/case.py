@@ -19,7 +19,7 @@ from sash.plan.planner import plan_query
 from sash.sql import duck
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
-from sash.sql.query import BoundQuery, Catalog, RelationInfo, StreamInfo
+from sash.sql.query import Block, Catalog, RelationInfo, StreamInfo
 from sash.testing.literals import draw, stream_of
 from sash.testing.reference import accept
 
@@ -59,7 +59,7 @@ class Case:
         return table_catalog(self.frames)
 
     @property
-    def bound(self) -> BoundQuery:
+    def bound(self) -> Block:
         return _prepare(self.text, tuple(self._contents[0].items()))[0]
 
     @property
@@ -116,7 +116,7 @@ class Case:
 
 
 @lru_cache(maxsize=256)
-def _prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[BoundQuery, Plan]:
+def _prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[Block, Plan]:
     """Kept, because a test runs the same query again and again while it varies or shrinks the rows."""
     bound = bind(parse_query(text), dict(catalog))
     return bound, plan_query(bound)

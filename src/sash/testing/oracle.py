@@ -1,92 +1,57 @@
-"""The snapshot law, checked by DuckDB: at every instant the changes amount to the plain query over the windows.
-
-One SQL answers for all instants at once. Each source is joined with the instants at which its rows are in their
-windows; the query then runs on what has the same instant.
-"""
+"""The snapshot law, checked by DuckDB: at every instant the changes amount to the plain query over the windows."""
 
 from __future__ import annotations
 
 import difflib
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, zip_longest
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
 from sash.frames import table_catalog
-from sash.operators.changes import read_times
-from sash.sql import duck
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
-from sash.sql.query import BoundQuery, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow
-from sash.store.batch import EXPIRES, OP, TS
+from sash.sql.query import Block, BoundSet, Catalog, DerivedInfo, TimeWindow, Window, replaced_by, sources_in
+from sash.store.batch import EXPIRES, TS
+from sash.testing.answers import SYSTEM, Answer, differences, positive_zeros, walk_answers
 from sash.testing.literals import draw, write_cell
-from sash.testing.reference import (
-    Tables,
-    accept,
-    last_instant,
-    name_columns,
-    row_keys,
-    select_sql,
-    total_order,
-)
+from sash.testing.reference import Tables, accept, row_keys
+from sash.testing.relational import INSTANT, RelationalQuery
 
-INSTANT = "_instant"
-_SYSTEM = (OP, TS, EXPIRES)
 _MAX_SHOWN = 10
+_ROUNDED = ("avg", "median", "stddev", "sum")
+"""Aggregates whose floats depend on the order of the rows, in the last digits."""
 
 
-def bind_frames(text: str, frames: Mapping[str, Any]) -> tuple[BoundQuery, dict[str, pa.Table]]:
+def bind_frames(text: str, frames: Mapping[str, Any]) -> tuple[Block, dict[str, pa.Table]]:
     """A query as `sash.sql` would understand it, and the rows that count: those that do not come too late."""
     catalog, streams, relations = table_catalog(frames)
     return bind(parse_query(text), catalog), {**accept(streams, catalog), **relations}
 
 
-def interesting_instants(bound: BoundQuery, tables: Tables) -> list[int]:
+def interesting_instants(bound: Block, tables: Tables) -> list[int]:
     """When the answer may change, and the instants right before and after."""
-    points: set[int] = set()
-    for source in bound.sources:
-        if isinstance(source.info, StreamInfo):
-            ts = read_times(tables[source.name].column(source.info.time)).tolist()
-            points.update(ts)
-            match source.window:
-                case TimeWindow(length_us):
-                    points.update(t + length_us for t in ts)
-                case SinceWindow(since_us):
-                    points.add(since_us)
-    return sorted({point + step for point in points for step in (-1, 0, 1)})
+    return relational_query(bound, tables).interesting_instants()
 
 
-def snapshot(bound: BoundQuery, tables: Tables, instants: Iterable[int]) -> pa.Table:
+def snapshot(bound: Block, tables: Tables, instants: Iterable[int]) -> pa.Table:
     """The answer at each instant: the query's columns after `_instant`, equal rows as often as they are there."""
-    streams = [source for source in bound.sources if source.is_stream]
-    items = [_windowed(source) if source.is_stream else f'"{source.alias}"' for source in bound.sources]
-    same_instant = [f'"{streams[0].alias}.#instant" = "{other.alias}.#instant"' for other in streams[1:]]
-    sql = select_sql(bound, [f'"{streams[0].alias}.#instant"'], items)
-    with duck.connect() as connection:
-        connection.register("#instants", pa.table({"instant": pa.array(instants, pa.int64())}))
-        for source in bound.sources:
-            connection.register(source.alias, _numbered(source, tables[source.name]))
-        answer = connection.sql(" AND ".join([sql, *same_instant])).to_arrow_table()
-    return answer.rename_columns([INSTANT, *(output.name for output in bound.outputs)])
+    schema = pa.schema([(INSTANT, pa.int64()), *((output.name, output.type) for output in bound.outputs)])
+    answers = [table for _, table in relational_query(bound, tables).answers(list(instants))]
+    return pa.concat_tables([schema.empty_table(), *(table.rename_columns(schema.names) for table in answers)])
 
 
-def answer_at(changes: pa.Table, instants: Iterable[int], emit_changes: bool = False) -> dict[int, Counter]:
-    """What the changes amount to at each instant, as rows with how often each is there.
-
-    With EMIT CHANGES everything that leaves has a -1 row, so `_expires` is not looked at; that reading holds up to the
-    end of the run only.
-    """
-    rows = row_keys(changes.drop_columns(list(_SYSTEM)))
-    ops = changes.column(OP).to_pylist()
-    enters, expires = (changes.column(name).cast(pa.int64()).to_pylist() for name in (TS, EXPIRES))
-    answers: dict[int, Counter] = {}
-    for instant in instants:
-        answers[instant] = answer = Counter()
-        for row, op, start, end in zip(rows, ops, enters, expires):
-            if start <= instant and (emit_changes or end is None or instant < end):
-                answer[row] += op
-    return {instant: Counter({row: n for row, n in answer.items() if n}) for instant, answer in answers.items()}
+def relational_query(bound: Block, tables: Tables) -> RelationalQuery:
+    """The query behind a bound one, which must be of a text of its own, not of a script's."""
+    catalog: Catalog = {
+        source.name: source.info for source in sources_in(bound) if not isinstance(source.info, DerivedInfo)
+    }
+    return RelationalQuery(parse_query(bound.text).tree, catalog, tables)
 
 
 def assert_snapshot(text: str, changes: pa.Table, /, **frames: Any) -> None:
@@ -94,15 +59,92 @@ def assert_snapshot(text: str, changes: pa.Table, /, **frames: Any) -> None:
     check_snapshot(*bind_frames(text, frames), changes)
 
 
-def check_snapshot(bound: BoundQuery, tables: Tables, changes: pa.Table) -> None:
+def check_snapshot(bound: Block, tables: Tables, changes: pa.Table) -> None:
     """`assert_snapshot` of a query that is bound already, over the rows that count."""
-    instants = interesting_instants(bound, tables)
-    expected = _by_instant(snapshot(bound, tables, instants), instants)
-    _compare(bound, expected, answer_at(changes, instants))
-    if bound.emit_changes:
-        end = last_instant(bound, tables)
-        instants = [instant for instant in instants if instant <= end]
-        _compare(bound, expected, answer_at(changes, instants, emit_changes=True))
+    comparison = Comparison(bound, relational_query(bound, tables), changes)
+    wrong = list(comparison.differences(comparison.instants))
+    if wrong:
+        raise AssertionError(_describe_all(bound, wrong, len(comparison.instants)))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An instant at which changes and answer differ, and in which rows."""
+
+    instant: int
+    missing: Answer
+    extra: Answer
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The changes of a run next to what DuckDB says."""
+
+    bound: Block
+    query: RelationalQuery
+    changes: pa.Table
+
+    @cached_property
+    def instants(self) -> list[int]:
+        """All instants at which it is worth while to look.
+
+        Only the changes of a join tell what will come after the end of the run.
+        """
+        instants = self.query.interesting_instants()
+        return instants if _is_join(self.bound) else [one for one in instants if one <= self.query.last_instant()]
+
+    def differences(self, instants: Sequence[int]) -> Iterator[Difference]:
+        """Where they differ among these instants, which are in ascending order."""
+        for instant, expected, readings in self.walk(instants):
+            for seen in readings:
+                missing, extra = differences(expected, seen, _is_rounded(self.query.tree))
+                if missing or extra:
+                    yield Difference(instant, missing, extra)
+                    break
+
+    def walk(self, instants: Sequence[int]) -> Iterator[tuple[int, Answer, list[Answer]]]:
+        """At each instant what DuckDB says, and what the changes amount to in every way in which they may be read."""
+        walked = [zip_longest(*self._readings(instants))] if instants else []
+        for (instant, expected), seen in zip(self._expected(instants), chain(*walked)):
+            yield instant, expected, [reading[1] for reading in seen if reading]
+
+    def _readings(self, instants: Sequence[int]) -> Iterator[Iterator[tuple[int, Answer]]]:
+        changes = self.changes if _is_join(self.bound) else positive_zeros(self.changes)
+        if _is_join(self.bound) or not self.bound.emit_changes:
+            yield walk_answers(changes, instants, replaced_by=replaced_by(self.bound))
+        if self.bound.emit_changes:
+            end = self.query.last_instant()
+            yield walk_answers(changes, [one for one in instants if one <= end], emit_changes=True)
+
+    def _expected(self, instants: Sequence[int]) -> Iterator[tuple[int, Answer]]:
+        for asked, answers in self.query.answers(instants):
+            counted: dict[int, Answer] = {instant: Counter() for instant in asked}
+            for instant, row in zip(answers.column(INSTANT).to_pylist(), row_keys(self._as_shown(answers))):
+                counted[instant][row] += 1
+            yield from counted.items()
+
+    def _as_shown(self, answers: pa.Table) -> pa.Table:
+        """The answers' rows with the types of the changes."""
+        fields = self.changes.drop_columns(list(SYSTEM)).schema
+        columns = [column.cast(field.type) for column, field in zip(answers.columns[1:], fields, strict=True)]
+        table = pa.table(columns, schema=fields)
+        return table if _is_join(self.bound) else positive_zeros(table)
+
+
+def _is_join(bound: Block) -> bool:
+    """Whether rows of the answer are combinations of rows of streams, each known with its end when it enters."""
+    if isinstance(bound, BoundSet) or bound.groups is not None or bound.is_distinct or bound.memberships:
+        return False
+    return not any(isinstance(source.info, DerivedInfo) or _is_sliding(source.window) for source in bound.sources)
+
+
+def _is_sliding(window: Window | None) -> bool:
+    return isinstance(window, TimeWindow) and window.slide_us is not None
+
+
+def _is_rounded(tree: exp.Expr) -> bool:
+    calls = [call.name if isinstance(call, exp.Anonymous) else call.sql_name() for call in tree.find_all(exp.Func)]
+    return any(call.lower().startswith(_ROUNDED) for call in calls)
 
 
 def assert_changes(seen: pa.Table, expected: pa.Table) -> None:
@@ -121,63 +163,15 @@ def _in_microseconds(changes: pa.Table) -> pa.Table:
     return changes
 
 
-def _windowed(source: Source) -> str:
-    """A stream as an item of FROM: every row at every instant at which it is in its window."""
-    alias, window = source.alias, source.window
-    instant, ts = '"#instants".instant', f'"{alias}"."{alias}.#ts"'
-    held = f"{ts} <= {instant}"
-    if isinstance(window, TimeWindow):
-        held += f" AND {instant} < {ts} + {window.length_us}"
-    elif isinstance(window, SinceWindow):
-        held += f" AND {ts} >= {window.since_us}"
-    last = ""
-    if isinstance(window, CountWindow):
-        by = ", ".join([instant, *(f'"{alias}.{name}"' for name in window.partition_by)])
-        # Not row_number(): where its bound picks rows, DuckDB rewrites them through an aggregate that loses -0.0.
-        later = f'PARTITION BY {by} ORDER BY "{alias}.#place" DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING'
-        last = f" QUALIFY count(*) OVER ({later}) < {window.n_rows}"
-    rows = f'SELECT {instant} AS "{alias}.#instant", "{alias}".* FROM "#instants" JOIN "{alias}" ON {held}{last}'
-    return f"({rows})"
+def _describe_all(bound: Block, wrong: Sequence[Difference], n_instants: int) -> str:
+    lines = [f"the changes do not amount to the query's answer at {len(wrong)} of {n_instants} instants", bound.text]
+    lines.append(f"at instant {wrong[0].instant}:")
+    lines += _describe(bound, "missing", wrong[0].missing)
+    lines += _describe(bound, "too many", wrong[0].extra)
+    return "\n".join(lines)
 
 
-def _numbered(source: Source, table: pa.Table) -> pa.Table:
-    """The rows of a source with their time in microseconds and their place in the stream's total order."""
-    if not isinstance(source.info, StreamInfo):
-        return name_columns(source, table, "#place")
-    ts = read_times(table.column(source.info.time))
-    order = total_order(table, ts.tolist(), source.info.tie)
-    places = dict(zip(order, range(len(order))))
-    table = table.append_column("#ts", pa.array(ts))
-    return name_columns(source, table, "#place", [places[number] for number in range(len(order))])
-
-
-def _by_instant(answer: pa.Table, instants: Iterable[int]) -> dict[int, Counter]:
-    counted: dict[int, Counter] = {instant: Counter() for instant in instants}
-    for instant, row in zip(answer.column(INSTANT).to_pylist(), row_keys(answer.drop_columns([INSTANT]))):
-        counted[instant][row] += 1
-    return counted
-
-
-def _compare(bound: BoundQuery, expected: dict[int, Counter], seen: dict[int, Counter]) -> None:
-    wrong = [instant for instant, answer in seen.items() if answer != expected[instant]]
-    if not wrong:
-        return
-    first = wrong[0]
-    lines = [f"the changes do not amount to the query's answer at {len(wrong)} of {len(seen)} instants", bound.text]
-    lines.append(f"at instant {first}:")
-    lines += _describe(bound, "missing", _difference(expected[first], seen[first]))
-    lines += _describe(bound, "too many", _difference(seen[first], expected[first]))
-    raise AssertionError("\n".join(lines))
-
-
-def _difference(many: Counter, few: Counter) -> dict[tuple, int]:
-    counts = defaultdict(int, many)
-    for row, n in few.items():
-        counts[row] -= n
-    return {row: n for row, n in counts.items() if n > 0}
-
-
-def _describe(bound: BoundQuery, what: str, rows: dict[tuple, int]) -> list[str]:
+def _describe(bound: Block, what: str, rows: Answer) -> list[str]:
     names = [output.name for output in bound.outputs]
     lines = []
     for row, n in sorted(rows.items())[:_MAX_SHOWN]:

@@ -2,6 +2,7 @@
 
     window              enters at    leaves at                                        expires at
     RANGE w, NOW        ts           ts + w                                           ts + w
+    RANGE w SLIDE s     the first multiple of s at or after ts, at or after ts + w    when it leaves
     ROWS n              ts           the ts of the n-th tuple after it (never, if     never
                                      there is none), of its partition if there are
     UNBOUNDED, SINCE    ts           never                                            never
@@ -26,7 +27,7 @@ import pyarrow.compute as pc
 from sash.operators.changes import read_times
 from sash.sql import duck
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow
+from sash.sql.query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -76,18 +77,28 @@ def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table]:
 
 def find_lives(source: Source, table: pa.Table) -> list[Life]:
     """The life of each row of a source, in the order of the table."""
-    info = source.info
-    if not isinstance(info, StreamInfo):
+    if not isinstance(source.info, StreamInfo):
         return [ALWAYS] * table.num_rows
+    return find_stream_lives(source.info, source.window, table)
+
+
+def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) -> list[Life]:
+    """The life of each row of a stream in a window; without one, rows never leave."""
     ts = read_times(table.column(info.time)).tolist()
-    match source.window:
-        case TimeWindow(length_us):
-            return [Life(t, t + length_us, t + length_us) for t in ts]
+    match window:
+        case TimeWindow(length_us, slide_us):
+            ends = [(_slid(t, slide_us), _slid(t + length_us, slide_us)) for t in ts]
+            return [Life(enters, leaves, leaves) for enters, leaves in ends]
         case CountWindow(n_rows, partition_by):
             return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
         case SinceWindow(since_us):
             return [Life(t, NEVER, NEVER) if t >= since_us else NOT_AT_ALL for t in ts]
     return [Life(t, NEVER, NEVER) for t in ts]
+
+
+def _slid(time: int, slide_us: int | None) -> int:
+    """The first multiple of the slide that is not before a time."""
+    return time if slide_us is None else -(-time // slide_us) * slide_us
 
 
 def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
