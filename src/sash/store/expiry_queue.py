@@ -68,9 +68,10 @@ class ExpiryQueue:
         return expires, rows
 
     def pace(self, clock: int, n_max: int) -> int:
-        """The latest instant up to `clock` by which at most `n_max` entries expire; at least the earliest expiry.
+        """The latest instant up to `clock` by which at most `n_max` entries expire.
 
-        So popping up to it takes `n_max` entries at most, or those of one instant.
+        When more than `n_max` expire at the earliest instant of all, that instant: popping up to the pace always gets
+        on.
         """
         n_max = min(n_max, len(self))
         if sum(self._count_due(clock, n_max + 1)) <= n_max:
