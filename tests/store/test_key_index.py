@@ -200,3 +200,98 @@ def test_a_hash_that_keys_share_never_makes_them_equal(n_hashes: int, run_: tupl
 def test_another_process_goes_on_with_the_files(run_: tuple[pa.Schema, list[Step]]) -> None:
     with TemporaryDirectory() as directory, least_sizes():
         run(*run_, directory=Path(directory))
+
+
+def test_single_words_are_told_apart_without_a_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And NULL from the value that stands in its place."""
+    monkeypatch.setattr(keys, "hash_rows", None)
+    run(
+        pa.schema([("k", pa.int64())]),
+        [Step(((0,), (None,), (5,), (0,))), Step(((None,), (7,)), is_dead=(True, False))],
+    )
+
+
+@pytest.mark.parametrize("schema", [pa.schema([]), pa.schema([("k", pa.null())])], ids=["none", "of NULL"])
+def test_without_columns_that_differ_there_is_one_key(schema: pa.Schema) -> None:
+    index = KeyIndex(schema)
+    batch = pa.table({"k": pa.nulls(100_000)})
+    assert index.encode(batch.slice(0, 0)).tolist() == []
+    assert index.n_ids == 0
+    assert set(index.find(batch).tolist()) == {-1}
+    assert index.encode(batch).tolist() == [0] * 100_000
+    assert index.n_ids == 1
+    assert index.take(np.array([0, 0])).num_rows == 2
+
+
+@pytest.mark.parametrize("schema", [pa.schema([("k", pa.int64())]), pa.schema([("k", pa.int64()), ("s", pa.string())])])
+def test_no_rows_leave_the_index_as_it_was(schema: pa.Schema) -> None:
+    index = KeyIndex(schema)
+    assert index.encode(schema.empty_table()).tolist() == []
+    assert index.find(schema.empty_table()).dtype == np.int64
+    assert index.take(np.empty(0, np.int64)).equals(schema.empty_table())
+    assert index.compact(np.empty(0, np.bool_)).tolist() == []
+    assert index.n_ids == 0
+
+
+def test_columns_are_taken_by_name_and_in_the_order_of_the_schema() -> None:
+    index = KeyIndex(TEXT_AND_FLOAT)
+    index.encode(pa.table({"b": [1.5], "x": [9], "a": ["t"]}))
+    assert index.take(np.array([0])).to_pydict() == {"a": ["t"], "b": [1.5]}
+    assert index.take(np.array([0])).column_names == ["a", "b"]
+
+
+def test_a_column_may_come_with_longer_offsets() -> None:
+    index = KeyIndex(pa.schema([("s", pa.string())]))
+    assert index.encode(pa.table({"s": pa.array(["a", "b"], pa.large_string())})).tolist() == [0, 1]
+    assert index.take(np.array([1, 0])).equals(pa.table({"s": ["b", "a"]}))
+
+
+@pytest.mark.parametrize("type", [pa.float32(), pa.float64()], ids=str)
+def test_all_nans_become_one(type: pa.DataType) -> None:
+    """A window's answer must not tell which of two equal rows came first."""
+    signed = np.array([-np.nan, np.nan], type.to_pandas_dtype())
+    indexes = [KeyIndex(pa.schema([("f", type), ("s", pa.string())])) for _ in signed]
+    for index, nan in zip(indexes, signed, strict=True):
+        index.encode(pa.table({"f": pa.array([nan], type), "s": ["a"]}))
+    taken = [index.take(np.array([0])).column("f").chunk(0).buffers()[1].to_pybytes() for index in indexes]
+    bits = signed.view(f"u{signed.itemsize}")
+    assert bits[0] != bits[1]
+    assert taken[0][: signed.itemsize] == taken[1][: signed.itemsize]
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_many_keys_over_many_batches(is_text: bool) -> None:
+    numbers = np.random.default_rng(0).integers(0, 50_000, 200_000)
+    column = pa.array(numbers).cast(pa.string()) if is_text else pa.array(numbers)
+    table = pa.table({"k": column})
+    index = KeyIndex(table.schema)
+    ids = np.concatenate([index.encode(table.slice(start, 30_000)) for start in range(0, len(numbers), 30_000)])
+    ids_of: dict[int, int] = {}
+    assert ids.tolist() == [ids_of.setdefault(number, len(ids_of)) for number in numbers.tolist()]
+    assert index.take(ids).equals(table)
+
+
+def test_room_follows_the_keys_that_stay() -> None:
+    table = pa.table({"k": [f"key {number}" for number in range(100_000)]})
+    index = KeyIndex(table.schema)
+    index.encode(table)
+    alive = np.zeros(100_000, np.bool_)
+    alive[::1000] = True
+    index.compact(alive)
+    assert index.n_ids == 100
+    assert len(index._slots) == key_index.FIRST_SLOTS
+    assert len(index._hashes) == 100
+    assert index.take(np.array([99])).to_pydict() == {"k": ["key 99000"]}
+    assert index.encode(table.slice(98_999, 2)).tolist() == [100, 99]
+
+
+@pytest.mark.parametrize("schema", [TEXT_AND_FLOAT, pa.schema([("b", pa.float64())])], ids=["hashed", "exact"])
+def test_a_reset_index_begins_anew(schema: pa.Schema) -> None:
+    index = KeyIndex(schema)
+    table = pa.table({"a": ["x", None], "b": [None, 1.0]}, schema=TEXT_AND_FLOAT)
+    index.encode(table)
+    index.reset()
+    assert index.n_ids == 0
+    assert index.find(table).tolist() == [-1, -1]
+    assert index.encode(table.slice(1)).tolist() == [0]
+    assert index.take(np.array([0])).equals(table.slice(1).select(schema.names))

@@ -62,32 +62,32 @@ def _remove_least(heap, n):
 
 
 @njit(cache=True)
-def push(expires, rows, first, never, ring, head, count, heap, size):
-    """Adds the entries from `first` on but those that never expire; stops when ring or heap is full.
+def push(expires, rows, first, last, never, ring, head, count, heap, size):
+    """Adds the entries `first..last-1` but those that never expire; stops when ring or heap is full.
 
     Returns the next entry to add and the new count and size.
     """
     mask = ring.shape[0] - 1
-    for i in range(first, expires.shape[0]):
+    for i in range(first, last):
         if expires[i] == never:
             continue
         if count > mask or size >= heap.shape[0]:
             return i, count, size
-        last = (head + count - 1) & mask
-        if count == 0 or not _is_before(expires[i], rows[i], ring[last, EXPIRES], ring[last, ROW]):
-            last = (last + 1) & mask
+        end = (head + count - 1) & mask
+        if count == 0 or not _is_before(expires[i], rows[i], ring[end, EXPIRES], ring[end, ROW]):
+            end = (end + 1) & mask
             count += 1
         else:
-            before = (last - 1) & mask
+            before = (end - 1) & mask
             if count > 1 and _is_before(expires[i], rows[i], ring[before, EXPIRES], ring[before, ROW]):
                 _sift_up(heap, size, expires[i], rows[i])
                 size += 1
                 continue
-            _sift_up(heap, size, ring[last, EXPIRES], ring[last, ROW])
+            _sift_up(heap, size, ring[end, EXPIRES], ring[end, ROW])
             size += 1
-        ring[last, EXPIRES] = expires[i]
-        ring[last, ROW] = rows[i]
-    return expires.shape[0], count, size
+        ring[end, EXPIRES] = expires[i]
+        ring[end, ROW] = rows[i]
+    return last, count, size
 
 
 @njit(cache=True)
@@ -116,10 +116,10 @@ def count_due(clock, limit, ring, head, count, heap, size):
 
 
 @njit(cache=True)
-def pop(n_out, ring, head, count, heap, size, out_expires, out_rows):
-    """Removes the first `n_out` entries. Returns the new head, count and size."""
+def pop(first, last, ring, head, count, heap, size, out_expires, out_rows):
+    """Removes entries, which become `first..last-1` of the output. Returns the new head, count and size."""
     mask = ring.shape[0] - 1
-    for k in range(n_out):
+    for k in range(first, last):
         if count > 0 and (
             size == 0 or _is_before(ring[head, EXPIRES], ring[head, ROW], heap[0, EXPIRES], heap[0, ROW])
         ):

@@ -42,32 +42,38 @@ class ExpiryQueue:
         """Adds entries; those that expire `NEVER` are left out."""
         first = 0
         while first < len(expires):
+            last = min(len(expires), first + self._home.step)
             first, self._count, self._size = expiry_heap.push(
-                expires, rows, first, NEVER,
+                expires, rows, first, last, NEVER,
                 self._ring.array, self._head, self._count, self._heap.array, self._size,
             )  # fmt: skip
+            self._home.relax()
             if self._count == len(self._ring):
                 self._grow_ring()
             if self._size == len(self._heap):
                 self._heap.resize(2 * len(self._heap))
-        self._home.relax()
 
     def pop(self, clock: int) -> tuple[np.ndarray, np.ndarray]:
         """Removes what expires at `clock` or before. Returns expiries and rows, in order of both."""
-        n_out = sum(self._count_due(clock, NEVER))
+        n_out, first = sum(self._count_due(clock, NEVER)), 0
         expires, rows = np.empty(n_out, np.int64), np.empty(n_out, np.int64)
-        self._head, self._count, self._size = expiry_heap.pop(
-            n_out, self._ring.array, self._head, self._count, self._heap.array, self._size, expires, rows
-        )
+        while first < n_out:
+            last = min(n_out, first + self._home.step)
+            self._head, self._count, self._size = expiry_heap.pop(
+                first, last, self._ring.array, self._head, self._count, self._heap.array, self._size, expires, rows
+            )
+            self._home.relax()
+            first = last
         self._shrink()
-        self._home.relax()
         return expires, rows
 
     def pace(self, clock: int, n_max: int) -> int:
-        """The latest instant up to `clock` by which at most `n_max` entries expire; at least the earliest expiry.
+        """The latest instant up to `clock` by which at most `n_max` entries expire.
 
-        So popping up to it takes `n_max` entries at most, or those of one instant.
+        When more than `n_max` expire at the earliest instant of all, that instant: popping up to the pace always gets
+        on.
         """
+        n_max = min(n_max, len(self))
         if sum(self._count_due(clock, n_max + 1)) <= n_max:
             return clock
         earliest, too_late = self._nth_expiry(0), self._nth_expiry(n_max)

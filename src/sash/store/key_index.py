@@ -212,7 +212,7 @@ def _slots_for(n_ids: int) -> int:
 
 
 def _rows_of(keys: pa.Table, rows: np.ndarray) -> pa.Table:
-    """Rows in ascending order or not; all of them without a copy."""
+    """The given rows in the given order; without a copy when that is the table itself."""
     if len(rows) == keys.num_rows and np.array_equal(rows, np.arange(len(rows))):
         return keys
     return keys.take(pa.array(rows)).combine_chunks()
