@@ -6,6 +6,7 @@ calls, and after groups were renumbered and the state went through a pickle.
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +24,7 @@ from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
 from sash.operators.accumulators import Accumulator, Runs, make_accumulator
-from sash.store.vector import Memory
+from sash.store.vector import Directory, Memory, dump, load
 
 N_GROUPS = 3
 DECIMAL = pa.decimal128(38, 0)
@@ -245,6 +247,242 @@ def test_a_sum_beyond_38_digits_is_refused(sign: int):
         apply(accumulator, [[Event(0, 1, 0, Decimal(sign))]], DECIMAL)
 
 
+def order_key(value: Any) -> tuple:
+    """NULL first, NaN last, -0.0 with 0.0."""
+    if value is None:
+        return (0,)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return 1, is_nan, 0 if is_nan else value.encode() if isinstance(value, str) else value
+
+
+def plain(value: Any) -> Any:
+    """As it is stored: without a sign of zero."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+SORTABLE = {
+    **INTEGERS,
+    "float64": (pa.float64(), DOUBLES),
+    "float32": (pa.float32(), st.floats(width=32)),
+    "date": (pa.date32(), st.dates()),
+    "timestamp": (pa.timestamp("us"), st.datetimes().map(lambda each: each.replace(fold=0))),
+    "time": (pa.time64("us"), st.times().map(lambda each: each.replace(fold=0))),
+    "duration": (pa.duration("us"), st.timedeltas(datetime.timedelta(-9), datetime.timedelta(9))),
+    "string": (pa.string(), st.text(max_size=3) | st.text("ab", max_size=3)),
+    "large_string": (pa.large_string(), st.text("ab", max_size=3)),
+    "binary": (pa.binary(), st.binary(max_size=3)),
+}
+NUMBERS = [name for name in SORTABLE if name in INTEGERS or name.startswith("float")]
+
+
+@pytest.mark.parametrize("name", SORTABLE)
+@given(data=st.data())
+def test_min_and_max(name: str, data: st.DataObject):
+    type, values = SORTABLE[name]
+    runs = data.draw(run_lists(nullable(values)))
+    check("min", type, type, runs, of_present(lambda values: plain(min(values, key=order_key))))
+    check("max", type, type, runs, of_present(lambda values: plain(max(values, key=order_key))))
+
+
+@pytest.mark.parametrize("name", SORTABLE)
+@given(data=st.data())
+def test_count_distinct(name: str, data: st.DataObject):
+    type, values = SORTABLE[name]
+    runs = data.draw(run_lists(nullable(values)))
+    check("count_distinct", type, pa.int64(), runs, lambda members: len({order_key(each) for each in present(members)}))
+
+
+@pytest.mark.parametrize("name", SORTABLE)
+@given(data=st.data())
+def test_first_and_last(name: str, data: st.DataObject):
+    """Several tuples may have entered at one instant: the value decides, and NULL comes before all values."""
+    type, values = SORTABLE[name]
+    runs = data.draw(run_lists(nullable(values)))
+
+    def key(member: tuple[int, Any]) -> tuple:
+        return member[0], order_key(member[1])
+
+    check("first", type, type, runs, lambda members: plain(min(members, key=key)[1]) if members else None)
+    check("last", type, type, runs, lambda members: plain(max(members, key=key)[1]) if members else None)
+
+
+def middle(values: list[Any], unit: int) -> float:
+    values = sorted(values, key=order_key)
+    low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+    if any(isinstance(value, float) and not math.isfinite(value) for value in (low, high)):
+        return low + high
+    return nearest((Fraction(low) + Fraction(high)) * unit / 2) / unit
+
+
+@pytest.mark.parametrize("name", [name for name in NUMBERS if name not in ("hugeint", "wide")])
+@given(data=st.data())
+def test_median(name: str, data: st.DataObject):
+    type, values = SORTABLE[name]
+    unit = 10**type.scale if pa.types.is_decimal(type) else 1
+    runs = data.draw(run_lists(nullable(values)))
+    check("median", type, pa.float64(), runs, of_present(lambda values: middle(values, unit)))
+
+
+@pytest.mark.parametrize("name", ["hugeint", "wide"])
+@given(data=st.data())
+def test_median_of_wide_decimals_is_that_of_doubles(name: str, data: st.DataObject):
+    type, values = SORTABLE[name]
+    runs = data.draw(run_lists(nullable(values)))
+    before, after = make_accumulator("median", type, pa.float64(), Memory()).apply(as_runs(runs), argument(runs, type))
+    for result, values in zip(after.to_pylist(), expected(runs, present), strict=True):
+        if values[1]:
+            ordered = sorted(values[1])
+            pair = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+            assert result == pytest.approx(float(sum(map(Fraction, pair)) / 2), rel=1e-15, abs=1e-15)
+        else:
+            assert result is None
+    assert len(before) == len(runs)
+
+
+def deviation(values: list[Any]) -> float:
+    """From exact sums; a square root of 200 bits, rounded."""
+    if any(isinstance(value, float) and not math.isfinite(value) for value in values):
+        return math.nan
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact) / len(exact)
+    variance = sum((each - mean) ** 2 for each in exact) / (len(exact) - 1)
+    if variance == 0:
+        return 0.0
+    shift = 2 * (200 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
+    root = math.isqrt(int(variance * Fraction(2) ** shift))
+    return nearest(Fraction(root) / Fraction(2) ** (shift // 2))
+
+
+def check_deviation(type: pa.DataType, runs: list[Run]) -> None:
+    """A few units in the last place, and to the last bit the same however it is cut."""
+    reference = expected(runs, of_present(deviation, at_least=2))
+    whole = apply(make_accumulator("stddev", type, pa.float64(), Memory()), runs, type)
+    for result, correct in zip(sum(whole, ()), sum(reference, ()), strict=True):
+        assert (result is None) == (correct is None)
+        if correct is not None:
+            assert result == pytest.approx(correct, rel=1e-15, abs=5e-324, nan_ok=True)
+            assert correct or result == 0.0
+    by_run = make_accumulator("stddev", type, pa.float64(), Memory())
+    assert [show(pair) for run in runs for pair in apply(by_run, [run], type)] == [show(pair) for pair in whole]
+
+
+@pytest.mark.parametrize("name", [name for name in INTEGERS if name not in ("hugeint", "wide")])
+@given(data=st.data())
+def test_deviation_of_integers(name: str, data: st.DataObject):
+    type, values = INTEGERS[name]
+    check_deviation(type, data.draw(run_lists(nullable(values))))
+
+
+@given(run_lists(nullable(DOUBLES | st.sampled_from([2.0**-400, 2.0**480, 1e-200, 1e200]))))
+def test_deviation_of_doubles(runs: list[Run]):
+    check_deviation(pa.float64(), runs)
+
+
+@given(FINITE, st.integers(2, 40))
+def test_equal_values_do_not_deviate(value: float, n_values: int):
+    accumulator = make_accumulator("stddev", pa.float64(), pa.float64(), Memory())
+    assert apply(accumulator, one_run([value] * n_values), pa.float64()) == [(None, 0.0)]
+
+
+@given(FINITE.filter(lambda value: abs(value) < 1e300), st.integers(2, 40), st.integers(1, 39))
+def test_neighbours_deviate_a_little(value: float, n_values: int, n_other: int):
+    values = [value] * n_values + [math.nextafter(value, math.inf)] * n_other
+    check_deviation(pa.float64(), one_run(values))
+
+
+@given(st.lists(st.decimals(-(10**24), 10**24, places=5), min_size=2, max_size=9))
+def test_deviation_of_wide_decimals_is_that_of_doubles(values: list[Decimal]):
+    type = pa.decimal128(30, 5)
+    [(_, result)] = apply(make_accumulator("stddev", type, pa.float64(), Memory()), one_run(values), type)
+    assert result == pytest.approx(deviation([float(value) for value in values]), rel=1e-15)
+
+
+FUNCTIONS = [
+    ("count", "int64", pa.int64()),
+    ("sum", "int64", DECIMAL),
+    ("avg", "decimal", pa.float64()),
+    ("sum", "float64", pa.float64()),
+    ("stddev", "int64", pa.float64()),
+    ("stddev", "float64", pa.float64()),
+    ("median", "float64", pa.float64()),
+    ("count_distinct", "string", pa.int64()),
+    ("max", "string", pa.string()),
+    ("last", "string", pa.string()),
+    ("first", "float64", pa.float64()),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "result"), FUNCTIONS)
+@given(data=st.data())
+def test_renumbered_groups_and_another_process_change_nothing(
+    function: str, name: str, result: pa.DataType, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+):
+    """After every run: another process takes over, and the groups that hold anything are numbered the other way."""
+    type, values = SORTABLE[name]
+    runs = data.draw(run_lists(nullable(values)))
+    reference = apply(make_accumulator(function, type, result, Memory()), runs, type)
+    path = tmp_path_factory.mktemp("vectors")
+    home = Directory(path)
+    accumulator, numbers = make_accumulator(function, type, result, home), {group: group for group in range(N_GROUPS)}
+    for run, pair in zip(runs, reference, strict=True):
+        before, after = accumulator.apply(as_runs([run], numbers), argument([run], type))
+        assert show((before[0].as_py(), after[0].as_py())) == show(pair)
+        data_of_state, home = dump(accumulator, home), Directory(path)
+        accumulator = load(data_of_state, home)
+        accumulator.compact(np.arange(N_GROUPS)[::-1].copy())
+        numbers = {group: N_GROUPS - 1 - number for group, number in numbers.items()}
+
+
+@pytest.mark.parametrize(("function", "name", "result"), FUNCTIONS)
+def test_a_group_that_is_gone_leaves_nothing(function: str, name: str, result: pa.DataType):
+    type, _ = SORTABLE[name]
+    accumulator = make_accumulator(function, type, result, Memory())
+    sample = {"int64": 5, "decimal": Decimal("5.00"), "float64": 5.0, "string": "five"}[name]
+    empty, held = apply(accumulator, [[Event(0, 1, 0, sample)]], type)[0]
+    apply(accumulator, [[Event(2, 1, 0, sample)]], type)
+    assert apply(accumulator, [[Event(0, -1, 0, sample)]], type) == [(held, empty)]
+    accumulator.compact(np.array([-1, -1, 0]))
+    assert apply(accumulator, [[Event(1, 1, 0, sample)], [Event(0, -1, 0, sample)]], type) == [
+        (empty, held),
+        (held, empty),
+    ]
+    accumulator.reset(Memory())
+    assert apply(accumulator, [[Event(1, 1, 0, sample)]], type) == [(empty, held)]
+
+
+@pytest.mark.parametrize(("function", "name", "result"), FUNCTIONS)
+def test_no_events(function: str, name: str, result: pa.DataType):
+    type, _ = SORTABLE[name]
+    before, after = make_accumulator(function, type, result, Memory()).apply(as_runs([]), pa.array([], type))
+    assert (before.type, after.type, len(before), len(after)) == (result, result, 0, 0)
+
+
+@pytest.mark.parametrize("function", ["max", "last"])
+def test_strings_that_are_gone_are_forgotten(function: str):
+    """A window that slides for long: what is kept follows what is in it."""
+    accumulator: Any = make_accumulator(function, pa.string(), pa.string(), Memory())
+    for now in range(0, 5000, 50):
+        entering = [Event(0, 1, now, f"{now + i:06}") for i in range(50)]
+        leaving = [Event(0, -1, now - 50, f"{now - 50 + i:06}") for i in range(50)] if now else []
+        [(_, latest)] = apply(accumulator, [entering + leaving], pa.string())
+        assert latest == f"{now + 49:06}"
+    assert accumulator._strings.n_strings < 400
+
+
+@pytest.mark.parametrize(
+    ("function", "sql"), [("avg", "DECIMAL(9, 2)"), ("avg", "DECIMAL(30, 5)"), ("avg", "BIGINT"), ("stddev", "BIGINT")]
+)
+@given(values=st.lists(st.integers(-(10**6), 10**6), min_size=2, max_size=20))
+def test_means_and_deviations_are_those_of_duckdb(function: str, sql: str, values: list[int]):
+    with duckdb.connect() as connection:
+        query = f"SELECT (x / 7)::{sql} AS x FROM (SELECT unnest({values}::BIGINT[]) AS x)"
+        column = connection.sql(query).to_arrow_table().column("x").combine_chunks()
+        [(theirs,)] = connection.sql(f"SELECT {function}(x) FROM ({query})").fetchall()
+    accumulator = make_accumulator(function, column.type, pa.float64(), Memory())
+    _, ours = accumulator.apply(as_runs(one_run(values)), column)
+    assert ours[0].as_py() == pytest.approx(theirs, rel=1e-14 if function == "stddev" else 4e-16, abs=0)
+
+
 def test_a_type_without_a_meaning_is_refused():
-    with pytest.raises(PlanError, match="`SUM` has no meaning for values of type `string`"):
+    with pytest.raises(PlanError, match="`SUM` has no meaning for values of type `string`; cast the argument"):
         make_accumulator("sum", pa.string(), pa.float64(), Memory())
