@@ -78,8 +78,9 @@ class WindowJoin:
         positives = [batch.filter(pa.array(signs(batch) > 0)) for batch in inputs]
         old_right = self._buffers[RIGHT].log.next_row
         old_left = self._buffers[LEFT].log.next_row
+        horizon = self._horizon(clock)
         for side, batch in enumerate(positives):
-            self._buffers[side].insert(batch, clock)
+            self._buffers[side].insert(batch, horizon)
         retired = [self._retire(side, batch) for side, batch in enumerate(inputs)]
         found = [
             *self._new_pairs(LEFT, old_left, NEVER),
@@ -88,7 +89,7 @@ class WindowJoin:
             *self._lost_pairs(RIGHT, retired[RIGHT]),
         ]
         for side, buffer in enumerate(self._buffers):
-            buffer.evict(clock, self._taken_back(side, retired[side]))
+            buffer.evict(horizon, self._taken_back(side, retired[side]))
         self._clock = clock
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
@@ -101,12 +102,16 @@ class WindowJoin:
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
         for buffer, name in zip(self._buffers, ("left", "right"), strict=True):
-            buffer.restore(entries[name], registers[name], self._clock)
+            buffer.restore(entries[name], registers[name], self._horizon(self._clock))
 
     @property
     def n_scanned(self) -> int:
         """Bucket entries looked at so far: the work that the cost model counts."""
         return sum(buffer.n_scanned for buffer in self._buffers)
+
+    def _horizon(self, clock: int) -> int:
+        """A tuple that expires at clock + 1 meets no other any more; but if it is told to expire, it must be there."""
+        return max(clock, BEGINNING + 1) - 1 if self.spec.is_told else clock
 
     def _key_of(self, side: int):
         return partial(encode_keys, columns=self._key_columns[side])

@@ -22,7 +22,7 @@ from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_
 from sash.plan.physical import ALGORITHMS, SCHEDULES, Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import Block, StreamInfo, TimeWindow
+from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
 from sash.store.batch import ID_PREFIX, OP
 
 ROW_ID, EXPIRY_ID = f"{ID_PREFIX}row", f"{ID_PREFIX}expires"
@@ -184,7 +184,7 @@ class _Builder:
 
     def _replaces(self, query: Query) -> bool:
         """Whether the newest row of a group replaces the older one in the answer, with nothing to take it back."""
-        return query is self._body and query.bound.replaces is not None
+        return query is self._body and replaced_by(query.bound) is not None
 
     def _output_sql(self, query: Query, output) -> str:
         """An output; of a group that is gone, what depends on its aggregates is NULL."""

@@ -177,23 +177,6 @@ class BoundQuery:
     """Conjuncts over `_group` and `_agg` columns."""
     is_distinct: bool = False
 
-    @property
-    def replaces(self) -> tuple[int, ...] | None:
-        """Of an answer in which the newest row of a group replaces the older one: which outputs name the group.
-
-        () for the one group of everything; None if rows are taken back instead: if it does not group, or its outputs do
-        not name the group, or changes are asked for.
-        """
-        if self.groups is None or self.is_distinct or self.emit_changes:
-            return None
-        names = {
-            output.expr.name: idx
-            for idx, output in reversed(list(enumerate(self.outputs)))
-            if isinstance(output.expr, exp.Column) and output.expr.table == "_group"
-        }
-        wanted = [str(idx) for idx in range(len(self.groups))]
-        return tuple(names[name] for name in wanted) if names.keys() >= set(wanted) else None
-
 
 @dataclass(frozen=True, slots=True)
 class BoundSet:
