@@ -48,15 +48,13 @@ def _bind_block(query: ParsedQuery, context: Context) -> Block:
 
 
 def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
-    context = context.within(select, _keeper(select))
+    context = context.within(select, _keeper(select, context))
     sources = bind_sources(select, context)
     scope = Scope(sources, select.text, context.outside)
     conjuncts = [scope.equate(source, name) for source, item in zip(sources, select.sources) for name in item.using]
     with ScalarBinder(scope.columns(), select.text) as scalars:
         where, memberships = _bind_where(Surroundings(select, scope, scalars, context))
-        conjuncts += [
-            scope.resolve(part) for condition in select.conditions for part in split_conjuncts(condition)
-        ] + where
+        conjuncts += [scope.resolve(part) for condition in select.on for part in split_conjuncts(condition)] + where
         for conjunct in conjuncts:
             refuse_aggregates(
                 conjunct, select.text, "`WHERE` or `ON`", "use `HAVING`, or aggregate in a subquery in `FROM`"
@@ -80,8 +78,10 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
     return query
 
 
-def _keeper(select: ParsedSelect) -> str | None:
-    """What in a SELECT has to keep the rows of its streams; a join is seen only where its items are known."""
+def _keeper(select: ParsedSelect, context: Context) -> str | None:
+    """What in a SELECT has to keep the rows of its streams."""
+    if sum(context.is_stream(item) for item in select.sources) > 1:
+        return "the join"
     if select.is_distinct:
         return "`DISTINCT`"
     if select.groups is not None:

@@ -18,10 +18,15 @@ from sash.sql.cursor import Cursor
 from sash.sql.query import AGGREGATES_THAT_RUN
 from sash.sql.windows import parse_query_window, parse_stream_window
 
+_GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
 _REMEDIES = {
+    TokenType.CUBE: _GROUPING,
+    TokenType.GROUPING_SETS: _GROUPING,
+    TokenType.LATERAL: "join a subquery that does without columns from outside, or use `EXISTS`",
     TokenType.LIMIT: "remove it and take rows from the query's output",
     TokenType.ORDER_BY: "remove it; the output is ordered by `_ts`",
     TokenType.OVER: "remove it and compute it on the query's output",
+    TokenType.ROLLUP: _GROUPING,
     TokenType.QUALIFY: "remove it and filter the query's output",
 }
 _MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
@@ -39,7 +44,7 @@ class SashParser(Cursor):
     """DuckDB's parser with Sash's clauses.
 
     The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on SELECTs and set
-    operations (a WindowClause), `emit_changes` on the latter two.
+    operations (a WindowClause), `emit_changes` on the latter two (its Span).
     """
 
     # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
@@ -99,17 +104,46 @@ class SashParser(Cursor):
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         return self._covered(super()._parse_select_query, args, kwargs)
 
-    def _parse_subquery(self, *args: Any, **kwargs: Any) -> exp.Subquery | None:
-        subquery = super()._parse_subquery(*args, **kwargs)
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        if parse_alias and self._match(TokenType.L_BRACKET, advance=False):
+            self.refuse("a window on a subquery", "give the streams inside it windows")
+        subquery = super()._parse_subquery(this, parse_alias)
         if subquery:
             subquery.meta["is_written"] = True  # sqlglot makes some of its own, without brackets in the text
         return subquery
 
     def _parse_hint(self) -> exp.Hint | None:
-        if not self._match(TokenType.HINT):
-            return None
-        words = _HINT.findall(" ".join(self._prev_comments).lower())
-        return exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
+        """Called right after SELECT, which makes it the place to see DISTINCT ON as well."""
+        hint = None
+        if self._match(TokenType.HINT):
+            words = _HINT.findall(" ".join(self._prev_comments).lower())
+            hint = exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
+        if self._match_pair(TokenType.DISTINCT, TokenType.ON, advance=False):
+            self.refuse("`DISTINCT ON`", "use `GROUP BY` with `FIRST` or `LAST`", self._span_of_two())
+        return hint
+
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL, advance=False):
+            self.refuse("`GROUP BY ALL`", "list what to group by", self._span_of_two())
+        return super()._parse_group(*args, **kwargs)
+
+    def _parse_cube_or_rollup(self, *args: Any, **kwargs: Any) -> Any:
+        if self._match_set((TokenType.CUBE, TokenType.ROLLUP), advance=False):
+            self.refuse_token()
+        return super()._parse_cube_or_rollup(*args, **kwargs)
+
+    def _parse_grouping_sets(self) -> Any:
+        if self._match(TokenType.GROUPING_SETS, advance=False):
+            self.refuse_token()
+        return super()._parse_grouping_sets()
+
+    def _parse_lateral(self) -> exp.Lateral | None:
+        if self._match(TokenType.LATERAL, advance=False):
+            self.refuse_token()
+        return super()._parse_lateral()
+
+    def _span_of_two(self) -> Span:
+        return Span(self._curr.start, self._next.end + 1)
 
     def _parse_projections(self) -> Any:
         projections, exclude = super()._parse_projections()
@@ -164,6 +198,14 @@ class SashParser(Cursor):
             self._parse_clauses(this)
         return this
 
+    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        start = self._index
+        operation = super().parse_set_operation(*args, **kwargs)
+        if operation and operation.args.get("by_name"):
+            self._retreat(start)
+            self.refuse(f"`{self._curr.text.upper()} BY NAME`", "list the columns of both sides in the same order")
+        return operation
+
     def _hoist_clauses(self, operation: exp.SetOperation) -> None:
         """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it."""
         last = operation.expression
@@ -189,8 +231,9 @@ class SashParser(Cursor):
     def _parse_clause(self, clauses: dict[str, Any]) -> None:
         if self.at("DWINDOW"):
             self.refuse("`DWINDOW`", "give one `WINDOW` for all streams or `[RANGE …]` after each")
+        start = self._index
         if self.take("EMIT", "CHANGES"):
-            clauses["emit_changes"] = True
+            clauses["emit_changes"] = self.span_since(start)
         elif "window" in clauses:
             self.raise_error("Invalid expression")
         else:

@@ -97,12 +97,14 @@ class ScalarBinder:
 
     def bind_aggregate(self, call: exp.Expr) -> Scalar:
         """The name and type of the call of an aggregate over a bound argument."""
+        self._blame(call, self._misfit, BindError)
         return self._describe(call)
 
     def name_of(self, expr: exp.Expr, groups: Sequence[exp.Expr]) -> str:
         """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
-        by = f" GROUP BY {', '.join(f'({to_duckdb(group)})' for group in groups)}" if groups else ""
-        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{by}")
+        by = [f"({to_duckdb(group)})" for group in groups if group.find(exp.Column)]
+        grouping = f" GROUP BY {', '.join(by)}" if by else ""
+        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
         return self._plain(relation.columns[0])
 
     def _describe(self, expr: exp.Expr) -> Scalar:
