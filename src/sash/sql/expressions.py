@@ -49,7 +49,7 @@ def to_duckdb(expr: exp.Expr) -> str:
 
 def _as_flat_column(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column):
-        return exp.to_identifier(f"{node.table}.{node.name}", quoted=True)
+        return exp.to_identifier(f"{node.table}.{node.name}" if node.table else node.name, quoted=True)
     return node
 
 
