@@ -70,8 +70,7 @@ class AggregateBinder:
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
-                name = expr.name if isinstance(expr, (exp.Column, exp.Dot)) else scalar.name
-                self._groups.append(Output(name, expr, scalar.type))
+                self._groups.append(Output(scalar.name, expr, scalar.type))
         check_hashable(self._groups, "`GROUP BY`", self._select.text)
         return tuple(self._groups)
 

@@ -14,10 +14,11 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
-from sash.sql.aggregates import find_aggregate, refuse_aggregates
+from sash.sql.aggregates import refuse_aggregates
 from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
 from sash.sql.hashable import check_hashable
+from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
 from sash.sql.query import Block, BoundQuery, Membership, Output
 from sash.sql.scope import Scope
@@ -98,13 +99,13 @@ def _check_comparable(operands: list[Output], block: Block, text: str) -> None:
 def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, list[exp.Expr]]:
     """The subquery of EXISTS with the inner sides of its correlated equalities as outputs, and their outer sides."""
     context = around.context.subquery(around.select)
-    if not isinstance(query, ParsedSelect) or _is_aggregating(query):
+    if not isinstance(query, ParsedSelect) or is_aggregating(query):
         return select_from(context.bind(query, context), ()), []
     inner = Scope(bind_sources(query, context.within(query, None)), query.text)
     _check_outputs(query, inner, around.scope)
     plain: list[exp.Expr] = []
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    for part in split_conjuncts(query.where) if query.where is not None else ():
+    for part in split_conjuncts(query.where):
         if is_membership(part) or not _uses_outer(part, inner, around.scope):
             plain.append(part)
         else:
@@ -122,10 +123,6 @@ def _check_outputs(query: ParsedSelect, inner: Scope, outer: Scope) -> None:
     for column in (column for output in query.outputs for column in output.find_all(exp.Column)):
         if not isinstance(column.this, exp.Star) and not outer.has(column):
             inner.resolve(column)
-
-
-def _is_aggregating(query: ParsedSelect) -> bool:
-    return query.groups is not None or query.having is not None or any(map(find_aggregate, query.outputs))
 
 
 def _split_equality(part: exp.Expr, inner: Scope, around: Surroundings) -> tuple[exp.Expr, exp.Expr]:

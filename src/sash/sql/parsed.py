@@ -85,6 +85,8 @@ class ParsedSet:
     text: str
     tree: exp.SetOperation
     operation: str
+    word: str
+    """The operation as written, such as `MINUS ALL`."""
     is_all: bool
     left: ParsedQuery
     right: ParsedQuery
@@ -133,6 +135,7 @@ def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedS
         text=text,
         tree=tree,
         operation=_OPERATIONS[type(tree)],
+        word=f"{tree.meta['word']}{'' if tree.args.get('distinct') else ' ALL'}",
         is_all=not tree.args.get("distinct"),
         left=left,
         right=right,

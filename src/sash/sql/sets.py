@@ -33,7 +33,7 @@ class CommonType:
 
 def bind_set(query: ParsedSet, context: Context) -> BoundSet:
     """A set operation over two bound queries of equal columns."""
-    name = f"`{query.operation.upper()}{' ALL' if query.is_all else ''}`"
+    name = f"`{query.word}`"
     needs_no_state = query.operation == "union" and query.is_all
     context = context.within(query, None if needs_no_state else name)
     left, right = (context.bind(side, context) for side in (query.left, query.right))
