@@ -23,9 +23,9 @@ from sash.plan.physical import ALGORITHMS, SCHEDULES, Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
-from sash.store.batch import ID_PREFIX, OP
+from sash.store.batch import EXPIRES, ID_PREFIX, OP
 
-ROW_ID, EXPIRY_ID = f"{ID_PREFIX}row", f"{ID_PREFIX}expires"
+ROW_ID, EXPIRY_ID = f"{ID_PREFIX}_row", f"{ID_PREFIX}{EXPIRES}"
 TIME = "_time"
 N_BUILT = 3
 """How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
