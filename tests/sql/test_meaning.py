@@ -100,7 +100,7 @@ def render_call(call: Aggregate) -> str:
         "SELECT DISTINCT count(*) FROM t GROUP BY k",
         "SELECT min(DISTINCT n), min(n), mean(v), stddev_samp(n), count() FROM t GROUP BY ()",
         "SELECT t.k, avg(u.v) FROM t JOIN u USING (k) GROUP BY t.k, t.n",
-        "SELECT k, (n, k) AS pair FROM t GROUP BY (k, n)",
+        "SELECT k, n + 1 FROM t GROUP BY (k, n)",
         "SELECT k FROM t UNION SELECT k FROM u",
         "SELECT n FROM t UNION ALL SELECT v FROM u",
         "SELECT n, NULL FROM t UNION ALL SELECT NULL, ok FROM t",
