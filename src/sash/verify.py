@@ -9,7 +9,8 @@ is that of `sash.testing`, and knows nothing of how the query was planned and ru
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,19 +27,18 @@ from sash.sources.timed import read_stream_file
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedQuery
-from sash.sql.query import Block, Catalog
-from sash.testing.answers import Answer
+from sash.sql.query import Catalog, Output
 from sash.testing.literals import draw
-from sash.testing.oracle import Comparison
+from sash.testing.oracle import Comparison, Step
 from sash.testing.reference import accept, value_of
 from sash.testing.relational import RelationalQuery
 
 N_INSTANTS = 100
-_MAX_ROWS = 20
+_MAX_ROWS = 10
 _MAX_DIFFERENCES = 10
 
-Report: TypeAlias = Callable[[int, int], None]
-"""Called with the number of instants that have been compared, and that of all to come."""
+Report: TypeAlias = Callable[[str, int, int], None]
+"""Called with a query's name, the number of instants that have been compared, and that of all that will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Difference:
     instant_us: int
     instant: str
     rows: pa.Table
-    """Up to 20 rows: `_is` says `missing` or `extra`, `_times` how often, before the query's columns."""
+    """Up to ten rows of each kind: `_is` says `missing` or `extra`, `_times` how often, before the query's columns."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,27 @@ class Verification:
     def __bool__(self) -> bool:
         return not self.n_differing
 
-    def __repr__(self) -> str:
-        what = f"{self.n_instants:,} of {self.n_interesting:,} instants"
-        if self.n_differing:
-            first = self.differences[0]
-            return f"differs at {self.n_differing:,} of {what}, first at {first.instant}:\n{draw(first.rows)}"
+    @property
+    def summary(self) -> str:
+        """All of it in a sentence, but for the rows that differ."""
         late = f", {self.n_late:,} of them late" if self.n_late else ""
-        changes = f"{self.n_read:,} rows read{late}, {self.n_changes:,} changes"
-        return f"agrees at {what}: {changes}, {self.n_rows:,} rows of the answer compared"
+        facts = f"{self.n_read:,} rows read{late}, {self.n_changes:,} changes, {self.n_rows:,} rows of answers compared"
+        if not self.differences:
+            return f"agrees at {self.n_instants:,} of {self.n_interesting:,} instants; {facts}"
+        differs = f"differs at {self.n_differing:,} of {self.n_instants:,} instants ({self.n_interesting:,} in all)"
+        return f"{differs}; {facts}; first at {self.differences[0].instant}:"
+
+    def facts(self) -> dict[str, Any]:
+        """All of it for machines."""
+        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "differences"}
+        shown = [
+            {"instant_us": one.instant_us, "instant": one.instant, "rows": one.rows.to_pylist()}
+            for one in self.differences
+        ]
+        return {"agrees": bool(self), **told, "differences": shown}
+
+    def __repr__(self) -> str:
+        return "\n".join([self.summary, *(draw(one.rows) for one in self.differences[:1])])
 
 
 def verify(text: str, instants: int | None = N_INSTANTS, /, **frames: Any) -> Verification:
@@ -92,7 +105,7 @@ def verify(text: str, instants: int | None = N_INSTANTS, /, **frames: Any) -> Ve
         if is_spark(frame):
             raise BindError(f"`{name}` is a Spark frame; verify runs in this process, so pass a recording of it")
     catalog, streams, relations = table_catalog(frames)
-    return _Verifier(parse_query(text), catalog, streams, relations).verify(instants)
+    return _Verifier(parse_query(text), catalog, streams, relations).verify(instants, lambda n_done, n_all: None)
 
 
 def verify_script(
@@ -108,7 +121,7 @@ def verify_script(
         times = {stream: info.time for stream, info in script.plans[name].streams.items()}
         streams = {stream: _read_stream(script.streams[stream], time) for stream, time in times.items()}
         verifier = _Verifier(script.selects[name], script.catalog, streams, relations)
-        found[name] = verifier.verify(instants, report)
+        found[name] = verifier.verify(instants, partial(report, name))
     return found
 
 
@@ -121,32 +134,28 @@ class _Verifier:
     streams: dict[str, pa.Table]
     relations: dict[str, pa.Table]
 
-    def verify(self, n_instants: int | None, report: Report = lambda n_done, n_all: None) -> Verification:
+    def verify(self, n_instants: int | None, report: Callable[[int, int], None]) -> Verification:
         if n_instants is not None and n_instants < 1:
             raise PlanError(f"the number of instants must be positive, not {n_instants}; give one, or ask for all")
-        bound = bind(self.select, self.catalog)
-        plan = plan_query(bound)
+        plan = plan_query(bind(self.select, self.catalog))
         changes, finished = run_tables(plan, self.streams, self.relations)
-        tables = {**accept({name: self.streams[name] for name in plan.streams}, self.catalog), **self.relations}
-        comparison = Comparison(bound, RelationalQuery(self.select.tree, self.catalog, tables), changes)
+        comparison = self._compare(plan, changes)
         instants = _sample(comparison.instants, n_instants)
-        n_rows, differing, shown = 0, 0, []
+        n_rows, n_differing, shown = 0, 0, []
         for n_done, step in enumerate(comparison.walk(instants), 1):
             n_rows += step.expected.total()
-            differing += step.is_different
+            n_differing += step.is_different
             if step.is_different and len(shown) < _MAX_DIFFERENCES:
-                shown.append(_difference(plan, bound, step.instant, step.missing, step.extra))
+                shown.append(_difference(step, comparison.bound.outputs, plan.time_type))
             report(n_done, len(instants))
-        return Verification(
-            n_instants=len(instants),
-            n_interesting=len(comparison.instants),
-            n_read=sum(finished.n_read.values()),
-            n_late=sum(finished.n_late.values()),
-            n_changes=changes.num_rows,
-            n_rows=n_rows,
-            n_differing=differing,
-            differences=tuple(shown),
-        )
+        n_read, n_late = sum(finished.n_read.values()), sum(finished.n_late.values())
+        looked_at = (len(instants), len(comparison.instants))
+        return Verification(*looked_at, n_read, n_late, changes.num_rows, n_rows, n_differing, tuple(shown))
+
+    def _compare(self, plan: Plan, changes: pa.Table) -> Comparison:
+        tables = {**accept({name: self.streams[name] for name in plan.streams}, self.catalog), **self.relations}
+        query = RelationalQuery(self.select.tree, self.catalog, tables)
+        return Comparison(bind(self.select, self.catalog), query, changes)
 
 
 def _sample(instants: list[int], n_instants: int | None) -> list[int]:
@@ -165,12 +174,11 @@ def _read_stream(source: FileSource, time: str) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _difference(plan: Plan, bound: Block, instant_us: int, missing: Answer, extra: Answer) -> Difference:
-    rows = [("missing", n, row) for row, n in sorted(missing.items())]
-    rows += [("extra", n, row) for row, n in sorted(extra.items())]
-    rows = rows[:_MAX_ROWS]
-    values = [[value_of(row[idx]) for _, _, row in rows] for idx in range(len(bound.outputs))]
-    columns = [pa.array(column, output.type) for column, output in zip(values, bound.outputs)]
-    heads = [pa.array([what for what, _, _ in rows], pa.string()), pa.array([n for _, n, _ in rows], pa.int64())]
-    table = pa.table([*heads, *columns], ["_is", "_times", *(output.name for output in bound.outputs)])
-    return Difference(instant_us, str(pa.scalar(instant_us, pa.int64()).cast(plan.time_type).as_py()), table)
+def _difference(step: Step, outputs: Sequence[Output], time_type: pa.DataType) -> Difference:
+    sides = {"missing": step.missing, "extra": step.extra}
+    rows = [(what, n, *map(value_of, row)) for what in sides for row, n in sorted(sides[what].items())[:_MAX_ROWS]]
+    names = ["_is", "_times", *(output.name for output in outputs)]
+    types = [pa.string(), pa.int64(), *(output.type for output in outputs)]
+    columns = [pa.array([row[idx] for row in rows], type) for idx, type in enumerate(types)]
+    instant = pa.scalar(step.instant, pa.int64()).cast(time_type).as_py()
+    return Difference(step.instant, str(instant), pa.table(columns, names))
