@@ -40,10 +40,14 @@ def interesting_instants(bound: Block, tables: Tables) -> list[int]:
 
 
 def snapshot(bound: Block, tables: Tables, instants: Iterable[int]) -> pa.Table:
-    """The answer at each instant: the query's columns after `_instant`, equal rows as often as they are there."""
+    """The answer at one instant after the other: the query's columns after `_instant`.
+
+    Equal rows come as often as they are there, those of one instant in no order.
+    """
     schema = pa.schema([(INSTANT, pa.int64()), *((output.name, output.type) for output in bound.outputs)])
-    answers = [table for _, table in relational_query(bound, tables).answers(list(instants))]
-    return pa.concat_tables([schema.empty_table(), *(table.rename_columns(schema.names) for table in answers)])
+    answers = [table for _, table in relational_query(bound, tables).answers(sorted(instants))]
+    named = [table.rename_columns(schema.names).sort_by(INSTANT) for table in answers]
+    return pa.concat_tables([schema.empty_table(), *named])
 
 
 def relational_query(bound: Block, tables: Tables) -> RelationalQuery:
