@@ -22,7 +22,12 @@ CHANGES INTO 'out' FORMAT json ; SELECT * , tags [ 1 ] , upper ( "location" ) , 
 NULL END , CAST ( n AS INT ) , sum ( n ) OVER ( ORDER BY ts ) , [ x FOR x IN tags ] FROM temperature [ SINCE
 TIMESTAMP '2026-01-31' ] , rooms USING ( name ) GROUP BY n HAVING n UNION SELECT DISTINCT place . room ::
 VARCHAR || 'x' LIMIT 3 [ RANGE INTERVAL '5 minutes' SLIDE 1 s ] WITH LEFT LATERAL VALUES PIVOT # ? $1 ' " /*
--- ELSE END BEGIN DWINDOW WINDOW ( A , B ) = 1 MONTH UNBOUNDED NOW
+-- ELSE END BEGIN DWINDOW WINDOW ( A , B ) = 1 MONTH UNBOUNDED NOW ; SELECT location , count ( DISTINCT n ) AS c ,
+median ( value ) FROM ( SELECT * FROM temperature EXCEPT ALL SELECT * FROM temperature ) s WHERE location NOT IN (
+SELECT location FROM humidity ) AND NOT EXISTS ( SELECT 1 FROM humidity B WHERE B . value = s . value ) GROUP BY 1
+HAVING c > 1 INTERSECT ( SELECT location , 1 , 2.5 FROM humidity [ ROWS 5 ] ) MINUS SELECT 'x' , 1 , 1 FROM
+temperature WINDOW 1 HOUR SLIDE 1 s ; WITH hot AS ( SELECT first ( n ORDER BY ts ) FROM temperature GROUP BY ALL )
+SELECT string_agg ( x , ',' ) FILTER ( WHERE ok ) FROM hot [ NOW ]
 """
 words = st.sampled_from(sorted(set(re.findall(r"\S+", SENTENCES))))
 

@@ -100,7 +100,7 @@ def test_select() -> None:
     assert [source.alias and source.alias.name for source in select.sources] == ["A", "B", "R", None]
     assert [source.window and source.window.window for source in select.sources] == [None, CountWindow(5), None, None]
     assert [name.name for name in select.sources[2].using] == ["location"]
-    assert [condition.sql() for condition in select.conditions] == ["A.value > 30"]
+    assert select.where.sql() == "A.value > 30"
     assert select.window is not None
     assert select.window.window == TimeWindow(60_000_000)
     assert select.hints == ("wnl", "buckets(100)")
@@ -113,7 +113,7 @@ def test_select() -> None:
 def test_joins_may_nest_and_from_may_come_first() -> None:
     nested = parse_query("SELECT 1 FROM a JOIN b JOIN c ON b.x = c.x ON a.x = b.x WINDOW 1 s")
     assert [source.name.name for source in nested.sources] == ["a", "b", "c"]
-    assert sorted(condition.sql() for condition in nested.conditions) == ["a.x = b.x", "b.x = c.x"]
+    assert sorted(condition.sql() for condition in nested.on) == ["a.x = b.x", "b.x = c.x"]
     first = parse_query("FROM a [ROWS 5] x, b y [NOW] SELECT x.i WHERE x.i > 3")
     assert [source.window is not None for source in first.sources] == [True, True]
     assert parse_query("FROM a").outputs[0].sql() == "*"

@@ -55,6 +55,8 @@ def test_what_is_no_interval(text: str) -> None:
         ("WINDOW INTERVAL '5' MINUTE", TimeWindow(5 * MINUTE)),
         ("WINDOW INTERVAL 5 MINUTES", TimeWindow(5 * MINUTE)),
         ("WINDOW 50 ROWS", CountWindow(50)),
+        ("WINDOW 1 HOUR SLIDE 5 MINUTES", TimeWindow(HOUR, 5 * MINUTE)),
+        ("WINDOW '5 minutes' SLIDE INTERVAL '1' HOUR", TimeWindow(5 * MINUTE, HOUR)),
     ],
 )
 def test_window_of_the_query(clause: str, window: Window) -> None:
@@ -71,6 +73,7 @@ def test_window_of_the_query(clause: str, window: Window) -> None:
     ("bracket", "window"),
     [
         ("[RANGE 1 HOUR]", TimeWindow(HOUR)),
+        ("[RANGE 12 HOURS SLIDE 1 HOUR 30 MINUTES]", TimeWindow(12 * HOUR, 90 * MINUTE)),
         ("[ROWS 100]", CountWindow(100)),
         ("[NOW]", TimeWindow(1)),
         ("[UNBOUNDED]", UnboundedWindow()),

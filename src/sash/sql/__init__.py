@@ -2,5 +2,8 @@
 
 The way of a query through the modules:
 
-    text -> dialect (tokens, sqlglot tree) -> parsed, statements -> bind (scope, expressions) -> query.BoundQuery
+    text -> dialect, grammar (tokens, sqlglot tree) -> parsed, statements -> bind -> query.Block
+
+`bind` asks `sources` for FROM, `memberships` for subqueries in WHERE, `outputs` and `aggregates` for SELECT and GROUP
+BY, `sets` for UNION and the like; `scope` finds columns and `expressions` types.
 """

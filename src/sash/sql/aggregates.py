@@ -70,7 +70,7 @@ class AggregateBinder:
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
-                self._groups.append(Output(expr.name or scalar.name, expr, scalar.type))
+                self._groups.append(Output(scalar.name, expr, scalar.type))
         check_hashable(self._groups, "`GROUP BY`", self._select.text)
         return tuple(self._groups)
 
@@ -142,7 +142,7 @@ class AggregateBinder:
         if argument is not None:
             remedy = "aggregate in a subquery in `FROM` first"
             refuse_aggregates(argument, text, "another aggregate", remedy)
-            check_argument(call, self._scalars.bind(argument).duck_type, text)
+            check_argument(call, self._scalars.bind(argument), text)
         scalar = self._scalars.bind_aggregate(call.node)
         aggregate = Aggregate(call.function, argument, scalar.type)
         if aggregate not in self._aggregates:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError
 from sash.sql.dialect import Sash
-from sash.sql.expressions import span_of
+from sash.sql.expressions import Scalar, span_of
 from sash.sql.functions import is_aggregate
+from sash.sql.hashable import is_hashable, not_hashable
 from sash.sql.query import AGGREGATES, AGGREGATES_THAT_RUN
 
 _KEPT = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
@@ -17,7 +19,13 @@ _SYNONYMS = {"count_star": "count", "mean": "avg", "stddev_samp": "stddev"}
 _DEAF_TO_DISTINCT = ("min", "max")
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _NUMBERS = (*_INTEGERS, "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
-_NESTED = ("STRUCT", "MAP", "UNION", "INTERVAL")
+_ARITHMETIC = {
+    "sum": (*_NUMBERS, "BOOLEAN"),
+    "avg": _NUMBERS,
+    "stddev": _NUMBERS,
+    "median": (*_INTEGERS, "DOUBLE"),
+}
+"""The DuckDB types that aggregates other than MIN and the like are over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,52 +77,49 @@ def _arguments(node: exp.Func) -> tuple[exp.Expr, ...]:
 
 def check_call(call: Call, text: str) -> None:
     """Refuse aggregates and forms of them that do not run."""
-    if reason := _refusal(call):
-        raise PlanError(reason, text, span_of(call.node))
+    span = span_of(call.node)
+    written = text[span.start :].split("(")[0].strip().lower() if span else call.function
+    if reason := _refusal(call, written):
+        raise PlanError(reason, text, span)
 
 
-def _refusal(call: Call) -> str | None:
-    name = call.function.upper()
+def _refusal(call: Call, written: str) -> str | None:
     if call.function == "any_value":
         return "`ANY_VALUE` cannot run in this version, as its answer is left to chance; use `FIRST`"
     if call.function not in AGGREGATES:
-        return f"the aggregate `{call.function}` cannot run in this version; use one of {AGGREGATES_THAT_RUN}"
+        return f"the aggregate `{written}` cannot run in this version; use one of {AGGREGATES_THAT_RUN}"
     if call.is_distinct and call.function not in (*_DEAF_TO_DISTINCT, "count_distinct"):
-        remedy = "deduplicate in a subquery in `FROM` with SELECT DISTINCT"
-        return f"`{name}` of DISTINCT values cannot run in this version; {remedy}"
+        remedy = "deduplicate with SELECT DISTINCT in a subquery in `FROM`"
+        return f"`{written}` of DISTINCT values cannot run in this version; {remedy}"
     if len(call.arguments) > 1:
-        return f"`{name.split('_')[0]}` of several arguments cannot run in this version; give one"
+        return f"`{written}` of several arguments cannot run in this version; give one"
     if not call.arguments and call.function != "count":
-        return f"`{name.split('_')[0]}` needs something to aggregate; put a column between its brackets"
+        return f"`{written}` needs something to aggregate; put a column between its brackets"
     return None
 
 
-def check_argument(call: Call, type_: str, text: str) -> None:
-    """Refuse an aggregate of values of this DuckDB type, if it has no meaning or none that Sash runs."""
-    if reason := _mistake(call, type_):
+def check_argument(call: Call, argument: Scalar, text: str) -> None:
+    """Refuse an aggregate of values of this type, if it has no meaning or none that Sash runs."""
+    if reason := _mistake(call, argument, text):
         raise BindError(reason, text, span_of(call.node))
 
 
-def _mistake(call: Call, type_: str) -> str | None:
-    name, kind = call.function.upper(), type_.split("(")[0]
+def _mistake(call: Call, argument: Scalar, text: str) -> str | None:
+    name, kind = call.function.upper(), argument.duck_type.split("(")[0]
     if call.function == "count":
         return None
-    if call.function in ("sum", "avg", "stddev"):
-        is_number = kind in _NUMBERS or (kind == "BOOLEAN" and call.function == "sum")
-        return None if is_number else f"{name} over {type_}: it needs numbers; cast it, as in `{_as_double(call)}`"
-    if call.function == "median" and kind not in (*_INTEGERS, "DOUBLE"):
-        if kind in _NUMBERS:
-            return f"MEDIAN over {type_} cannot run in this version; cast it: `{_as_double(call)}`"
-        return f"MEDIAN over {type_}: there is no middle between two such values; use MIN, MAX or a number"
-    if type_.endswith("]") or kind in _NESTED:
-        remedy = "take its parts or cast it, as in `CAST(… AS VARCHAR)`"
-        return f"`{name}` of {type_} cannot run in this version; {remedy}".replace(
-            "COUNT_DISTINCT", "COUNT(DISTINCT …)"
-        )
-    return None
-
-
-def _as_double(call: Call) -> str:
-    assert call.argument is not None
-    written = call.argument.sql(dialect=Sash).replace('"', "")
-    return f"{call.function.upper()}(CAST({written} AS DOUBLE))"
+    if call.function not in _ARITHMETIC:
+        clause = f"`{name}`" if call.function != "count_distinct" else "`COUNT(DISTINCT …)`"
+        return None if is_hashable(argument.type) else not_hashable(argument.type, clause)
+    if kind in _ARITHMETIC[call.function]:
+        return None
+    place = span_of(call.arguments[0])
+    written = text[place.start : place.end] if place else "…"
+    over = f"{name} over {argument.duck_type}"
+    if kind in _NUMBERS or kind == "BOOLEAN":
+        return f"{over} cannot run in this version; cast it: `{name}(CAST({written} AS DOUBLE))`"
+    if pa.types.is_timestamp(argument.type) or pa.types.is_date(argument.type):
+        return f"{over} cannot run in this version; take its seconds: `{name}(epoch({written}))`"
+    if call.function == "median":
+        return f"{over}: there is no middle between two such values; use MIN or MAX"
+    return f"{over}: there is nothing to add up; give it a number"

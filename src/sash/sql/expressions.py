@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import duckdb
@@ -26,7 +26,7 @@ _MAX_PARTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """What DuckDB says of an expression: the name it would give its column, and its type, in its own words too."""
+    """What DuckDB says of an expression: the name of its column, and its type, in DuckDB's own words too."""
 
     name: str
     type: pa.DataType
@@ -49,12 +49,14 @@ def to_duckdb(expr: exp.Expr) -> str:
 
 def _as_flat_column(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Column):
-        return exp.to_identifier(f"{node.table}.{node.name}", quoted=True)
+        return exp.to_identifier(f"{node.table}.{node.name}" if node.table else node.name, quoted=True)
     return node
 
 
-def split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    """The conjuncts of a condition, less those that are simply TRUE."""
+def split_conjuncts(condition: exp.Expr | None) -> Iterator[exp.Expr]:
+    """The conjuncts of a condition, less those that are simply TRUE; none if there is no condition."""
+    if condition is None:
+        return
     for part in condition.unnest().flatten() if isinstance(condition.unnest(), exp.And) else [condition]:
         inner = part.unnest()
         if isinstance(inner, exp.And):
@@ -88,7 +90,8 @@ class ScalarBinder:
         self._check_conditions(expr)
         self._check_comparisons(expr)
         self._check_literals(expr)
-        return self._describe(expr)
+        scalar = self._describe(expr)
+        return replace(scalar, name=expr.name) if isinstance(expr, (exp.Column, exp.Dot)) else scalar
 
     def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
@@ -97,12 +100,16 @@ class ScalarBinder:
 
     def bind_aggregate(self, call: exp.Expr) -> Scalar:
         """The name and type of the call of an aggregate over a bound argument."""
+        self._blame(call, self._misfit, BindError)
         return self._describe(call)
 
     def name_of(self, expr: exp.Expr, groups: Sequence[exp.Expr]) -> str:
         """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
-        by = f" GROUP BY {', '.join(f'({to_duckdb(group)})' for group in groups)}" if groups else ""
-        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{by}")
+        by = [f"({to_duckdb(group)})" for group in groups if group.find(exp.Column)]
+        grouping = f" GROUP BY {', '.join(by)}" if by else ""
+        if isinstance(expr, (exp.Column, exp.Dot)):
+            return expr.name
+        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
         return self._plain(relation.columns[0])
 
     def _describe(self, expr: exp.Expr) -> Scalar:

@@ -1,9 +1,9 @@
 """Which of DuckDB's functions a continuous query may call.
 
 An answer must follow from the tuples alone, however they are batched and whenever the query is resumed. So a function
-that looks at the clock, at the session, at tables or at chance is refused, and for now so is one that makes several rows
-of one. The aggregates that run are taken out of an expression before it is looked at here. DuckDB itself says what its
-functions do and how it reads an expression.
+that looks at the clock, at the session, at tables or at chance is refused, and for now so is one that makes several
+rows of one. The aggregates that run are taken out of an expression before it is looked at here. DuckDB itself says
+what its functions do and how it reads an expression.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from sash.errors import BindError
+from sash.sql import duck
 from sash.sql.expressions import span_of
 from sash.sql.query import Output
 
@@ -29,11 +30,13 @@ def is_hashable(type_: pa.DataType) -> bool:
 
 
 def check_hashable(outputs: Iterable[Output], clause: str, text: str) -> None:
+    """BindError at the first output that a clause cannot look up."""
     for output in outputs:
         if not is_hashable(output.type):
             raise BindError(not_hashable(output.type, clause), text, span_of(output.expr))
 
 
 def not_hashable(type_: pa.DataType, clause: str) -> str:
+    """What to say of a clause that has to look up values of a type for which `is_hashable` does not hold."""
     remedy = "take its parts or cast it, as in `CAST(… AS VARCHAR)`"
-    return f"{clause} cannot tell values of {type_} apart in this version; {remedy}"
+    return f"{clause} cannot tell values of {duck.type_of(type_)} apart in this version; {remedy}"

@@ -14,16 +14,19 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
-from sash.sql.aggregates import find_aggregate, refuse_aggregates
+from sash.sql.aggregates import refuse_aggregates
 from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
 from sash.sql.hashable import check_hashable
+from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
 from sash.sql.query import Block, BoundQuery, Membership, Output
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, select_from
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, strip_negations
+
+_OUTSIDE_REMEDY = "move a condition without its own columns out of it, or join the subquery in `FROM`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,12 @@ def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
         block, exprs = _bind_exists(query, around)
     operands = [_bind_operand(expr, around) for expr in exprs]
     _check_comparable(operands, block, around.text)
-    types = common_types(operands, block.outputs, "the comparison", around.text)
+    types = common_types(operands, block.outputs, around.text)
+    operands = [replace(side, expr=cast(side, type_), type=type_.arrow) for side, type_ in zip(operands, types)]
     check_hashable(operands, "a lookup in a subquery", around.text)
     return Membership(
         block=cast_outputs(block, types),
-        operands=tuple(cast(operand, type_) for operand, type_ in zip(operands, types)),
+        operands=tuple(operand.expr for operand in operands),
         is_negated=is_negated,
         is_null_aware=is_negated and isinstance(predicate, exp.In),
         span=span_of(condition) or Span(0, 0),
@@ -95,12 +99,13 @@ def _check_comparable(operands: list[Output], block: Block, text: str) -> None:
 def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, list[exp.Expr]]:
     """The subquery of EXISTS with the inner sides of its correlated equalities as outputs, and their outer sides."""
     context = around.context.subquery(around.select)
-    if not isinstance(query, ParsedSelect) or _is_aggregating(query):
+    if not isinstance(query, ParsedSelect) or is_aggregating(query):
         return select_from(context.bind(query, context), ()), []
     inner = Scope(bind_sources(query, context.within(query, None)), query.text)
+    _check_outputs(query, inner, around.scope)
     plain: list[exp.Expr] = []
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    for part in split_conjuncts(query.where) if query.where is not None else ():
+    for part in split_conjuncts(query.where):
         if is_membership(part) or not _uses_outer(part, inner, around.scope):
             plain.append(part)
         else:
@@ -113,8 +118,11 @@ def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, 
     return block, [outer_side for _, outer_side in pairs]
 
 
-def _is_aggregating(query: ParsedSelect) -> bool:
-    return query.groups is not None or query.having is not None or any(map(find_aggregate, query.outputs))
+def _check_outputs(query: ParsedSelect, inner: Scope, outer: Scope) -> None:
+    """What EXISTS selects does not matter, but its names must be there."""
+    for column in (column for output in query.outputs for column in output.find_all(exp.Column)):
+        if not isinstance(column.this, exp.Star) and not outer.has(column):
+            inner.resolve(column)
 
 
 def _split_equality(part: exp.Expr, inner: Scope, around: Surroundings) -> tuple[exp.Expr, exp.Expr]:
@@ -126,7 +134,7 @@ def _split_equality(part: exp.Expr, inner: Scope, around: Surroundings) -> tuple
             )
             if is_apart and inside.find(exp.Column):
                 return inside, outside
-    reason = "only equality can compare a subquery with what stands around it; join the subquery in `FROM` instead"
+    reason = f"`EXISTS` can use columns from outside only in an equality with its own; {_OUTSIDE_REMEDY}"
     raise PlanError(reason, around.text, span_of(part))
 
 

@@ -11,7 +11,8 @@ from sqlglot.errors import TokenError
 
 from sash.errors import ParseError, SashError, Span
 from sash.sql.cursor import MisreadError
-from sash.sql.dialect import Sash, SashParser
+from sash.sql.dialect import Sash
+from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, Statement, parse_statement
 

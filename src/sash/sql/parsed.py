@@ -29,20 +29,12 @@ _READ = {
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
 
 _PARTS = {
-    "all": "`GROUP BY ALL`",
-    "by_name": "`BY NAME`",
     "columns": "a list of column names after an alias",
     "db": "a name with a schema",
-    "on": "`DISTINCT ON`",
     "pivots": "`PIVOT`",
     "recursive": "`WITH RECURSIVE`",
     "sample": "`TABLESAMPLE`",
     "side": "an outer join",
-}
-_REMEDIES = {
-    "all": "list what to group by",
-    "by_name": "list the columns of both sides in the same order",
-    "on": "use `GROUP BY` with `FIRST` or `LAST`",
 }
 _KINDS = (None, "INNER", "CROSS")
 _OPERATIONS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
@@ -74,8 +66,7 @@ class ParsedSelect:
     tree: exp.Select
     outputs: tuple[exp.Expr, ...]
     sources: tuple[ParsedSource, ...]
-    conditions: tuple[exp.Expr, ...]
-    """Those of ON."""
+    on: tuple[exp.Expr, ...]
     where: exp.Expr | None = None
     groups: tuple[exp.Expr, ...] | None = None
     having: exp.Expr | None = None
@@ -94,6 +85,8 @@ class ParsedSet:
     text: str
     tree: exp.SetOperation
     operation: str
+    word: str
+    """The operation as written, such as `MINUS ALL`."""
     is_all: bool
     left: ParsedQuery
     right: ParsedQuery
@@ -123,9 +116,13 @@ def _read_with(tree: exp.Query, text: str) -> dict[str, exp.Query]:
     if not with_:
         return {}
     _refuse_unread(with_, text)
+    queries: dict[str, exp.Query] = {}
     for item in with_.expressions:
         _refuse_unread(item, text)
-    return {item.alias.lower(): item.this for item in with_.expressions}
+        if item.alias.lower() in queries:
+            raise ParseError(f"`{item.alias}` stands twice in `WITH`; rename one", text, span_of(item.args["alias"]))
+        queries[item.alias.lower()] = item.this
+    return queries
 
 
 def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedSet:
@@ -138,6 +135,7 @@ def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedS
         text=text,
         tree=tree,
         operation=_OPERATIONS[type(tree)],
+        word=f"{tree.meta['word']}{'' if tree.args.get('distinct') else ' ALL'}",
         is_all=not tree.args.get("distinct"),
         left=left,
         right=right,
@@ -152,7 +150,7 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
     """Hints and EMIT CHANGES are of a statement as a whole."""
     if query.emit_changes:
         reason = f"`EMIT CHANGES` cannot stand in {what}; put it at the end of the statement"
-        raise PlanError(reason, query.text, span_of(query.tree))
+        raise PlanError(reason, query.text, query.tree.meta["emit_changes"])
     if query.hints and hints_too:
         reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
         raise PlanError(reason, query.text, query.spans.get("hint"))
@@ -169,9 +167,9 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         tree=tree,
         outputs=tuple(tree.expressions),
         sources=sources,
-        conditions=tuple(join.args["on"] for join in joins if join.args.get("on")),
+        on=tuple(join.args["on"] for join in joins if join.args.get("on")),
         where=tree.args["where"].this if tree.args.get("where") else None,
-        groups=_read_group(group, text) if group else None,
+        groups=tuple(group.expressions) if group else None,
         having=having.this if having else None,
         is_distinct=bool(tree.args.get("distinct")),
         window=tree.meta.get("window"),
@@ -180,15 +178,6 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         spans=dict(_spans(tree, sources)),
         named=named,
     )
-
-
-def _read_group(group: exp.Group, text: str) -> tuple[exp.Expr, ...]:
-    for item in group.expressions:
-        if isinstance(item, (exp.Cube, exp.Rollup, exp.GroupingSets)):
-            name = {exp.Cube: "CUBE", exp.Rollup: "ROLLUP"}.get(type(item), "GROUPING SETS")
-            remedy = "write one SELECT for each grouping and put `UNION ALL` between them"
-            raise PlanError(f"`{name}` cannot run in this version; {remedy}", text, span_of(item) or span_of(group))
-    return tuple(group.expressions)
 
 
 def _spans(tree: exp.Select, sources: Iterable[ParsedSource]) -> Iterator[tuple[str, Span]]:
@@ -222,8 +211,8 @@ def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: 
         raise PlanError("only streams, tables and subqueries can stand in `FROM`; name one", text, span_of(item))
     _refuse_unread(item, text)
     alias = item.args.get("alias")
-    name = (alias.this if alias else None) if is_subquery else item.this
-    if name is None:
+    name = (alias and alias.this) if is_subquery else item.this
+    if not isinstance(name, exp.Identifier):
         raise BindError("a subquery in `FROM` needs a name; put `AS s` behind it", text, span_of(item))
     windows = [node.meta["window"] for node in (item, alias) if node and "window" in node.meta]
     if len(windows) > 1:
@@ -256,7 +245,7 @@ def _refuse_unread(node: exp.Expr, text: str) -> None:
         if value and (part not in _READ[type(node)] or (part == "kind" and value not in _KINDS)):
             span = span_of(*(child for child in children if isinstance(child, exp.Expr))) or span_of(node)
             name = _PARTS.get(part, f"`{part.strip('_').upper()}`")
-            raise PlanError(f"{name} cannot run in this version; {_REMEDIES.get(part, 'remove it')}", text, span)
+            raise PlanError(f"{name} cannot run in this version; remove it", text, span)
         for child in children:
             if type(child) in (exp.Join, exp.TableAlias, exp.Distinct, exp.Group):
                 _refuse_unread(child, text)

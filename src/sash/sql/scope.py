@@ -13,7 +13,7 @@ from sash.sql.expressions import span_of
 from sash.sql.query import Source
 from sash.sql.subqueries import refuse_subqueries
 
-_UNCORRELATED = "only equalities in the WHERE of an `EXISTS` can; join the two in the query around it"
+_UNCORRELATED = "join the two in the query around it, or use `EXISTS` with an equality in its WHERE"
 T = TypeVar("T", bound=exp.Expr)
 
 

@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
+from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.dialect import Sash
-from sash.sql.expressions import span_of
+from sash.sql.expressions import incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSet
 from sash.sql.query import Block, BoundQuery, BoundSet, Output
@@ -32,7 +33,7 @@ class CommonType:
 
 def bind_set(query: ParsedSet, context: Context) -> BoundSet:
     """A set operation over two bound queries of equal columns."""
-    name = f"`{query.operation.upper()}{' ALL' if query.is_all else ''}`"
+    name = f"`{query.word}`"
     needs_no_state = query.operation == "union" and query.is_all
     context = context.within(query, None if needs_no_state else name)
     left, right = (context.bind(side, context) for side in (query.left, query.right))
@@ -40,7 +41,7 @@ def bind_set(query: ParsedSet, context: Context) -> BoundSet:
         counts = f"{_count(len(left.outputs))} on the left and {_count(len(right.outputs))} on the right"
         reason = f"{name} needs as many columns on both sides, but there are {counts}; list the same number of columns"
         raise BindError(reason, query.text, span_of(query.right.tree))
-    types = common_types(left.outputs, right.outputs, name, query.text)
+    types = common_types(left.outputs, right.outputs, query.text)
     left, right = (cast_outputs(replace(side, hints=()), types) for side in (left, right))
     if not needs_no_state:
         check_hashable(left.outputs, name, query.text)
@@ -62,22 +63,25 @@ def _count(n_columns: int) -> str:
     return "1 column" if n_columns == 1 else f"{n_columns} columns"
 
 
-def common_types(left: Sequence[Output], right: Sequence[Output], clause: str, text: str) -> list[CommonType]:
-    """The types that DuckDB would convert both sides to, column by column."""
-    return [_common_type(*pair, clause, text) for pair in zip(left, right)]
+def common_types(left: Sequence[Output], right: Sequence[Output], text: str) -> list[CommonType]:
+    """The types that DuckDB would convert both sides to, column by column; BindError where that may fail."""
+    return [_common_type(*pair, text) for pair in zip(left, right)]
 
 
-def _common_type(left: Output, right: Output, clause: str, text: str) -> CommonType:
+def _common_type(left: Output, right: Output, text: str) -> CommonType:
     with duck.connect() as connection:
         for name, output in (("left", left), ("right", right)):
             type_ = pa.null() if isinstance(output.expr, exp.Null) else output.type
             connection.register(name, pa.schema([("value", type_)]).empty_table())
+        types = [connection.table(name).types[0] for name in ("left", "right")]
         try:
             relation = connection.sql('SELECT value FROM "left" UNION ALL SELECT value FROM "right"')
-            return CommonType(relation.to_arrow_table().schema.field(0).type, str(relation.types[0]))
+            common = CommonType(relation.to_arrow_table().schema.field(0).type, str(relation.types[0]))
         except duckdb.Error:
-            reason = f"{clause} cannot put {left.type} and {right.type} into one column; cast one of them"
-            raise BindError(reason, text, span_of(right.expr)) from None
+            common = None
+    if common is None or not (are_comparable(*map(family_of, types)) or common.sql == "VARCHAR"):
+        raise BindError(incompatible(str(types[0]), str(types[1]), "mixed"), text, span_of(right.expr))
+    return common
 
 
 def cast_outputs(block: Block, types: Sequence[CommonType]) -> Block:

@@ -11,7 +11,7 @@ from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
 from sash.sql.expressions import span_of
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
-from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, Window
+from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, StreamInfo, Window
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 
@@ -36,6 +36,10 @@ class Context:
     def within(self, query: ParsedQuery, keeper: str | None) -> Context:
         """The context of what stands in a query that has to keep rows, if `keeper` says for what."""
         return replace(self, window=query.window or self.window, keeper=keeper or self.keeper)
+
+    def is_stream(self, item: ParsedSource) -> bool:
+        """Whether the rows of an item of FROM come and go."""
+        return item.query is not None or isinstance(self.catalog.get(item.name.name.lower()), StreamInfo)
 
     def subquery(self, select: ParsedSelect) -> Context:
         """The context of a subquery of a SELECT, `self` being that of what stands in the SELECT."""
@@ -100,10 +104,12 @@ def _check_columns(source: Source, text: str) -> None:
 
 def _bind_window(source: Source, item: ParsedSource, text: str, context: Context) -> Window | None:
     clause = item.window
-    if clause is not None and item.query is not None:
-        reason = "a subquery has no window of its own; give the streams inside it windows"
-        raise PlanError(reason, text, clause.span)
-    if not source.is_stream or item.query is not None:
+    if isinstance(source.info, DerivedInfo):
+        if clause is not None:
+            reason = "a window on a subquery cannot run in this version; give the streams inside it windows"
+            raise PlanError(reason, text, clause.span)
+        return None
+    if not source.is_stream:
         if clause is not None:
             written = text[clause.span.start : clause.span.end]
             reason = f"`{source.name}` is a table, and only streams have windows; remove `{written}`"
@@ -124,9 +130,8 @@ def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: C
         if context.is_subquery:
             reason = "the subquery reads no stream, only tables; declare its result as a table and join that"
         raise PlanError(reason, select.text, select.spans["from"])
-    keeper = context.keeper or ("the join" if len(streams) > 1 else None)
     for stream in streams:
-        if stream.window is None and keeper and not isinstance(stream.info, DerivedInfo):
+        if stream.window is None and context.keeper and isinstance(stream.info, StreamInfo):
             remedy = f"add `WINDOW 1 MINUTE` at the end or `[RANGE 1 MINUTE]` after `{stream.alias}`"
-            reason = f"window missing on {keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
+            reason = f"window missing on {context.keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
             raise PlanError(reason, select.text, stream.span)

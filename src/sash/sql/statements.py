@@ -20,8 +20,9 @@ from sqlglot import exp
 
 from sash.errors import BindError, ParseError, Span, suggest
 from sash.sql import duck
-from sash.sql.dialect import Sash, SashParser
+from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
+from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
 from sash.sql.windows import parse_length
 

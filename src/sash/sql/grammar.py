@@ -1,0 +1,266 @@
+"""Sash's grammar for sqlglot: DuckDB's with windows on streams, less the clauses that cannot run on them yet.
+
+What cannot run is refused here, while the parser still knows the very token, so that the error can underline it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, cast
+
+from sqlglot import exp
+from sqlglot.tokens import Token, TokenType
+
+from sash.errors import Span
+from sash.sql.cursor import Cursor
+from sash.sql.query import AGGREGATES_THAT_RUN
+from sash.sql.windows import parse_query_window, parse_stream_window
+
+_GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
+_REMEDIES = {
+    TokenType.CUBE: _GROUPING,
+    TokenType.GROUPING_SETS: _GROUPING,
+    TokenType.LATERAL: "join a subquery that does without columns from outside, or use `EXISTS`",
+    TokenType.LIMIT: "remove it and take rows from the query's output",
+    TokenType.ORDER_BY: "remove it; the output is ordered by `_ts`",
+    TokenType.OVER: "remove it and compute it on the query's output",
+    TokenType.ROLLUP: _GROUPING,
+    TokenType.QUALIFY: "remove it and filter the query's output",
+}
+_MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
+_CLAUSES = ("window", "emit_changes")
+_JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
+_AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
+_LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
+_HINT = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+
+T = TypeVar("T")
+
+
+class SashParser(Cursor):
+    """DuckDB's parser with Sash's clauses.
+
+    The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on SELECTs and set
+    operations (a WindowClause), `emit_changes` on the latter two (its Span), `word` on set operations.
+    """
+
+    # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
+    # change what they mean. The aggregates keep their classes because plans ask for them.
+    FUNCTIONS: ClassVar = {name: builder for name, builder in Cursor.FUNCTIONS.items() if name in _AGGREGATES}
+
+    QUERY_MODIFIER_PARSERS: ClassVar = {
+        **dict.fromkeys(
+            Cursor.QUERY_MODIFIER_PARSERS.keys() - {TokenType.WINDOW},
+            lambda self: self.refuse_token(),
+        ),
+        **{token: Cursor.QUERY_MODIFIER_PARSERS[token] for token in _MODIFIERS_THAT_RUN},
+    }
+
+    def statements(self, tokens: list[Token], text: str, parse: Callable[[SashParser], T]) -> list[T]:
+        """What `parse` makes of each statement of the text; statements end at semicolons."""
+        return cast(list[T], self._parse(cast(Any, parse), tokens, text))
+
+    def query(self) -> exp.Query:
+        """The SELECT or set operation that comes next, up to the end of the statement or INTO."""
+        tree = self._parse_statement()
+        if self._curr and not self.at("INTO"):
+            self.raise_error("Invalid expression")
+        return tree
+
+    def data_type(self) -> exp.Expr:
+        return self._parse_types(schema=True) or self.fail("expected a type")
+
+    def refuse_token(self) -> Any:
+        """Refuse the clause whose keyword is the current token."""
+        remedy = _REMEDIES.get(self._curr.token_type, "remove it")
+        self.refuse(f"`{' '.join(self._curr.text.upper().split())}`", remedy)
+
+    def _parse_batch_statements(self, parse_method: Any, sep_first_statement: bool = True) -> list[Any]:
+        # sqlglot's own loop takes a statement that starts with ELSE or END for the end of a block, and stops.
+        statements = []
+        while self._chunk_index < len(self._chunks):
+            self._advance_chunk()
+            if self._curr and self._curr.token_type is not TokenType.SEMICOLON:
+                statements.append(parse_method(self))
+                if self._curr:
+                    self.raise_error("Invalid expression")
+        return statements
+
+    def _parse_statement(self) -> exp.Query:
+        """A query, in brackets or not; also what stands between the brackets of WITH."""
+        tree = self._parse_select(nested=True, consume_pipe=False)
+        if isinstance(tree, exp.Subquery):
+            tree = self._parse_set_operations(tree)
+        while isinstance(tree, exp.Subquery) and not tree.alias:
+            self._parse_clauses(tree.this)
+            tree = tree.this
+        if not isinstance(tree, (exp.Select, exp.SetOperation)):
+            self.fail("expected `SELECT`")
+        return tree
+
+    def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        return self._covered(super()._parse_select_query, args, kwargs)
+
+    def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
+        if parse_alias and self._match(TokenType.L_BRACKET, advance=False):
+            self.refuse("a window on a subquery", "give the streams inside it windows")
+        subquery = super()._parse_subquery(this, parse_alias)
+        if subquery:
+            subquery.meta["is_written"] = True  # sqlglot makes some of its own, without brackets in the text
+        return subquery
+
+    def _parse_hint(self) -> exp.Hint | None:
+        """Called right after SELECT, which makes it the place to see DISTINCT ON as well."""
+        hint = None
+        if self._match(TokenType.HINT):
+            words = _HINT.findall(" ".join(self._prev_comments).lower())
+            hint = exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
+        if self._match_pair(TokenType.DISTINCT, TokenType.ON, advance=False):
+            self.refuse("`DISTINCT ON`", "use `GROUP BY` with `FIRST` or `LAST`", self._span_of_two())
+        return hint
+
+    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
+        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL, advance=False):
+            self.refuse("`GROUP BY ALL`", "list what to group by", self._span_of_two())
+        return super()._parse_group(*args, **kwargs)
+
+    def _parse_cube_or_rollup(self, *args: Any, **kwargs: Any) -> Any:
+        if self._match_set((TokenType.CUBE, TokenType.ROLLUP), advance=False):
+            self.refuse_token()
+        return super()._parse_cube_or_rollup(*args, **kwargs)
+
+    def _parse_grouping_sets(self) -> Any:
+        if self._match(TokenType.GROUPING_SETS, advance=False):
+            self.refuse_token()
+        return super()._parse_grouping_sets()
+
+    def _parse_lateral(self) -> exp.Lateral | None:
+        if self._match(TokenType.LATERAL, advance=False):
+            self.refuse_token()
+        return super()._parse_lateral()
+
+    def _span_of_two(self) -> Span:
+        return Span(self._curr.start, self._next.end + 1)
+
+    def _parse_projections(self) -> Any:
+        projections, exclude = super()._parse_projections()
+        if not projections:
+            self.fail("expected columns or `*` after `SELECT`")
+        return projections, exclude
+
+    def _parse_into(self) -> None:
+        if self._match(TokenType.INTO, advance=False):
+            self.fail("expected `FROM`, with `INTO` at the end of a CREATE QUERY,")
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
+        # sqlglot tries what follows a comma and forgets the comma, and the error, when it is no table.
+        if self._match(TokenType.COMMA):
+            return self.expression(exp.Join(this=self._parse_table()))
+        return super()._parse_join(*args, **kwargs)
+
+    def _parse_join_parts(self) -> Any:
+        start = self._index
+        parts = super()._parse_join_parts()
+        words = [part for part in parts if part]
+        if self._match(TokenType.JOIN, advance=False) and not {word.token_type for word in words} <= _JOINS_THAT_RUN:
+            kind = " ".join(word.text.upper() for word in words)
+            span = Span(self._tokens[start].start, self._curr.end + 1)
+            self.refuse(f"`{kind} JOIN`", "use `JOIN … ON` or a comma and WHERE", span)
+        return parts
+
+    def _parse_table_parts(self, *args: Any, **kwargs: Any) -> exp.Table | exp.Dot | None:
+        table = super()._parse_table_parts(*args, **kwargs)
+        if table and self._match(TokenType.L_BRACKET, advance=False):
+            table.meta["window"] = parse_stream_window(self)
+        return table
+
+    def _parse_table_alias(self, *args: Any, **kwargs: Any) -> exp.TableAlias | None:
+        if self._is_clause_ahead():
+            return None
+        alias = super()._parse_table_alias(*args, **kwargs)
+        if alias and self._match(TokenType.L_BRACKET, advance=False):
+            alias.meta["window"] = parse_stream_window(self)
+        return alias
+
+    def _parse_query_modifiers(self, this: Any) -> Any:
+        this = super()._parse_query_modifiers(this)
+        if isinstance(this, (exp.Select, exp.SetOperation)):
+            self._parse_clauses(this)
+        return this
+
+    def _parse_set_operations(self, this: exp.Expr | None) -> exp.Expr | None:
+        this = super()._parse_set_operations(this)
+        if isinstance(this, exp.SetOperation):
+            self._hoist_clauses(this)
+            self._parse_clauses(this)
+        return this
+
+    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
+        word = self._curr
+        operation = super().parse_set_operation(*args, **kwargs)
+        if operation is None:
+            return None
+        operation.meta["word"] = word.text.upper()
+        if operation.args.get("by_name"):
+            remedy = "list the columns of both sides in the same order"
+            self.refuse(f"`{word.text.upper()} BY NAME`", remedy, Span(word.start, word.end + 1))
+        return operation
+
+    def _hoist_clauses(self, operation: exp.SetOperation) -> None:
+        """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it."""
+        last = operation.expression
+        while isinstance(last, exp.SetOperation) or (
+            isinstance(last, exp.Subquery) and not last.meta.get("is_written")
+        ):
+            last = last.expression if isinstance(last, exp.SetOperation) else last.this
+        if isinstance(last, exp.Select):
+            operation.meta.update({name: last.meta.pop(name) for name in _CLAUSES if name in last.meta})
+
+    def _parse_clauses(self, query: exp.Query) -> None:
+        while self._is_clause_ahead():
+            self._parse_clause(query.meta)
+        if self._curr.token_type in _REMEDIES:
+            self.refuse_token()
+        if self._match_set(_MODIFIERS_THAT_RUN, advance=False) and any(name in query.meta for name in _CLAUSES):
+            self.fail("expected `WINDOW` and `EMIT CHANGES` at the end, behind all other clauses,")
+
+    def _is_clause_ahead(self) -> bool:
+        words = (self._curr.text.upper(), self._next.text.upper())
+        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"))
+
+    def _parse_clause(self, clauses: dict[str, Any]) -> None:
+        if self.at("DWINDOW"):
+            self.refuse("`DWINDOW`", "give one `WINDOW` for all streams or `[RANGE …]` after each")
+        start = self._index
+        if self.take("EMIT", "CHANGES"):
+            clauses["emit_changes"] = self.span_since(start)
+        elif "window" in clauses:
+            self.raise_error("Invalid expression")
+        else:
+            self.expect("WINDOW")
+            clauses["window"] = parse_query_window(self)
+
+    def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.
+        start = self._index
+        if self._next.token_type is TokenType.STRING and self._curr.token_type in _LITERAL_TYPES:
+            data_type = self._parse_types(check_func=True, allow_identifiers=False)
+            if isinstance(data_type, exp.DataType) and (literal := self._parse_string()):
+                return self._parse_column_ops(self.expression(exp.Cast(this=literal, to=data_type)))
+        self._retreat(start)
+        return super()._parse_type(*args, **kwargs)
+
+    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
+        if self._match(TokenType.OVER, advance=False):
+            self.refuse_token()
+        if self._match_pair(TokenType.FILTER, TokenType.L_PAREN, advance=False):
+            self.refuse("`FILTER`", "put a CASE into the aggregate, as in `SUM(CASE WHEN … THEN … END)`")
+        if self._match_text_seq("WITHIN", "GROUP", advance=False):
+            self.refuse("`WITHIN GROUP`", f"use one of {AGGREGATES_THAT_RUN}")
+        return super()._parse_window(this, alias)
+
+    def _parse_order(self, this: exp.Expr | None = None, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if this is not None and self._match(TokenType.ORDER_BY, advance=False):
+            self.refuse("`ORDER BY` in an aggregate", "remove it; `FIRST` and `LAST` go by the stream's own order")
+        return super()._parse_order(this, *args, **kwargs)

@@ -1,0 +1,90 @@
+"""The columns of a SELECT's answer: their expressions, names and types, with or without aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sash.errors import BindError, PlanError, Span
+from sash.sql.aggregates import AggregateBinder, find_aggregate
+from sash.sql.expressions import Scalar, ScalarBinder, span_of, split_conjuncts
+from sash.sql.parsed import ParsedSelect
+from sash.sql.query import BoundQuery, Output
+from sash.sql.scope import Scope
+
+_RESERVED = ("_op", "_ts", "_expires")
+_RESERVED_PREFIX = "_id."
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of SELECT with `*` written out: its alias, if any, and its expression over the columns of FROM."""
+
+    alias: str
+    expr: exp.Expr
+    span: Span | None
+
+
+def is_aggregating(select: ParsedSelect) -> bool:
+    """Whether the answer of a SELECT is made of groups of rows."""
+    return select.groups is not None or select.having is not None or any(map(find_aggregate, select.outputs))
+
+
+def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars: ScalarBinder) -> BoundQuery:
+    """The query with its outputs and, if it aggregates, with its groups, aggregates and HAVING."""
+    items = list(_items(select, scope))
+    if not is_aggregating(select):
+        found = [scalars.bind(item.expr) for item in items]
+        return replace(query, outputs=tuple(_name_outputs(items, found, select.text)))
+    aliases = {item.alias.lower(): item.expr for item in items if item.alias}
+    aggregates = AggregateBinder(select, scope, scalars, aliases)
+    groups = aggregates.bind_groups([item.expr for item in items])
+    rewritten = [replace(item, expr=aggregates.rewrite(item.expr)) for item in items]
+    having = tuple(aggregates.rewrite_having(part) for part in split_conjuncts(select.having))
+    with ScalarBinder(aggregates.columns(), select.text) as over_groups:
+        found = [over_groups.bind(item.expr) for item in rewritten]
+        for condition in having:
+            over_groups.bind_condition(condition)
+    named = [replace(scalar, name=aggregates.name_of(item.expr)) for scalar, item in zip(found, items)]
+    return replace(
+        query,
+        outputs=tuple(_name_outputs(rewritten, named, select.text)),
+        groups=groups,
+        aggregates=aggregates.aggregates,
+        having=having,
+    )
+
+
+def _items(select: ParsedSelect, scope: Scope) -> Iterator[Item]:
+    for output in select.outputs:
+        span = span_of(output)
+        star = output.this if isinstance(output, exp.Column) else output
+        if not isinstance(star, exp.Star):
+            yield Item(output.alias, scope.resolve(output.unalias()), span)
+        elif any(star.args.values()):
+            reason = "`*` with exceptions cannot run in this version; list the columns"
+            raise PlanError(reason, select.text, span)
+        else:
+            yield from (Item("", column, span) for column in scope.expand(output))
+
+
+def _name_outputs(items: Iterable[Item], scalars: Iterable[Scalar], text: str) -> Iterator[Output]:
+    taken: set[str] = set()
+    for item, scalar in zip(items, scalars):
+        name = item.alias or scalar.name
+        if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
+            reason = f"`{name}` is a name that Sash gives to columns of its own; use `AS` to give another"
+            raise BindError(reason, text, item.span)
+        yield Output(_unique(name, taken), item.expr, scalar.type)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    """The name, or like DuckDB's the first of `name_1`, `name_2` … that is free."""
+    unique, n_tried = name, 0
+    while unique.lower() in taken:
+        n_tried += 1
+        unique = f"{name}_{n_tried}"
+    taken.add(unique.lower())
+    return unique
