@@ -17,8 +17,7 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.operators import keys
-from sash.store import window_buffer
+from sash.store import keys, window_buffer
 from sash.store.block_log import BlockLog
 from sash.store.window_buffer import WindowBuffer
 from sash.testing import assert_snapshot

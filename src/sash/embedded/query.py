@@ -95,7 +95,8 @@ class Query:
         self._clocks = {name: StreamClock(*values) for name, values in clocks.items()}
 
     def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:
-        return to_changes(self._pipeline.step(arrivals, self.clock), self.plan.schema)
+        changes = self._pipeline.step(arrivals, self.clock)
+        return to_changes(changes, self.plan.schema, self.plan.emit_changes)
 
     def _known(self, stream: str) -> str:
         for name in self._clocks:

@@ -22,6 +22,10 @@ from sash.kernels.hashing import mix64
 
 START, CAPACITY, TAIL, COUNT = 0, 1, 2, 3
 HEAD_WIDTH = 4
+DEAD = np.iinfo(np.int64).min
+"""The end of a row that was taken back before the buckets were built."""
+FOUND = np.iinfo(np.int64).min
+"""Stands for the first identity of a row that was found."""
 
 
 @njit(cache=True, inline="always")
@@ -105,7 +109,7 @@ def probe(
 
 @njit(cache=True)
 def find(find_keys, find_ids, keys, ids, ends, base, heads, slots, out_row):
-    """For each tuple, the row with the same key and the same identities, or -1."""
+    """For each tuple, the oldest row with the same key and the same identities, or -1. No row is found twice."""
     n_buckets = heads.shape[0]
     for i in range(find_keys.shape[0]):
         head = heads[_bucket_of(find_keys[i], n_buckets)]
@@ -113,7 +117,7 @@ def find(find_keys, find_ids, keys, ids, ends, base, heads, slots, out_row):
         for k in range(head[COUNT]):
             row = slots[head[START] + ((head[TAIL] + k) & (head[CAPACITY] - 1))]
             position = row - base
-            if row < base or keys[position] != find_keys[i]:
+            if row < base or keys[position] != find_keys[i] or ends[position] == DEAD:
                 continue
             same = True
             for c in range(find_ids.shape[1]):
@@ -122,4 +126,5 @@ def find(find_keys, find_ids, keys, ids, ends, base, heads, slots, out_row):
                     break
             if same:
                 out_row[i] = row
+                ids[position, 0] = FOUND
                 break

@@ -5,18 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.store.batch import EXPIRES, NEVER, TS, int64_column, sorted_by_time
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, int64_column, signs, sorted_by_time
 
 
-def to_changes(batch: pa.Table, schema: pa.Schema, with_ties: bool = True) -> pa.Table:
+def to_changes(batch: pa.Table, schema: pa.Schema, tells_expiry: bool = True, with_ties: bool = True) -> pa.Table:
     """The batch in order of time with the columns of `schema`; a tuple that never leaves by itself has no expiry.
+
+    One that has been there from the beginning has no time. Unless expirations are to be told, a negative tuple for what
+    leaves by itself is left out.
 
     The order of changes of one instant costs as much as the join itself. It can be left out where nobody sees it:
     between the groups of a batch on Spark there is none.
     """
-    batch = sorted_by_time(batch.select(schema.names), with_ties)
-    expires = int64_column(batch, EXPIRES)
-    times = {TS: pa.array(int64_column(batch, TS)), EXPIRES: pa.array(expires, mask=expires == NEVER)}
+    batch = batch.select(schema.names)
+    if not tells_expiry:
+        is_told = (signs(batch) > 0) | (int64_column(batch, TS) < int64_column(batch, EXPIRES))
+        batch = batch if is_told.all() else batch.filter(pa.array(is_told))
+    batch = sorted_by_time(batch, with_ties)
+    ts, expires = int64_column(batch, TS), int64_column(batch, EXPIRES)
+    times = {TS: pa.array(ts, mask=ts == BEGINNING), EXPIRES: pa.array(expires, mask=expires == NEVER)}
     arrays = [
         times[field.name].cast(field.type) if field.name in times else batch.column(field.name).cast(field.type)
         for field in schema

@@ -17,6 +17,7 @@ from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless
 from sash.store.batch import BEGINNING, NEVER, arrive
+from sash.store.keys import encode_keys
 from sash.store.window_buffer import WindowBuffer
 
 
@@ -46,7 +47,7 @@ class LookupJoin(Stateless):
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
     def _matches(self, batch: pa.Table):
-        keys = join_keys.encode_keys(batch, self._stream_keys)
+        keys = encode_keys(batch, self._stream_keys)
         always = np.full(batch.num_rows, NEVER)
         return self._buffer.probe(keys, np.full(batch.num_rows, BEGINNING), always)
 
@@ -62,8 +63,6 @@ def _index_relation(relation: pa.Table, keys: tuple[str, ...]) -> WindowBuffer:
     relation = join_keys.without_null_keys(relation, keys)
     n_rows = relation.num_rows
     tuples = arrive(relation, np.full(n_rows, BEGINNING), np.full(n_rows, NEVER))
-    buffer = WindowBuffer(
-        tuples.schema, lambda batch: join_keys.encode_keys(batch, keys), None, n_buckets=None if keys else 1
-    )
+    buffer = WindowBuffer(tuples.schema, lambda batch: encode_keys(batch, keys), None, n_buckets=None if keys else 1)
     buffer.insert(tuples, BEGINNING)
     return buffer

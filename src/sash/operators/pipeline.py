@@ -11,11 +11,16 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.operators.count_window import CountWindow, CountWindowSpec
+from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
+from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
+from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.operator import Operator, hand_to, held_by
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.slide import Slide, SlideSpec
+from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home
@@ -52,10 +57,15 @@ Spec: TypeAlias = (
     | ExchangeSpec
     | RelationSpec
     | ProjectSpec
+    | SlideSpec
     | ReorderSpec
     | CountWindowSpec
     | WindowJoinSpec
     | LookupJoinSpec
+    | DistinctSpec
+    | GroupBySpec
+    | MembershipSpec
+    | UnionSpec
     | ExpireSpec
 )
 
@@ -225,6 +235,16 @@ class Pipeline:
                 return LookupJoin(spec, schemas[0], self._relations[relation.alias])
             case ExpireSpec() as spec:
                 return Expire(spec, schemas[0])
+            case SlideSpec() as spec:
+                return Slide(spec, schemas[0])
+            case DistinctSpec() as spec:
+                return Distinct(spec, schemas[0])
+            case GroupBySpec() as spec:
+                return GroupBy(spec, schemas[0])
+            case MembershipSpec() as spec:
+                return Membership(spec, schemas[0], schemas[1])
+            case UnionSpec() as spec:
+                return Union(spec, schemas[0], schemas[1])
         raise InternalError(f"no operator runs {type(node.spec).__name__}")
 
 

@@ -25,6 +25,7 @@ from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
+from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
 from sash.store.window_buffer import WindowBuffer
 
@@ -40,6 +41,8 @@ class WindowJoinSpec:
     keys: tuple[tuple[str, str], ...]
     residual: str | None
     windows_us: tuple[int | None, int | None]
+    is_told: bool = False
+    """Whether what expires comes as a negative tuple; else a pair that expires with a member needs none."""
 
     def __post_init__(self) -> None:
         assert self.algorithm in ("whj", "wnl")
@@ -75,8 +78,9 @@ class WindowJoin:
         positives = [batch.filter(pa.array(signs(batch) > 0)) for batch in inputs]
         old_right = self._buffers[RIGHT].log.next_row
         old_left = self._buffers[LEFT].log.next_row
+        horizon = self._horizon(clock)
         for side, batch in enumerate(positives):
-            self._buffers[side].insert(batch, clock)
+            self._buffers[side].insert(batch, horizon)
         retired = [self._retire(side, batch) for side, batch in enumerate(inputs)]
         found = [
             *self._new_pairs(LEFT, old_left, NEVER),
@@ -85,7 +89,7 @@ class WindowJoin:
             *self._lost_pairs(RIGHT, retired[RIGHT]),
         ]
         for side, buffer in enumerate(self._buffers):
-            buffer.evict(clock, retired[side])
+            buffer.evict(horizon, self._taken_back(side, retired[side]))
         self._clock = clock
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
@@ -98,21 +102,32 @@ class WindowJoin:
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
         for buffer, name in zip(self._buffers, ("left", "right"), strict=True):
-            buffer.restore(entries[name], registers[name], self._clock)
+            buffer.restore(entries[name], registers[name], self._horizon(self._clock))
 
     @property
     def n_scanned(self) -> int:
         """Bucket entries looked at so far: the work that the cost model counts."""
         return sum(buffer.n_scanned for buffer in self._buffers)
 
+    def _horizon(self, clock: int) -> int:
+        """A tuple that expires at clock + 1 meets no other any more; but if it is told to expire, it must be there."""
+        return max(clock, BEGINNING + 1) - 1 if self.spec.is_told else clock
+
     def _key_of(self, side: int):
-        return partial(join_keys.encode_keys, columns=self._key_columns[side])
+        return partial(encode_keys, columns=self._key_columns[side])
 
     def _retire(self, side: int, batch: pa.Table) -> np.ndarray:
         negatives = batch.filter(pa.array(signs(batch) < 0))
         if not negatives.num_rows:
             return np.empty(0, np.int64)
         return self._buffers[side].retire(negatives, self._key_of(side)(negatives))
+
+    def _taken_back(self, side: int, retired: np.ndarray) -> np.ndarray:
+        """Of the retired tuples those that did not just expire, which needs no note."""
+        if not self.spec.is_told or not len(retired):
+            return retired
+        _, expires, ends = self._buffers[side].values(retired)
+        return retired[ends < expires]
 
     def _new_pairs(self, side: int, first_new: int, other_limit: int) -> list[pa.Table]:
         """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
@@ -132,7 +147,7 @@ class WindowJoin:
         ):
             expires = np.minimum(own_expires, other_expires)
             is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
-            chosen = is_first & (own_ends < expires)
+            chosen = is_first & (own_ends <= expires if self.spec.is_told else own_ends < expires)
             if chosen.any():
                 lost.append(self._form(side, own[chosen], other[chosen], -1, own_ends[chosen], expires[chosen]))
         return lost

@@ -7,8 +7,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.operators.evaluator import run
+from sash.plan.logical import Query
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import BoundQuery
+from sash.sql.query import BoundQuery, StreamInfo
 
 
 def column_name(column: exp.Column) -> str:
@@ -19,6 +20,14 @@ def column_name(column: exp.Column) -> str:
 def columns_of(expr: exp.Expr) -> set[str]:
     """The columns that an expression reads."""
     return {column_name(column) for column in expr.find_all(exp.Column)}
+
+
+def times_of(query: Query) -> list[exp.Column]:
+    """The time columns that FIRST and LAST order rows by, if a SELECT asks for either."""
+    if not any(aggregate.function in ("first", "last") for aggregate in query.bound.aggregates):
+        return []
+    sources = [source for source in query.bound.sources if isinstance(source.info, StreamInfo)]
+    return [exp.column(source.info.time, source.alias, quoted=True) for source in sources]  # type: ignore[union-attr]
 
 
 def type_of(expr: exp.Expr, bound: BoundQuery) -> pa.DataType:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlglot import exp
 
-from sash.sql.query import BoundQuery, CountWindow, Output, Source
+from sash.sql.query import Block, BoundQuery, BoundSet, CountWindow, DerivedInfo, Output, Source
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A stream or relation of FROM with the columns read from it, the filter on them, and columns computed from them.
+    """An item of FROM with the columns read from it, the filter on them, and columns computed from them.
 
     The filter and the computed columns apply before the window if that is a window of time, where it makes no
     difference, and after it if it counts rows, where it does.
@@ -22,6 +23,8 @@ class Scan:
     columns: tuple[str, ...]
     conjuncts: tuple[exp.Expr, ...] = ()
     computed: tuple[tuple[str, exp.Expr], ...] = ()
+    body: Body | None = None
+    """What it reads, if it is a subquery."""
 
     @property
     def counts_rows(self) -> bool:
@@ -44,23 +47,83 @@ Relational: TypeAlias = Scan | Join
 
 
 @dataclass(frozen=True, slots=True)
+class Test:
+    """A condition on a row: whether `body` has a row equal to the operands; see `sash.sql.query.Membership`."""
+
+    body: Body
+    operands: tuple[exp.Expr, ...]
+    is_negated: bool
+    is_null_aware: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
-    """The root: the answer's columns, and conjuncts that no rule has placed yet."""
+    """A SELECT: its columns, and conjuncts that no rule has placed yet. What it groups by is as bound."""
 
     input: Relational
     outputs: tuple[Output, ...]
     conjuncts: tuple[exp.Expr, ...]
     emit_changes: bool
     bound: BoundQuery
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def is_grouped(self) -> bool:
+        return self.bound.groups is not None
 
 
-def logical_plan(bound: BoundQuery) -> Query:
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """Two queries, row by row."""
+
+    left: Body
+    right: Body
+    bound: BoundSet
+
+
+Body: TypeAlias = Query | SetOperation
+
+
+def logical_plan(bound: Block) -> Body:
     """The query as written: sources joined in the order of FROM, everything else on top."""
-    scans = [Scan(source, tuple(source.info.schema.names)) for source in bound.sources]
+    if isinstance(bound, BoundSet):
+        return SetOperation(logical_plan(bound.left), logical_plan(bound.right), bound)
+    scans = [_scan(source) for source in bound.sources]
     tree: Relational = scans[0]
     for scan in scans[1:]:
         tree = Join(tree, scan)
-    return Query(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound)
+    tests = tuple(
+        Test(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware) for each in bound.memberships
+    )
+    return Query(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
+
+
+def _scan(source: Source) -> Scan:
+    body = logical_plan(source.info.block) if isinstance(source.info, DerivedInfo) else None
+    return Scan(source, tuple(source.info.schema.names), body=body)
+
+
+def map_queries(body: Body, change: Callable[[Query], Query]) -> Body:
+    """The same with every SELECT changed, those within others first."""
+    if isinstance(body, SetOperation):
+        return replace(body, left=map_queries(body.left, change), right=map_queries(body.right, change))
+
+    def change_scan(scan: Scan) -> Scan:
+        return replace(scan, body=map_queries(scan.body, change)) if scan.body else scan
+
+    tests = tuple(replace(test, body=map_queries(test.body, change)) for test in body.tests)
+    return change(replace(body, input=map_scans(body.input, change_scan), tests=tests))
+
+
+def bodies_of(body: Body) -> Iterator[Body]:
+    """The body and all within it, the innermost first."""
+    if isinstance(body, SetOperation):
+        below = [body.left, body.right]
+    else:
+        below = [scan.body for scan in scans_of(body.input) if scan.body] + [test.body for test in body.tests]
+    for each in below:
+        yield from bodies_of(each)
+    yield body
 
 
 def scans_of(node: Relational) -> list[Scan]:

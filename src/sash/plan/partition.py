@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sash.operators.keys import is_hashable
 from sash.plan.logical import Join, Relational, Scan, scans_of
 from sash.sql.query import CountWindow
+from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]
 LEFT, RIGHT = 0, 1
@@ -87,7 +87,7 @@ class _Chain:
 
     def _lone_fragment(self, scan: Scan) -> _Choice:
         """Alone in one group, a stream that others follow would only cost an exchange: dearer than any other way."""
-        columns = _own_partition(scan)
+        columns = own_partition(scan)
         return _Choice((0 if columns else len(self.streams), 1), Partitioning({scan.source.alias: columns}, {}))
 
     def _columns_below(self, scan: Scan) -> set[str]:
@@ -111,7 +111,7 @@ def _cover(
         own = sorted(members.intersection(_own_columns(scan)), key=lambda name: (not _may_partition(scan, name), name))
         columns[scan.source.alias] = own[0] if own else ""
         if own and not _may_partition(scan, own[0]):
-            if not _own_partition(scan) or (below is None and scan is streams[0]):
+            if not own_partition(scan) or (below is None and scan is streams[0]):
                 return None
             unsuited.add(scan.source.alias)
     return (columns, frozenset(unsuited)) if all(columns.values()) else None
@@ -123,7 +123,7 @@ def _place(columns: Mapping[str, Columns], streams: list[Scan], cut: frozenset[s
     if BELOW in columns:
         exchanges[streams[0].source.alias, LEFT] = columns[BELOW]
     by_alias = {scan.source.alias: scan for scan in streams}
-    rows = {alias: _own_partition(scan) if alias in cut else columns[alias] for alias, scan in by_alias.items()}
+    rows = {alias: own_partition(scan) if alias in cut else columns[alias] for alias, scan in by_alias.items()}
     return Partitioning(rows, exchanges)
 
 
@@ -158,7 +158,7 @@ def _may_partition(scan: Scan, name: str) -> bool:
     }
 
 
-def _own_partition(scan: Scan) -> Columns:
+def own_partition(scan: Scan) -> Columns:
     """A stream by itself may be spread as its window allows: by anything, unless the window counts rows."""
     window, schema = scan.source.window, scan.source.info.schema
     columns = window.partition_by if isinstance(window, CountWindow) else scan.columns

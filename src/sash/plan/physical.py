@@ -9,24 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import PlanError
-from sash.operators.count_window import CountWindowSpec
-from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
-from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, Pipeline, RelationSpec, in_order_of_time
-from sash.operators.project import ProjectSpec
-from sash.operators.reorder import ReorderSpec
-from sash.operators.window_join import WindowJoinSpec
-from sash.plan.fragment import Fragment, Input, cut_fragments
-from sash.plan.logical import Join, Query, Relational, Scan, scans_of
-from sash.plan.partition import LEFT, RIGHT, choose_partitioning
-from sash.sql.expressions import to_duckdb
-from sash.sql.query import CountWindow, RelationInfo, SinceWindow, Source, StreamInfo, TimeWindow
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, TS
+from sash.operators.pipeline import Node, Pipeline, in_order_of_time
+from sash.plan.fragment import Fragment, Input
+from sash.sql.query import Source, StreamInfo
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {"whj": "windowed hash join", "wnl": "windowed nested loops"}
+SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +44,8 @@ class Slot:
 class Lookup:
     """One appearance of a relation in FROM, with what is kept of it."""
 
+    label: str
+    """Its alias, made unique within the query."""
     source: Source
     ingest: IngestSpec
     is_numbered: bool
@@ -80,6 +73,8 @@ class Plan:
     is_ordered: bool
     """Whether operators rely on tuples in order of time, so that each waits for the clock."""
     emit_changes: bool
+    schedule: str
+    """How operators learn that tuples expire; one of `SCHEDULES`."""
 
     @property
     def fingerprint(self) -> str:
@@ -108,7 +103,7 @@ class Plan:
         return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
 
     def _load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        return {lookup.source.alias: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
+        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""
@@ -123,164 +118,3 @@ class Plan:
     def streams(self) -> dict[str, StreamInfo]:
         """The streams that are read, by name."""
         return {slot.source.name: slot.info for slot in self.slots}
-
-
-def physical_plan(query: Query) -> Plan:
-    """Chooses the operators for a query that the rules have been through."""
-    return _Planner(query).plan()
-
-
-class _Planner:
-    """Builds the node tree bottom up."""
-
-    def __init__(self, query: Query):
-        self.query = query
-        self.algorithm = _hinted_algorithm(query)
-        scans = scans_of(query.input)
-        self.streams = [scan for scan in scans if scan.source.is_stream]
-        self.relations = [scan for scan in scans if not scan.source.is_stream]
-        self.is_ordered = any(scan.counts_rows for scan in self.streams)
-        self.partitioning = choose_partitioning(query.input)
-        self.n_exchanges = 0
-
-    def plan(self) -> Plan:
-        query = self.query
-        root = self._emit(self._relational(query.input))
-        slots = tuple(self._slot(number, scan) for number, scan in enumerate(self.streams))
-        lookups = tuple(self._lookup(scan) for scan in self.relations)
-        return Plan(
-            root=root,
-            fragments=self._fragments(root, slots, lookups),
-            slots=slots,
-            lookups=lookups,
-            outputs=tuple((output.name, output.type) for output in query.outputs),
-            time_type=_time_type([scan.source.info for scan in self.streams]),
-            is_ordered=self.is_ordered,
-            emit_changes=query.emit_changes,
-        )
-
-    def _slot(self, number: int, scan: Scan) -> Slot:
-        return Slot(number, scan.source, self._ingest(scan), self.partitioning.streams[scan.source.alias])
-
-    def _lookup(self, scan: Scan) -> Lookup:
-        return Lookup(scan.source, self._ingest(scan), self.is_ordered or not scan.columns)
-
-    def _fragments(self, root: Node, slots: tuple[Slot, ...], lookups: tuple[Lookup, ...]) -> tuple[Fragment, ...]:
-        streams = tuple(Input(slot.number, slot.partition, slot.schema) for slot in slots)
-        empty = {lookup.source.alias: lookup.load(lookup.source.info.schema.empty_table()) for lookup in lookups}
-        return cut_fragments(root, streams, empty)
-
-    def _ingest(self, scan: Scan) -> IngestSpec:
-        """A count window sees every row: its filter and computed columns come after it."""
-        source = scan.source
-        alias, window = source.alias, source.window
-        passed = (*SIGNED, *(f"{alias}.{name}" for name in scan.columns))
-        project = ProjectSpec((), passed) if scan.counts_rows else _project(scan, passed)
-        life_us = window.length_us if isinstance(window, TimeWindow) else None
-        since_us = window.since_us if isinstance(window, SinceWindow) else BEGINNING
-        return IngestSpec(alias, project, life_us, since_us)
-
-    def _relational(self, node: Relational) -> Node:
-        return self._scan(node) if isinstance(node, Scan) else self._join(node)
-
-    def _scan(self, scan: Scan) -> Node:
-        leaf = Node(InputSpec(self.streams.index(scan)))
-        window = scan.source.window
-        alias = scan.source.alias
-        if self.is_ordered and not scan.counts_rows:
-            leaf = Node(ReorderSpec(is_total=False, id_column=ID_PREFIX + alias), (leaf,))
-        if not isinstance(window, CountWindow):
-            return leaf
-        tie = tuple(f"{alias}.{name}" for name in scan.source.info.tie)  # type: ignore[union-attr]
-        leaf = Node(ReorderSpec(is_total=True, tie=tie), (leaf,))
-        by = tuple(f"{alias}.{name}" for name in window.partition_by)
-        node = Node(CountWindowSpec(window.n_rows, by, ID_PREFIX + alias), (leaf,))
-        if not scan.conjuncts and not scan.computed:
-            return node
-        passed = (*SIGNED, ID_PREFIX + alias, *(f"{alias}.{name}" for name in scan.columns))
-        return Node(_project(scan, passed), (node,))
-
-    def _join(self, join: Join) -> Node:
-        left = self._relational(join.left)
-        if join.computed:
-            computed = tuple((name, to_duckdb(expr)) for name, expr in join.computed)
-            left = Node(ProjectSpec(computed, tuple(self._columns(join.left))), (left,))
-        residual = _conjunction(join.conjuncts)
-        if not join.right.source.is_stream:
-            return Node(LookupJoinSpec(join.keys, residual), (left, Node(RelationSpec(join.right.source.alias))))
-        algorithm = self.algorithm or ("whj" if join.keys else "wnl")
-        if algorithm == "whj" and not join.keys:
-            raise PlanError(
-                f"the hint `whj` needs an equality between `{join.right.source.alias}` and the streams before it; "
-                "add one, or leave the hint out",
-                self.query.bound.text,
-                join.right.source.span,
-            )
-        lives = life_us(join.left), life_us(join.right)
-        inputs = self._exchange(left, join, LEFT), self._exchange(self._scan(join.right), join, RIGHT)
-        return Node(WindowJoinSpec(algorithm, join.keys, residual, lives), inputs)
-
-    def _exchange(self, node: Node, join: Join, side: int) -> Node:
-        """An input of a join, behind an exchange if the plan is cut there. Slots count on from those of the streams."""
-        partition = self.partitioning.exchanges.get((join.right.source.alias, side))
-        if partition is None:
-            return node
-        self.n_exchanges += 1
-        return Node(ExchangeSpec(len(self.streams) + self.n_exchanges - 1, partition), (node,))
-
-    def _columns(self, node: Relational) -> list[str]:
-        """The columns that a subtree's tuples have."""
-        names: list[str] = list(SIGNED)
-        for scan in scans_of(node):
-            alias = scan.source.alias
-            names += [f"{alias}.{name}" for name in scan.columns] + [name for name, _ in scan.computed]
-            if self.is_ordered:
-                names.append(ID_PREFIX + alias)
-        while isinstance(node, Join):
-            names += [name for name, _ in node.computed]
-            node = node.left
-        return names
-
-    def _emit(self, node: Node) -> Node:
-        """Where tuples can be taken back, every member of an answer must be told from its equals: identities stay."""
-        ids = tuple(ID_PREFIX + scan.source.alias for scan in scans_of(self.query.input) if self.is_ordered)
-        columns = tuple((output.name, to_duckdb(output.expr)) for output in self.query.outputs)
-        node = Node(ProjectSpec(columns, (*SIGNED, *ids)), (node,))
-        if not self.query.emit_changes:
-            return node
-        return Node(ExpireSpec(life_us(self.query.input)), (node,))
-
-
-def life_us(node: Relational) -> int | None:
-    """The longest life of a subtree's tuples; None if time does not bound it."""
-    lives = [scan.source.window.length_us for scan in scans_of(node) if isinstance(scan.source.window, TimeWindow)]
-    return min(lives, default=None)
-
-
-def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
-    computed = tuple((name, to_duckdb(expr)) for name, expr in scan.computed)
-    return ProjectSpec(computed, passed, _conjunction(scan.conjuncts))
-
-
-def _conjunction(conjuncts) -> str | None:
-    return " AND ".join(f"({to_duckdb(conjunct)})" for conjunct in conjuncts) or None
-
-
-def _hinted_algorithm(query: Query) -> str | None:
-    known = [hint for hint in query.bound.hints if hint in ALGORITHMS]
-    for hint in query.bound.hints:
-        if hint not in ALGORITHMS:
-            choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in ALGORITHMS.items())
-            raise PlanError(
-                f"the hint `{hint}` is not known; there is {choices}", query.bound.text, query.bound.spans["hint"]
-            )
-    return known[-1] if known else None
-
-
-def _time_type(infos: list[StreamInfo | RelationInfo]) -> pa.DataType:
-    """Of `_ts`: integers if all streams tell time in integers, else a timestamp, with zone if any of them has one."""
-    types = [info.schema.field(info.time).type for info in infos if isinstance(info, StreamInfo)]
-    if all(pa.types.is_integer(type) for type in types):
-        return pa.int64()
-    is_zoned = any(pa.types.is_timestamp(type) and type.tz is not None for type in types)
-    return pa.timestamp("us", tz="UTC" if is_zoned else None)

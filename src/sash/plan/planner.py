@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from sash.plan.logical import logical_plan
-from sash.plan.physical import Plan, physical_plan
+from sash.plan.builder import physical_plan
+from sash.plan.logical import logical_plan, map_queries
+from sash.plan.physical import Plan
 from sash.plan.rules import RULES
-from sash.sql.query import BoundQuery
+from sash.sql.query import Block
 
 
-def plan_query(bound: BoundQuery) -> Plan:
+def plan_query(bound: Block) -> Plan:
     """The plan of a bound query, after all rules in their order."""
-    query = logical_plan(bound)
+    body = logical_plan(bound)
     for rule in RULES:
-        query = rule(query)
-    return physical_plan(query)
+        body = map_queries(body, rule)
+    return physical_plan(body)

@@ -32,10 +32,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.keys import hash_rows
 from sash.plan.physical import Plan
 from sash.store.batch import TS, int64_column
 from sash.store.codec import decode_table, encode_table
+from sash.store.keys import hash_rows
 
 OUTPUT = -1
 """Stands for a fragment where a message is meant for what comes after the last one."""

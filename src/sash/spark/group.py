@@ -16,7 +16,7 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan, Slot
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, in_time, message, split_by_group, to_all_groups
-from sash.store.batch import BEGINNING, ID_PREFIX, TS, concat, int64_column, with_columns
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, concat, int64_column, with_columns
 from sash.store.vector import Home
 
 FORMAT = 2
@@ -81,7 +81,7 @@ class Group:
 
     def _report(self, tuples: pa.Table) -> Iterator[Message]:
         """Changes in messages of bounded size, in their order."""
-        for part in _bounded(to_changes(tuples, self.plan.schema, with_ties=False)):
+        for part in _bounded(to_changes(tuples, self.plan.schema, self.plan.emit_changes, with_ties=False)):
             yield message("changes", part, self.number)
 
     def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:
@@ -93,11 +93,12 @@ class Group:
                 yield message("tuples", part, group, slot=slot, stage=target.number)
 
     def _with_own_identities(self, tuples: pa.Table) -> pa.Table:
-        """Each group numbers the rows of its streams from 0; on leaving, no two groups may use the same numbers."""
+        """Each group gives identities from 0 on; on leaving, no two groups may use the same ones."""
         n_groups = self.fragment.count_groups(self._n_groups)
-        for slot in self.plan.slots:
-            name = ID_PREFIX + slot.source.alias
-            if self.fragment.input(slot.number) and name in tuples.column_names:
+        brought = {name for input in self.fragment.inputs for name in input.schema.names}
+        for name in tuples.column_names:
+            is_number = name.startswith(ID_PREFIX) and not name.endswith(EXPIRES)
+            if is_number and name not in brought:
                 tuples = with_columns(tuples, **{name: int64_column(tuples, name) * n_groups + self.number})
         return tuples
 

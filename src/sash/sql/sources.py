@@ -15,7 +15,7 @@ from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, Str
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg")
+_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ class Block:
     first: int
     n_rows: int
     n_bytes: int = 0
-    """As the log has them."""
+    """Of its rows in memory."""
     notes: list[str] = field(default_factory=list)
     n_dead: int = 0
 
@@ -62,18 +62,18 @@ class BlockLog:
         self.blocks: list[Block] = []
         self.next_number = 0
         self._dead = Vector(np.bool_, home)
-        self._puts: dict[str, bytes] = {}
+        self._puts: dict[str, bytes | Block] = {}
+        """A block is encoded when it is asked for: many are gone by then, and in one process nobody asks."""
         self._deletes: set[str] = set()
 
     def append(self, table: pa.Table, is_kept: bool = True) -> Block:
         """Adds a block. One that is not kept serves this step only and must be dropped before the step ends."""
         table = table.combine_chunks()
         if not is_kept:
-            return self._add(-1, table, 0)
-        encoded = encode_table(table)
-        block = self._add(self.next_number, table, len(encoded))
+            return self._add(-1, table)
+        block = self._add(self.next_number, table)
         self.next_number += 1
-        self._puts[f"{BLOCK_PREFIX}{block.number}"] = encoded
+        self._puts[f"{BLOCK_PREFIX}{block.number}"] = block
         return block
 
     def read(self, block: Block) -> pa.Table:
@@ -130,7 +130,7 @@ class BlockLog:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all blocks, as the log has them."""
+        """Bytes of all blocks' rows in memory."""
         return sum(block.n_bytes for block in self.blocks)
 
     @property
@@ -151,7 +151,8 @@ class BlockLog:
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """The entries to put and the keys to delete since the last call."""
-        changes = self._puts, sorted(self._deletes)
+        puts = {key: encode_table(self.read(put)) if isinstance(put, Block) else put for key, put in self._puts.items()}
+        changes = puts, sorted(self._deletes)
         self._puts, self._deletes = {}, set()
         return changes
 
@@ -171,7 +172,7 @@ class BlockLog:
         by_number: dict[int, Block] = {}
         for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
             value = entries[f"{BLOCK_PREFIX}{number}"]
-            by_number[number] = self._add(number, decode_table(value), len(value))
+            by_number[number] = self._add(number, decode_table(value))
             self._home.relax()
         for key in entries:
             if key.startswith(NOTE_PREFIX):
@@ -180,8 +181,8 @@ class BlockLog:
                 block.notes.append(key)
         self._puts, self._deletes = {}, set()
 
-    def _add(self, number: int, table: pa.Table, n_bytes: int) -> Block:
-        block = Block(number, self.next_row, table.num_rows, n_bytes)
+    def _add(self, number: int, table: pa.Table) -> Block:
+        block = Block(number, self.next_row, table.num_rows, table.nbytes)
         self._dead.write(self.rows.n_rows, np.zeros(table.num_rows, np.bool_))
         self.rows.append(table)
         self.blocks.append(block)

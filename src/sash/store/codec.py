@@ -62,7 +62,8 @@ def _find_rules(table: pa.Table) -> dict[str, Rule]:
     if TS not in table.column_names or not table.num_rows:
         return {}
     ts = _integers(table.column(TS))
-    assert ts is not None
+    if ts is None:
+        return {}  # changes from before the first tuple have no time
     rules: dict[str, Rule] = {}
     for name in table.column_names:
         values = _integers(table.column(name)) if name != TS else None

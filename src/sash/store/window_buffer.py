@@ -48,7 +48,7 @@ class WindowBuffer:
         self.n_scanned = 0
         self._home = home
         self._key_of = key_of
-        self._cut_us = max(1, window_us // CUTS) if window_us else None
+        self._cut_us = cut_length(window_us)
         self._fixed_buckets = n_buckets
         self._id_columns = [name for name in schema.names if name.startswith(ID_PREFIX)]
         self._clock = BEGINNING
@@ -142,24 +142,12 @@ class WindowBuffer:
 
     def _cut(self, batch: pa.Table, clock: int) -> Iterator[tuple[pa.Table, bool]]:
         """The batch as blocks: what dies within this step, then slices of the time of expiry."""
-        if self._cut_us is None:
-            yield from ((part, True) for part in _bounded(batch))
-            return
-        expires = int64_column(batch, EXPIRES)
-        lives = expires > clock + 1
-        if not lives.all():
-            yield batch.filter(pa.array(~lives)), False
-            batch, expires = batch.filter(pa.array(lives)), expires[lives]
-        if not len(expires):
-            return
-        span = int(expires.max()) - int(expires.min())
-        slices = expires // max(self._cut_us, span // MAX_CUTS_PER_BATCH + 1)
-        if np.any(slices[1:] < slices[:-1]):
-            order = np.argsort(slices, kind="stable")
-            batch, slices = batch.take(pa.array(order)), slices[order]
-        bounds = [0, *(np.flatnonzero(slices[1:] != slices[:-1]) + 1).tolist(), len(slices)]
-        for low, high in pairwise(bounds):
-            yield from ((part, True) for part in _bounded(batch.slice(low, high - low)))
+        if self._cut_us is not None:
+            lives = int64_column(batch, EXPIRES) > clock + 1
+            if not lives.all():
+                yield batch.filter(pa.array(~lives)), False
+                batch = batch.filter(pa.array(lives))
+        yield from ((part, True) for part in sliced_by_expiry(batch, self._cut_us))
 
     def _index(self, block: Block, tuples: pa.Table) -> None:
         """Puts a block's tuples into the arrays and buckets; more buckets when they have become too few."""
@@ -221,6 +209,27 @@ class WindowBuffer:
         for column, name in enumerate(self._id_columns):
             ids[:, column] = int64_column(batch, name)
         return ids
+
+
+def cut_length(window_us: int | None) -> int | None:
+    """How long a time of expiry a block of a window covers; None if tuples do not expire."""
+    return max(1, window_us // CUTS) if window_us else None
+
+
+def sliced_by_expiry(batch: pa.Table, cut_us: int | None) -> Iterator[pa.Table]:
+    """The batch as blocks that die whole, or nearly so: slices of the time of expiry, of bounded size."""
+    if cut_us is None or not batch.num_rows:
+        yield from _bounded(batch)
+        return
+    expires = int64_column(batch, EXPIRES)
+    span = int(expires.max()) - int(expires.min())
+    slices = expires // max(cut_us, span // MAX_CUTS_PER_BATCH + 1)
+    if np.any(slices[1:] < slices[:-1]):
+        order = np.argsort(slices, kind="stable")
+        batch, slices = batch.take(pa.array(order)), slices[order]
+    bounds = [0, *(np.flatnonzero(slices[1:] != slices[:-1]) + 1).tolist(), len(slices)]
+    for low, high in pairwise(bounds):
+        yield from _bounded(batch.slice(low, high - low))
 
 
 def _bounded(batch: pa.Table) -> Iterator[pa.Table]:

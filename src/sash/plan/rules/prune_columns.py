@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.plan.columns import columns_of
+from sash.plan.columns import columns_of, times_of
 from sash.plan.logical import Join, Query, Relational, Scan, map_scans, scans_of
 
 
 def prune_columns(query: Query) -> Query:
     """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
-    needed = set().union(*(columns_of(output.expr) for output in query.outputs), _read_by_joins(query.input))
+    needed = set().union(*(columns_of(expr) for expr in _read_on_top(query)), _read_by_joins(query.input))
     needed |= set().union(*(columns_of(expr) for scan in scans_of(query.input) for expr in _expressions(scan)))
 
     def prune(scan: Scan) -> Scan:
@@ -22,6 +22,20 @@ def prune_columns(query: Query) -> Query:
         return replace(scan, columns=kept)
 
     return replace(query, input=map_scans(query.input, prune))
+
+
+def _read_on_top(query: Query) -> list[exp.Expr]:
+    """What is read of a row once everything is joined: for its columns or its group, and to look for it elsewhere."""
+    bound = query.bound
+    read = [operand for test in query.tests for operand in test.operands]
+    if bound.groups is None:
+        return read + [output.expr for output in query.outputs]
+    return [
+        *read,
+        *(group.expr for group in bound.groups),
+        *(aggregate.argument for aggregate in bound.aggregates if aggregate.argument is not None),
+        *times_of(query),
+    ]
 
 
 def _read_by_joins(node: Relational) -> set[str]:

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sash.errors import PlanError
-from sash.plan.logical import Query, Scan, scans_of
-from sash.sql.query import CountWindow, TimeWindow
+from sash.plan.logical import Body, Query, Scan, SetOperation, scans_of
+from sash.sql.query import CountWindow, StreamInfo, TimeWindow
 
 
 def refuse_unbounded(query: Query) -> Query:
-    """A stream that joins another stream must have a window that tuples leave."""
-    streams = [scan for scan in scans_of(query.input) if scan.source.is_stream]
-    if len(streams) > 1:
-        for scan in streams:
-            _check(scan, query)
+    """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS."""
+    keeper = _keeper(query)
+    if keeper is not None:
+        for scan in _endless(query):
+            _refuse(scan, query, keeper)
+    for test in query.tests:
+        for scan in _endless(test.body):
+            _refuse(scan, query, "the test against the subquery")
     return query
 
 
-def _check(scan: Scan, query: Query) -> None:
-    if isinstance(scan.source.window, TimeWindow | CountWindow):
+def _keeper(query: Query) -> str | None:
+    """The operator of a SELECT that keeps rows, if there is one."""
+    if sum(scan.source.is_stream for scan in scans_of(query.input)) > 1:
+        return "the join"
+    if query.is_grouped:
+        return "the aggregate"
+    if query.bound.is_distinct:
+        return "DISTINCT"
+    return "the test against the subquery" if query.tests else None
+
+
+def _endless(body: Body) -> Iterator[Scan]:
+    """The streams whose rows never leave what a query gives out, or what it joins."""
+    if isinstance(body, SetOperation):
+        yield from _endless(body.left)
+        yield from _endless(body.right)
         return
+    for scan in scans_of(body.input):
+        if scan.body is not None:
+            yield from () if isinstance(scan.body, Query) and scan.body.is_grouped else _endless(scan.body)
+        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | CountWindow):
+            yield scan
+
+
+def _refuse(scan: Scan, query: Query, keeper: str) -> None:
     raise PlanError(
-        f"the window of `{scan.source.alias}` never lets a tuple go, so the join would have to keep all of "
+        f"the window of `{scan.source.alias}` never lets a tuple go, so {keeper} would have to keep all of "
         f"`{scan.source.name}` for ever; give it a bound such as [RANGE 1 HOUR] or [ROWS 1000], "
         "or pass it as a relation if it does not change",
         query.bound.text,

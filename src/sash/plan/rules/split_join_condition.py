@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sash.operators.keys import is_hashable
 from sash.plan.columns import column_name, common_type, type_of
 from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins
 from sash.sql.query import BoundQuery
+from sash.store.keys import is_hashable
 
 
 @dataclass(frozen=True, slots=True)

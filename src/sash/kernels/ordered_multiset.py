@@ -1,0 +1,220 @@
+"""Many ordered multisets of integers, one per owner, as treaps in one pool of nodes (Seidel and Aragon 1996).
+
+    roots[owner]   ROOT, N_DISTINCT            node 0 is no node: an owner that is all zero has no members
+    nodes[node]    VALUE, LEFT, RIGHT, SIZE, MULTIPLICITY
+    pool           FREE (a list of freed nodes, linked by LEFT), TOP (nodes from here on were never used)
+
+A node comes before its children by the hash of its number, so that the depth is logarithmic whatever the order of the
+insertions. SIZE counts the members below and in a node, with their multiplicities.
+
+`words` is the pair (offsets, data). Without offsets values are ordered as integers; else value v stands for the bytes
+`data[offsets[v]:offsets[v + 1]]`, different values for different bytes, and is ordered by them.
+
+The caller has made room: no function checks whether `nodes` is used up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.hashing import mix64
+
+ROOT, N_DISTINCT = 0, 1
+VALUE, LEFT, RIGHT, SIZE, MULTIPLICITY = 0, 1, 2, 3, 4
+FREE, TOP = 0, 1
+ROOT_WIDTH, NODE_WIDTH, POOL_WIDTH = 2, 5, 2
+
+
+@njit(cache=True)
+def compare(a, b, words):
+    """Below 0, 0 or above 0 as value `a` is less than, equal to or greater than `b`."""
+    if a == b:
+        return 0
+    offsets, data = words
+    if offsets.shape[0] == 0:
+        return -1 if a < b else 1
+    n_a, n_b = offsets[a + 1] - offsets[a], offsets[b + 1] - offsets[b]
+    for i in range(min(n_a, n_b)):
+        byte_a, byte_b = data[offsets[a] + i], data[offsets[b] + i]
+        if byte_a != byte_b:
+            return -1 if byte_a < byte_b else 1
+    return -1 if n_a < n_b else 1
+
+
+@njit(cache=True, inline="always")
+def size(owner, roots, nodes):
+    """How many members there are, with multiplicity."""
+    return nodes[roots[owner, ROOT], SIZE]
+
+
+@njit(cache=True, inline="always")
+def n_distinct(owner, roots):
+    """How many different members there are."""
+    return roots[owner, N_DISTINCT]
+
+
+@njit(cache=True)
+def multiplicity(owner, value, roots, nodes, words):
+    """How often a value is a member."""
+    node = roots[owner, ROOT]
+    while node:
+        order = compare(value, nodes[node, VALUE], words)
+        if order == 0:
+            return nodes[node, MULTIPLICITY]
+        node = nodes[node, LEFT if order < 0 else RIGHT]
+    return 0
+
+
+@njit(cache=True)
+def rank(owner, value, roots, nodes, words):
+    """How many members are less than a value."""
+    return _n_less(roots[owner, ROOT], value, nodes, words)
+
+
+@njit(cache=True)
+def kth(owner, k, roots, nodes):
+    """The member with `k` members before it, in order and with multiplicity; `k` is below the size."""
+    node = roots[owner, ROOT]
+    while True:
+        n_before = nodes[nodes[node, LEFT], SIZE]
+        if k < n_before:
+            node = nodes[node, LEFT]
+        elif k < n_before + nodes[node, MULTIPLICITY]:
+            return nodes[node, VALUE]
+        else:
+            k -= n_before + nodes[node, MULTIPLICITY]
+            node = nodes[node, RIGHT]
+
+
+@njit(cache=True)
+def insert(owner, value, roots, nodes, pool, words):
+    """Adds a member."""
+    if multiplicity(owner, value, roots, nodes, words):
+        _resize_path(owner, value, 1, roots, nodes, words)
+        return
+    new = _new_node(nodes, pool)
+    roots[owner, N_DISTINCT] += 1
+    parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
+    while node and _precedes(node, new):
+        nodes[node, SIZE] += 1
+        parent, side = node, LEFT if compare(value, nodes[node, VALUE], words) < 0 else RIGHT
+        node = nodes[parent, side]
+    _link(owner, parent, side, new, roots, nodes)
+    nodes[new, VALUE], nodes[new, MULTIPLICITY] = value, 1
+    nodes[new, SIZE] = nodes[node, SIZE] + 1
+    _split(node, new, nodes, words)
+
+
+@njit(cache=True)
+def remove(owner, value, roots, nodes, pool, words):
+    """Takes one member away, which must be there."""
+    parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
+    while True:
+        nodes[node, SIZE] -= 1
+        order = compare(value, nodes[node, VALUE], words)
+        if order == 0:
+            break
+        parent, side = node, LEFT if order < 0 else RIGHT
+        node = nodes[parent, side]
+    nodes[node, MULTIPLICITY] -= 1
+    if nodes[node, MULTIPLICITY] == 0:
+        roots[owner, N_DISTINCT] -= 1
+        _merge(owner, parent, side, node, roots, nodes)
+        nodes[node, LEFT] = pool[FREE]
+        pool[FREE] = node
+
+
+@njit(cache=True, inline="always")
+def _precedes(a, b):
+    return mix64(a) > mix64(b)
+
+
+@njit(cache=True)
+def _n_less(node, value, nodes, words):
+    n_less = 0
+    while node:
+        order = compare(value, nodes[node, VALUE], words)
+        if order <= 0:
+            if order == 0:
+                return n_less + nodes[nodes[node, LEFT], SIZE]
+            node = nodes[node, LEFT]
+        else:
+            n_less += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
+            node = nodes[node, RIGHT]
+    return n_less
+
+
+@njit(cache=True)
+def _resize_path(owner, value, n_more, roots, nodes, words):
+    """Adds to the multiplicity of a value that is there."""
+    node = roots[owner, ROOT]
+    while True:
+        nodes[node, SIZE] += n_more
+        order = compare(value, nodes[node, VALUE], words)
+        if order == 0:
+            nodes[node, MULTIPLICITY] += n_more
+            return
+        node = nodes[node, LEFT if order < 0 else RIGHT]
+
+
+@njit(cache=True, inline="always")
+def _link(owner, parent, side, child, roots, nodes):
+    if parent:
+        nodes[parent, side] = child
+    else:
+        roots[owner, ROOT] = child
+
+
+@njit(cache=True)
+def _new_node(nodes, pool):
+    node = pool[FREE]
+    if node:
+        pool[FREE] = nodes[node, LEFT]
+        return node
+    node = pool[TOP]
+    pool[TOP] = node + 1
+    return node
+
+
+@njit(cache=True)
+def _split(node, new, nodes, words):
+    """Hangs what is under `node` under `new`, on the side where it belongs; top down.
+
+    Knowing how many members are less, every node on the way gets its new SIZE before what is below it is known.
+    """
+    value = nodes[new, VALUE]
+    n_less = _n_less(node, value, nodes, words)
+    n_all = nodes[node, SIZE]
+    low, low_side, high, high_side = new, LEFT, new, RIGHT
+    while node:
+        if compare(nodes[node, VALUE], value, words) < 0:
+            nodes[low, low_side] = node
+            low, low_side = node, RIGHT
+            nodes[node, SIZE] = n_less
+            n_less -= nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
+            node = nodes[node, RIGHT]
+        else:
+            nodes[high, high_side] = node
+            high, high_side = node, LEFT
+            nodes[node, SIZE] = n_all - n_less
+            node = nodes[node, LEFT]
+        n_all = nodes[node, SIZE]
+    nodes[low, low_side] = 0
+    nodes[high, high_side] = 0
+
+
+@njit(cache=True)
+def _merge(owner, parent, side, node, roots, nodes):
+    """Puts the two subtrees of `node` in its place; top down."""
+    low, high = nodes[node, LEFT], nodes[node, RIGHT]
+    while low and high:
+        if _precedes(low, high):
+            _link(owner, parent, side, low, roots, nodes)
+            nodes[low, SIZE] += nodes[high, SIZE]
+            parent, side, low = low, RIGHT, nodes[low, RIGHT]
+        else:
+            _link(owner, parent, side, high, roots, nodes)
+            nodes[high, SIZE] += nodes[low, SIZE]
+            parent, side, high = high, LEFT, nodes[high, LEFT]
+    _link(owner, parent, side, low if low else high, roots, nodes)

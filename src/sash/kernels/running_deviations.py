@@ -1,0 +1,158 @@
+"""Sample standard deviations of groups, before and after each run of events; arguments as in `running_sums`.
+
+Kept are the exact sums S of x and Q of x². For any c, the squares of x - c add up to Q - 2cS + nc². With c the double
+next to the mean no more than one bit is lost to cancellation, and nothing at all when all values are equal: every
+value is a double, so none is nearer to the mean than c. All this is exact; rounded are c and the last few steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.expansions import add_to_row, round_row, two_product
+from sash.kernels.running_sums import COUNT, NANS, NEGATIVE_INFINITIES, POSITIVE_INFINITIES, ROOM, count_special
+from sash.kernels.wide_integers import add_words, square, to_parts
+
+# Doubles are kept in three bands, each scaled so that squares and the errors of rounding them are exact.
+SMALL, NORMAL, LARGE = 0, 1, 2
+N_BANDS = 3
+N_PARTS = 6
+SMALL_BELOW, LARGE_FROM = 2.0**-400, 2.0**480
+SCALE_UP, SCALE_DOWN = 2.0**600, 2.0**-600
+SUMS, SQUARES = 0, 1
+
+
+@njit(cache=True)
+def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squares, unit, out, out_valid):
+    """Deviations of 64-bit integers (sign-extended words), over `unit`."""
+    parts = np.zeros((2, N_PARTS))
+    scratch = np.zeros(ROOM)
+    for run in range(groups.shape[0]):
+        group = groups[run]
+        for side in range(2):
+            if side == 1:
+                for event in range(starts[run], starts[run + 1]):
+                    if valid.shape[0] and not valid[event]:
+                        continue
+                    counts[group] += signs[event]
+                    top, ext = np.uint64(high[event]), np.uint64(high[event] >> 63)
+                    add_words(sums[group], low[event], top, ext, signs[event])
+                    square_low, square_high = square(low[event], high[event])
+                    add_words(squares[group], square_low, square_high, np.uint64(0), signs[event])
+            n = counts[group]
+            out_valid[side, run] = n > 1
+            if n > 1:
+                to_parts(sums[group], parts[SUMS])
+                to_parts(squares[group], parts[SQUARES])
+                out[side, run] = _deviation(n, parts[SUMS], parts[SQUARES], scratch) / unit
+
+
+@njit(cache=True)
+def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, out, out_valid):
+    """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
+    joined = np.zeros((2, 2 * parts.shape[3]))
+    scratch = np.zeros(ROOM)
+    first_run, first_event = at
+    for run in range(first_run, groups.shape[0]):
+        tally, bands = tallies[groups[run]], parts[groups[run]]
+        first = max(first_event, starts[run])
+        if first == starts[run]:
+            out[0, run] = _read_doubles(tally, bands, joined, scratch)
+            out_valid[0, run] = tally[COUNT] > 1
+        for event in range(first, starts[run + 1]):
+            if valid.shape[0] and not valid[event]:
+                continue
+            if not _add_double(tally, bands, values[event], signs[event]):
+                return run, event
+        out[1, run] = _read_doubles(tally, bands, joined, scratch)
+        out_valid[1, run] = tally[COUNT] > 1
+    return groups.shape[0], starts[groups.shape[0]]
+
+
+@njit(cache=True)
+def _add_double(tally, bands, value, sign):
+    if value != 0.0 and np.isfinite(value):
+        band, x = _scaled(value)
+        rows = bands[band]
+        last = rows.shape[1] - 1
+        # The square takes two steps, each of which may need one more place.
+        if rows[SUMS, last] != 0.0 or rows[SQUARES, last] != 0.0 or rows[SQUARES, last - 1] != 0.0:
+            return False
+        product, error = two_product(x, x)
+        add_to_row(rows[SUMS], x * sign)
+        add_to_row(rows[SQUARES], product * sign)
+        add_to_row(rows[SQUARES], error * sign)
+    count_special(tally, value, sign)
+    tally[COUNT] += sign
+    return True
+
+
+@njit(cache=True, inline="always")
+def _scaled(value):
+    if abs(value) < SMALL_BELOW:
+        return SMALL, value * SCALE_UP
+    if abs(value) >= LARGE_FROM:
+        return LARGE, value * SCALE_DOWN
+    return NORMAL, value
+
+
+@njit(cache=True)
+def _read_doubles(tally, bands, joined, scratch):
+    """With the sums of the highest band in use and of the one below it; what is further below makes no difference."""
+    if tally[NANS] > 0 or tally[POSITIVE_INFINITIES] > 0 or tally[NEGATIVE_INFINITIES] > 0:
+        return np.nan
+    if tally[COUNT] < 2:
+        return 0.0
+    band = LARGE
+    while band > SMALL and bands[band, SQUARES, 0] == 0.0:
+        band -= 1
+    width = bands.shape[2]
+    joined[:, :width] = bands[band]
+    joined[:, width:] = 0.0
+    if band > SMALL:
+        joined[SUMS, width:] = bands[band - 1, SUMS] * SCALE_DOWN
+        joined[SQUARES, width:] = bands[band - 1, SQUARES] * SCALE_DOWN * SCALE_DOWN
+    deviation = _deviation(tally[COUNT], joined[SUMS], joined[SQUARES], scratch)
+    if band == SMALL:
+        return deviation * SCALE_DOWN
+    return deviation * SCALE_UP if band == LARGE else deviation
+
+
+@njit(cache=True)
+def _deviation(n, sums, squares, scratch):
+    """Of `n` values, from parts whose exact sums are S and Q."""
+    count = np.float64(n)
+    center = _distance(count, 0.0, sums, scratch) / count
+    center += _distance(count, center, sums, scratch) / count
+    distance = _distance(count, center, sums, scratch)
+    scratch[:] = 0.0
+    for part in squares:
+        add_to_row(scratch, part)
+    for part in sums:
+        if part != 0.0:
+            _add_product(scratch, -2.0 * center, part)
+    product, error = two_product(count, center)
+    _add_product(scratch, product, center)
+    _add_product(scratch, error, center)
+    spread = round_row(scratch) - distance * distance / count
+    return math.sqrt(max(0.0, spread) / (count - 1.0))
+
+
+@njit(cache=True)
+def _distance(count, center, sums, scratch):
+    """S - n * center, rounded once."""
+    scratch[:] = 0.0
+    for part in sums:
+        add_to_row(scratch, part)
+    _add_product(scratch, -count, center)
+    return round_row(scratch)
+
+
+@njit(cache=True, inline="always")
+def _add_product(row, a, b):
+    product, error = two_product(a, b)
+    add_to_row(row, product)
+    add_to_row(row, error)

@@ -1,0 +1,159 @@
+"""Counts and sums of groups, before and after each run of events.
+
+Every kernel takes `starts, groups, signs, valid` alike: run r holds the events `starts[r]..starts[r + 1]` of one group,
+an event enters (+1) or leaves (-1), and is skipped where `valid` is False; an empty `valid` means that all count.
+Results have two rows: before the runs and after them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.expansions import add_to_row, round_row
+from sash.kernels.wide_integers import add_words, has_38_digits, to_double
+
+COUNT, NANS, POSITIVE_INFINITIES, NEGATIVE_INFINITIES = 0, 1, 2, 3
+N_TALLIES = 4
+
+# Doubles of at least 2^970 are summed apart, scaled down, so that no sum on the way to a finite one overflows.
+NORMAL, LARGE = 0, 1
+N_SUM_BANDS = 2
+LARGE_FROM = 2.0**970
+SCALE_DOWN, SCALE_UP = 2.0**-100, 2.0**100
+SMALLEST_NORMAL = 2.0**-1022
+ROOM = 64
+
+
+@njit(cache=True)
+def count(starts, groups, signs, valid, counts, out):
+    """How many values each group has."""
+    for run in range(groups.shape[0]):
+        total = counts[groups[run]]
+        out[0, run] = total
+        for event in range(starts[run], starts[run + 1]):
+            if valid.shape[0] == 0 or valid[event]:
+                total += signs[event]
+        counts[groups[run]] = total
+        out[1, run] = total
+
+
+@njit(cache=True)
+def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out_valid):
+    """Sums as 128-bit words. Returns the first run whose sum is beyond 38 digits, or -1."""
+    for run in range(groups.shape[0]):
+        group = groups[run]
+        out[0, run, 0], out[0, run, 1] = sums[group, 0], sums[group, 1]
+        out_valid[0, run] = counts[group] > 0
+        counts[group] += add_integers(starts[run], starts[run + 1], signs, valid, low, high, sums[group])
+        if not has_38_digits(sums[group]):
+            return run
+        out[1, run, 0], out[1, run, 1] = sums[group, 0], sums[group, 1]
+        out_valid[1, run] = counts[group] > 0
+    return -1
+
+
+@njit(cache=True)
+def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit, out, out_valid):
+    """Means as doubles: the nearest double to the sum, over the count times `unit`."""
+    for run in range(groups.shape[0]):
+        group = groups[run]
+        for side in range(2):
+            if side == 1:
+                counts[group] += add_integers(starts[run], starts[run + 1], signs, valid, low, high, sums[group])
+            n = counts[group]
+            out_valid[side, run] = n > 0
+            out[side, run] = to_double(sums[group]) / (n * unit) if n > 0 else 0.0
+
+
+@njit(cache=True, inline="always")
+def add_integers(first, last, signs, valid, low, high, total):
+    """Adds the events of one run to a group's sum. Returns how many values it has more."""
+    n_more = 0
+    for event in range(first, last):
+        if valid.shape[0] == 0 or valid[event]:
+            n_more += signs[event]
+            add_words(total, low[event], np.uint64(high[event]), np.uint64(high[event] >> 63), signs[event])
+    return n_more
+
+
+@njit(cache=True)
+def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, is_mean, out, out_valid):
+    """Sums or means of doubles, from `at` on: a run, and one of its events.
+
+    Returns the place where it stopped, as a row of `parts` is too short; the number of runs when all are done.
+    """
+    scratch = np.zeros(ROOM)
+    first_run, first_event = at
+    for run in range(first_run, groups.shape[0]):
+        tally, rows = tallies[groups[run]], parts[groups[run]]
+        first = max(first_event, starts[run])
+        if first == starts[run]:
+            out[0, run] = _read_sum(tally, rows, is_mean, scratch)
+            out_valid[0, run] = tally[COUNT] > 0
+        for event in range(first, starts[run + 1]):
+            if valid.shape[0] and not valid[event]:
+                continue
+            if not _add_double(tally, rows, values[event], signs[event]):
+                return run, event
+        out[1, run] = _read_sum(tally, rows, is_mean, scratch)
+        out_valid[1, run] = tally[COUNT] > 0
+    return groups.shape[0], starts[groups.shape[0]]
+
+
+@njit(cache=True, inline="always")
+def count_special(tally, value, sign):
+    """Counts NaN and the infinities apart. Returns whether the value is finite."""
+    if np.isnan(value):
+        tally[NANS] += sign
+    elif value == np.inf:
+        tally[POSITIVE_INFINITIES] += sign
+    elif value == -np.inf:
+        tally[NEGATIVE_INFINITIES] += sign
+    else:
+        return True
+    return False
+
+
+@njit(cache=True)
+def _add_double(tally, rows, value, sign):
+    if count_special(tally, value, sign):
+        signed = value if sign > 0 else -value
+        if abs(value) < LARGE_FROM:
+            is_done = add_to_row(rows[NORMAL], signed)
+        else:
+            is_done = add_to_row(rows[LARGE], signed * SCALE_DOWN)
+        if not is_done:
+            return False
+    tally[COUNT] += sign
+    return True
+
+
+@njit(cache=True)
+def _read_sum(tally, rows, is_mean, scratch):
+    if tally[NANS] > 0 or (tally[POSITIVE_INFINITIES] > 0 and tally[NEGATIVE_INFINITIES] > 0):
+        return np.nan
+    if tally[POSITIVE_INFINITIES] > 0:
+        return np.inf
+    if tally[NEGATIVE_INFINITIES] > 0:
+        return -np.inf
+    total = round_row(rows[NORMAL]) if rows[LARGE, 0] == 0.0 else _round_bands(rows, scratch)
+    return total / tally[COUNT] if is_mean and tally[COUNT] > 0 else total
+
+
+@njit(cache=True)
+def _round_bands(rows, scratch):
+    """The sum of both bands, rounded once."""
+    scratch[:] = 0.0
+    for i in range(rows.shape[1]):
+        if not add_to_row(scratch, rows[LARGE, i]):
+            return np.nan
+    for i in range(rows.shape[1]):
+        part = rows[NORMAL, i]
+        scaled = part * SCALE_DOWN
+        # Beside a large sum, what underflows only has to break a tie: any tiny number of its sign does.
+        if part != 0.0 and abs(scaled) < SMALLEST_NORMAL:
+            scaled = SMALLEST_NORMAL if part > 0.0 else -SMALLEST_NORMAL
+        if not add_to_row(scratch, scaled):
+            return np.nan
+    return round_row(scratch) * SCALE_UP

@@ -1,0 +1,112 @@
+"""Integers of 192 bits: rows of three 64-bit words, least first, in two's complement.
+
+A sum of 2^63 values of 38 digits, or of 2^63 squares of 64-bit integers, fits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+N_WORDS = 3
+ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
+LIMIT_LOW = np.uint64(10**38 & 0xFFFFFFFFFFFFFFFF)
+LIMIT_HIGH = np.uint64(10**38 >> 64)
+TOP_BIT = np.uint64(1 << 63)
+HALF_WORD = np.uint64(0xFFFFFFFF)
+
+
+@njit(cache=True, inline="always")
+def add_words(row, low, middle, high, sign):
+    """Adds (sign +1) or takes away (-1) the number of the three words."""
+    flip = np.uint64(0)
+    carry = np.uint64(0)
+    if sign < 0:
+        flip = ONES
+        carry = np.uint64(1)
+    word = low ^ flip
+    total = row[0] + word
+    over = np.uint64(total < word)
+    row[0] = total + carry
+    carry = over | np.uint64(row[0] < carry)
+    word = middle ^ flip
+    total = row[1] + word
+    over = np.uint64(total < word)
+    row[1] = total + carry
+    carry = over | np.uint64(row[1] < carry)
+    row[2] = row[2] + (high ^ flip) + carry
+
+
+@njit(cache=True, inline="always")
+def magnitude(row):
+    """The absolute value as three words, and whether the number is negative."""
+    low, middle, high = row[0], row[1], row[2]
+    is_negative = (high & TOP_BIT) != np.uint64(0)
+    if is_negative:
+        low, middle, high = ~low, ~middle, ~high
+        low += np.uint64(1)
+        if low == np.uint64(0):
+            middle += np.uint64(1)
+            if middle == np.uint64(0):
+                high += np.uint64(1)
+    return low, middle, high, is_negative
+
+
+@njit(cache=True)
+def has_38_digits(row):
+    """Whether the number can be written with at most 38 digits."""
+    low, middle, high, _ = magnitude(row)
+    if high != np.uint64(0):
+        return False
+    return middle < LIMIT_HIGH or (middle == LIMIT_HIGH and low < LIMIT_LOW)
+
+
+@njit(cache=True)
+def to_double(row):
+    """The nearest double, ties to even."""
+    low, middle, high, is_negative = magnitude(row)
+    exponent = 0
+    while high != np.uint64(0) or middle != np.uint64(0):
+        n_bits = np.uint64(32 if (high != np.uint64(0) or (middle >> np.uint64(32)) != np.uint64(0)) else 1)
+        lost = low & ((np.uint64(1) << n_bits) - np.uint64(1))
+        back = np.uint64(64) - n_bits
+        low = (low >> n_bits) | (middle << back)
+        middle = (middle >> n_bits) | (high << back)
+        high = high >> n_bits
+        # What is shifted out only has to break ties: it is kept in the lowest bit.
+        if lost != np.uint64(0):
+            low |= np.uint64(1)
+        exponent += np.int64(n_bits)
+    value = np.float64(low) * 2.0**exponent
+    return -value if is_negative else value
+
+
+@njit(cache=True)
+def to_parts(row, parts):
+    """The number as doubles whose exact sum it is, in the first six places of `parts`."""
+    low, middle, high, is_negative = magnitude(row)
+    sign = -1.0 if is_negative else 1.0
+    shift = np.uint64(32)
+    parts[0] = sign * np.float64(low & HALF_WORD)
+    parts[1] = sign * math.ldexp(np.float64(low >> shift), 32)
+    parts[2] = sign * math.ldexp(np.float64(middle & HALF_WORD), 64)
+    parts[3] = sign * math.ldexp(np.float64(middle >> shift), 96)
+    parts[4] = sign * math.ldexp(np.float64(high & HALF_WORD), 128)
+    parts[5] = sign * math.ldexp(np.float64(high >> shift), 160)
+
+
+@njit(cache=True, inline="always")
+def square(low, high):
+    """The square of a 64-bit number given as sign-extended words: the low and high word of 128 bits."""
+    x = low
+    if high < 0:
+        x = ~low + np.uint64(1)
+    shift = np.uint64(32)
+    a, b = x & HALF_WORD, x >> shift
+    cross = a * b
+    bottom = a * a
+    middle = (bottom >> shift) + (cross & HALF_WORD) + (cross & HALF_WORD)
+    result = (bottom & HALF_WORD) | (middle << shift)
+    return result, b * b + np.uint64(2) * (cross >> shift) + (middle >> shift)

@@ -1,0 +1,83 @@
+"""STDDEV: the sample standard deviation, NULL below two values.
+
+NaN if a value is NaN or infinite; for all others the result is within a few units in the last place, whatever their
+size, and 0.0 exactly when they are equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sash.kernels import running_deviations
+from sash.kernels.running_sums import N_TALLIES
+from sash.kernels.wide_integers import N_WORDS
+from sash.operators.accumulators.columns import both, doubles, integer_words, unit_of, valid_flags
+from sash.operators.accumulators.runs import Runs
+from sash.store.group_array import GroupArray
+from sash.store.vector import Home
+
+FIRST_PARTS = 4
+
+
+class IntegerDeviation:
+    """Of integers, booleans and decimals of up to 64 bits."""
+
+    def __init__(self, type: pa.DataType, result: pa.DataType, home: Home):
+        self._type = type
+        self._result = result
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._counts = GroupArray(np.int64, home)
+        self._sums = GroupArray(np.uint64, home, (N_WORDS,))
+        self._squares = GroupArray(np.uint64, home, (N_WORDS,))
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        assert values is not None
+        for each in self._arrays():
+            each.reserve(runs.n_groups)
+        n_runs, (low, high) = len(runs.groups), integer_words(values)
+        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        running_deviations.deviate_integers(
+            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
+            self._counts.array, self._sums.array, self._squares.array, unit_of(self._type), out, valid,
+        )  # fmt: skip
+        return both(out, valid, self._result)
+
+    def compact(self, mapping: np.ndarray) -> None:
+        for each in self._arrays():
+            each.compact(mapping)
+
+    def _arrays(self) -> tuple[GroupArray, ...]:
+        return self._counts, self._sums, self._squares
+
+
+class DoubleDeviation:
+    """Of floating-point numbers, and of decimals beyond 64 bits as such."""
+
+    def __init__(self, result: pa.DataType, home: Home):
+        self._result = result
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._tallies = GroupArray(np.int64, home, (N_TALLIES,))
+        self._parts = GroupArray(np.float64, home, (running_deviations.N_BANDS, 2, FIRST_PARTS))
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        assert values is not None
+        self._tallies.reserve(runs.n_groups)
+        self._parts.reserve(runs.n_groups)
+        n_runs = len(runs.groups)
+        events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
+        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        at = 0, 0
+        while at[0] < n_runs:
+            at = running_deviations.deviate_doubles(at, *events, self._tallies.array, self._parts.array, out, valid)
+            if at[0] < n_runs:
+                self._parts.widen()
+        return both(out, valid, self._result)
+
+    def compact(self, mapping: np.ndarray) -> None:
+        self._tallies.compact(mapping)
+        self._parts.compact(mapping)

@@ -1,0 +1,46 @@
+"""What an aggregate function is given, and what it must give back.
+
+An accumulator keeps one aggregate of every group. Its result is a function of the multiset of values that are in the
+group, exactly: neither the order in which they came, nor values that have left, nor a restart leave a trace in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sash.store.vector import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Events in order of time, cut into runs: the events of one group at one instant, positives first."""
+
+    starts: np.ndarray
+    """Where each run begins among the events, and where the last one ends; int64."""
+    groups: np.ndarray
+    """The group of each run, a number below `n_groups`; int64. A group may have several runs."""
+    n_groups: int
+    signs: np.ndarray
+    """Of each event: +1 the value enters the group, -1 it leaves; int8."""
+    ts: np.ndarray
+    """When the tuple of each event had entered, also for one that leaves; int64."""
+
+
+class Accumulator(Protocol):
+    """One aggregate function over one argument, for all groups."""
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        """The aggregate of each run's group before the run and after it. A value that leaves did enter before."""
+        ...
+
+    def compact(self, mapping: np.ndarray) -> None:
+        """Renumbers groups: the new number by the old one, -1 for a group that is gone, which must be empty."""
+        ...
+
+    def reset(self, home: Home) -> None:
+        """Forgets all groups, and goes on in `home`."""
+        ...

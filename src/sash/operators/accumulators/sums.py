@@ -1,0 +1,129 @@
+"""COUNT, SUM and AVG.
+
+Integers and decimals are summed as integers of 192 bits, doubles as expansions (`kernels/expansions.py`): both are
+exact, so a value that leaves takes away just what it brought. A result is rounded once, when it is read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sash.errors import SourceError
+from sash.kernels import running_sums
+from sash.kernels.wide_integers import N_WORDS
+from sash.operators.accumulators.columns import (
+    as_type,
+    both,
+    doubles,
+    from_decimal_words,
+    integer_words,
+    unit_of,
+    valid_flags,
+)
+from sash.operators.accumulators.runs import Runs
+from sash.store.group_array import GroupArray
+from sash.store.vector import Home
+
+FIRST_PARTS = 3
+
+
+class Count:
+    """COUNT(*) without an argument, else how many values are not NULL."""
+
+    def __init__(self, result: pa.DataType, home: Home):
+        self._result = result
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._counts = GroupArray(np.int64, home)
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        self._counts.reserve(runs.n_groups)
+        out = np.empty((2, len(runs.groups)), np.int64)
+        running_sums.count(runs.starts, runs.groups, runs.signs, valid_flags(values), self._counts.array, out)
+        return as_type(pa.array(out[0]), self._result), as_type(pa.array(out[1]), self._result)
+
+    def compact(self, mapping: np.ndarray) -> None:
+        self._counts.compact(mapping)
+
+
+class IntegerSum:
+    """SUM and AVG of integers, booleans and decimals."""
+
+    def __init__(self, type: pa.DataType, result: pa.DataType, is_mean: bool, home: Home):
+        self._type = type
+        self._result = result
+        self._is_mean = is_mean
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._counts = GroupArray(np.int64, home)
+        self._sums = GroupArray(np.uint64, home, (N_WORDS,))
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        assert values is not None
+        self._counts.reserve(runs.n_groups)
+        self._sums.reserve(runs.n_groups)
+        return self._average(runs, values) if self._is_mean else self._sum(runs, values)
+
+    def compact(self, mapping: np.ndarray) -> None:
+        self._counts.compact(mapping)
+        self._sums.compact(mapping)
+
+    def _sum(self, runs: Runs, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+        n_runs, (low, high) = len(runs.groups), integer_words(values)
+        out, valid = np.empty((2, n_runs, 2), np.uint64), np.empty((2, n_runs), np.bool_)
+        beyond = running_sums.sum_integers(
+            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
+            self._counts.array, self._sums.array, out, valid,
+        )  # fmt: skip
+        if beyond >= 0:
+            raise SourceError(
+                "a `SUM` is beyond 38 digits, which is more than its type can hold; cast the argument to `DOUBLE`"
+            )
+        scale = self._type.scale if pa.types.is_decimal(self._type) else 0
+        before, after = (as_type(from_decimal_words(out[side], valid[side], scale), self._result) for side in range(2))
+        return before, after
+
+    def _average(self, runs: Runs, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+        n_runs, (low, high) = len(runs.groups), integer_words(values)
+        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        running_sums.average_integers(
+            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
+            self._counts.array, self._sums.array, unit_of(self._type), out, valid,
+        )  # fmt: skip
+        return both(out, valid, self._result)
+
+
+class DoubleSum:
+    """SUM and AVG of floating-point numbers."""
+
+    def __init__(self, result: pa.DataType, is_mean: bool, home: Home):
+        self._result = result
+        self._is_mean = is_mean
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._tallies = GroupArray(np.int64, home, (running_sums.N_TALLIES,))
+        self._parts = GroupArray(np.float64, home, (running_sums.N_SUM_BANDS, FIRST_PARTS))
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        assert values is not None
+        self._tallies.reserve(runs.n_groups)
+        self._parts.reserve(runs.n_groups)
+        n_runs = len(runs.groups)
+        events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
+        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        at = 0, 0
+        while at[0] < n_runs:
+            at = running_sums.sum_doubles(
+                at, *events, self._tallies.array, self._parts.array, self._is_mean, out, valid
+            )
+            if at[0] < n_runs:
+                self._parts.widen()
+        return both(out, valid, self._result)
+
+    def compact(self, mapping: np.ndarray) -> None:
+        self._tallies.compact(mapping)
+        self._parts.compact(mapping)

@@ -1,0 +1,156 @@
+"""W-DISTINCT: every row once, however many equal tuples are in the window (Pipelines §4.1, Alg. 4.1).
+
+    Law:  a row is in the answer at T, once, iff a tuple equal to it is in its window at T.
+
+    in     a [2, 8)       a [6, 12)      a [8, 14)          out    +a [2, 8)   +a [8, 14)
+
+One tuple stands for all its equals. When it has gone, the one of those left that expires last takes its place, so that
+rows stay as long as they can: as many changes come out as keys per window, at most. State: the tuples in the window,
+and which of them are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sash.kernels.distinct import NOTHING, follow
+from sash.operators.keyed import IDENTITY, Keys, with_identity
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
+from sash.store.block_log import BlockLog
+from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
+from sash.store.trace import Events, Trace
+from sash.store.vector import Home, Memory, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctSpec:
+    """`columns` are what makes tuples equal; nothing else of them is passed on.
+
+    `id_columns`, if given, receive what identifies a row: its key, and when it expires.
+    """
+
+    columns: tuple[str, ...]
+    window_us: int | None
+    is_clocked: bool
+    id_columns: tuple[str, ...] = ()
+
+
+class Distinct:
+    """Runs a `DistinctSpec`."""
+
+    STATE: ClassVar[tuple[str, ...]] = ("_trace", "_answer", "_keys", "_members", "_shown", "_n_keys")
+
+    def __init__(self, spec: DistinctSpec, input: pa.Schema):
+        self.spec = spec
+        self._key_schema = pa.schema([input.field(name) for name in spec.columns])
+        self._input = pa.schema([*self._key_schema, *SIGNED_FIELDS])
+        ids = [pa.field(name, pa.int64()) for name in spec.id_columns]
+        self.schema = pa.schema([*self._key_schema, *ids, *SIGNED_FIELDS])
+        self.reset(Memory())
+
+    def reset(self, home: Home) -> None:
+        window_us = self.spec.window_us
+        self._trace = Trace(with_identity(self._input, True), window_us, self.spec.is_clocked, home)
+        self._answer = Trace(with_identity(pa.schema(SIGNED_FIELDS), True), window_us, False, home)
+        self._keys = Keys(self._key_schema, True, home)
+        self._members = OrderedMultiset(home)
+        self._shown = Vector(np.int64, home)
+        self._n_keys = 0
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        (batch,) = inputs
+        tuples = batch.select(self._input.names)
+        ids = self._keys.encode(tuples)
+        events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
+        keys, shown = self._follow(events)
+        changes = self._rows(keys, shown)
+        self._answer.step(self._keys.identify(shown, keys), np.zeros(len(keys), np.int64), clock)
+        self._trace.evict(clock, self._keys.recall)
+        self._answer.evict(clock, _no_ids)
+        self._forget_keys()
+        return changes
+
+    def pace(self, clock: int, n_max: int) -> int:
+        return self._trace.pace(clock, n_max)
+
+    def logs(self) -> dict[str, BlockLog]:
+        return {"window": self._trace.log, "answer": self._answer.log}
+
+    def registers(self) -> dict[str, int]:
+        numbers = {name: log.next_number for name, log in self.logs().items()}
+        return {**numbers, "next_identity": self._keys.next_identity}
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+        for events in self._trace.restore(entries["window"], registers["window"], self._keys.recall):
+            self._follow(events)
+        self._keys.next_identity = registers["next_identity"]
+        self._recall_shown(entries["answer"], registers["answer"])
+
+    def _follow(self, events: Events) -> tuple[np.ndarray, pa.Table]:
+        """The changes of what is shown, by key, as tuples without their columns."""
+        self._make_room(int((events.signs > 0).sum()))
+        run, expires = np.empty((2, 2 * len(events.run_ids)), np.int64)
+        sign = np.empty(len(run), np.int8)
+        n_out = follow(
+            events.starts, events.run_ids, events.signs, events.int64(EXPIRES), self._shown.array,
+            *self._members.arrays(), NO_WORDS, run, expires, sign,
+        )  # fmt: skip
+        ts, expires, sign = events.run_times[run[:n_out]], expires[:n_out], sign[:n_out]
+        if self.spec.is_clocked:
+            early = (sign > 0) | (ts < expires)
+            run, ts, expires, sign = run[:n_out][early], ts[early], expires[early], sign[early]
+        return events.run_ids[run[: len(ts)]], pa.table({TS: ts, EXPIRES: expires, OP: sign})
+
+    def _make_room(self, n_entering: int) -> None:
+        n_keys = self._keys.n_ids
+        self._members.reserve(n_keys, n_entering)
+        self._shown.reserve(n_keys)
+        self._shown.array[self._n_keys : n_keys] = NOTHING
+        self._n_keys = n_keys
+
+    def _rows(self, keys: np.ndarray, shown: pa.Table) -> pa.Table:
+        columns: dict[str, object] = dict(self._keys.take(keys))
+        columns |= {name: shown.column(name) for name in (TS, EXPIRES, OP)}
+        identity = [self._keys.identities(keys), int64_column(shown, EXPIRES)]
+        columns |= dict(zip(self.spec.id_columns, identity))
+        return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _recall_shown(self, entries: Mapping[str, bytes], next_number: int) -> None:
+        """Of what was shown and not taken back since, at most one tuple is left per key."""
+        held = list(self._answer.restore(entries, next_number, _no_ids))
+        self._shown.array[: self._n_keys] = NOTHING
+        if not held:
+            return
+        identity, expires, sign = (
+            np.concatenate(each)
+            for each in zip(*((events.int64(IDENTITY), events.int64(EXPIRES), events.signs) for events in held))
+        )
+        identities = self._keys.identities(np.arange(self._n_keys))
+        by_identity = np.argsort(identities)
+        keys = by_identity[np.searchsorted(identities, identity, sorter=by_identity)]
+        order = np.lexsort((expires, keys))
+        keys, expires, sign = keys[order], expires[order], sign[order]
+        starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]) | (expires[1:] != expires[:-1])])
+        is_shown = np.add.reduceat(sign.astype(np.int64), starts) > 0
+        self._shown.array[keys[starts[is_shown]]] = expires[starts[is_shown]]
+
+    def _forget_keys(self) -> None:
+        """Numbers keys anew once most have gone."""
+        alive = self._shown.array[: self._n_keys] != NOTHING
+        mapping = self._keys.compact(alive)
+        if mapping is None:
+            return
+        self._shown.write(0, self._shown.array[: self._n_keys][alive])
+        self._n_keys = self._keys.n_ids
+        self._trace.renumber(mapping)
+        self._members.compact(mapping)
+
+
+def _no_ids(tuples: pa.Table) -> np.ndarray:
+    """What is shown needs no dense ids: its identities tell keys apart."""
+    return np.zeros(tuples.num_rows, np.int64)

@@ -1,0 +1,302 @@
+"""Chooses the operators for a query that the rules have been through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sash.errors import PlanError
+from sash.operators.distinct import DistinctSpec
+from sash.operators.evaluator import quote
+from sash.operators.group_by import Call, GroupBySpec
+from sash.operators.membership import MembershipSpec
+from sash.operators.union import UnionSpec
+from sash.plan.columns import times_of
+from sash.plan.draft import Draft, conjunction
+from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
+from sash.plan.fragment import Input, cut_fragments
+from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
+from sash.plan.physical import ALGORITHMS, SCHEDULES, Plan
+from sash.plan.relational import FromClause
+from sash.sql.expressions import to_duckdb
+from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
+from sash.store.batch import EXPIRES, ID_PREFIX, OP
+
+ROW_ID, EXPIRY_ID = f"{ID_PREFIX}_row", f"{ID_PREFIX}{EXPIRES}"
+TIME = "_time"
+N_BUILT = 3
+"""How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
+
+
+def physical_plan(body: Body) -> Plan:
+    """The plan of a query."""
+    return _Builder(body).plan()
+
+
+class _Builder:
+    """Builds the tree of a statement, subqueries before what is above them."""
+
+    def __init__(self, body: Body):
+        self._body = body
+        self._algorithm, hinted = _read_hints(body.bound)
+        self._schedule = hinted or "tpa"
+        self._infos = list(_streams_read(body))
+        is_ordered = hinted is not None or any(map(_relies_on_order, bodies_of(body)))
+        self._draft = Draft(self._schedule, is_ordered, len(self._infos))
+
+    def plan(self) -> Plan:
+        bound = self._body.bound
+        flow = self._draft.settle(self._emitted())
+        slots, lookups = self._draft.slots(), tuple(self._draft.lookups)
+        streams = tuple(Input(slot.number, slot.partition, slot.schema) for slot in slots)
+        empty = {lookup.label: lookup.load(lookup.source.info.schema.empty_table()) for lookup in lookups}
+        return Plan(
+            root=flow.node,
+            fragments=cut_fragments(flow.node, streams, empty),
+            slots=slots,
+            lookups=lookups,
+            outputs=tuple((output.name, output.type) for output in bound.outputs),
+            time_type=_time_type(self._infos),
+            is_ordered=self._draft.is_ordered,
+            emit_changes=bound.emit_changes,
+            schedule=self._schedule,
+        )
+
+    def _emitted(self) -> Flow:
+        """The answer; where changes are asked for, with a negative for all that expires."""
+        body = self._body
+        if not body.bound.emit_changes:
+            return self._build(body, False)
+        flow = self._build(body, self._schedule == "tpa" and _retracts(body))
+        return self._draft.expire(flow)
+
+    def _build(self, body: Body, with_ids: bool) -> Flow:
+        if isinstance(body, SetOperation):
+            return self._set_operation(body, with_ids)
+        flow = self._rows(body, with_ids)
+        if body.is_grouped:
+            flow = self._group_by(body, flow, with_ids)
+        flow = self._draft.project(flow, [(output.name, self._output_sql(body, output)) for output in body.outputs])
+        return self._distinct(flow, with_ids) if body.bound.is_distinct else flow
+
+    def _rows(self, query: Query, with_ids: bool) -> Flow:
+        """FROM and WHERE."""
+        is_consumed = query.is_grouped or query.bound.is_distinct
+        is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
+        takes_back = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
+        needs = (with_ids and not is_consumed) or (is_joined and takes_back)
+        needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
+        flow = FromClause(self._draft, query, self._algorithm, self._build).build(needs)
+        if self._schedule == "hybrid":
+            flow = self._draft.expire(flow)
+        for test in query.tests:
+            flow = self._test(flow, test, with_ids and not is_consumed)
+        return flow
+
+    def _may_take_back(self, scan) -> bool:
+        return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
+
+    def _test(self, flow: Flow, test: Test, with_ids: bool) -> Flow:
+        """The rows for which a subquery has, or has not, an equal row."""
+        operands = [to_duckdb(operand) for operand in test.operands]
+        rule = "absent" if test.is_negated else "present"
+        if not test.is_null_aware:
+            return self._member(flow, operands, self._build(test.body, False), rule, with_ids)
+        (operand,) = operands
+        any_row, null_row = self._build(test.body, False), self._build(test.body, False)
+        (column,) = any_row.columns
+        flow = self._member(flow, operands, self._build(test.body, False), rule, with_ids)
+        # NULL in the subquery equals, for all we know, every operand; and a NULL operand any row of it.
+        null_row = self._draft.project(null_row, [(column, f"CASE WHEN {quote(column)} IS NULL THEN 0 END")])
+        flow = self._member(flow, ["0"], null_row, rule, with_ids)
+        any_row = self._draft.project(any_row, [(column, "0")])
+        return self._member(flow, [f"CASE WHEN {operand} IS NULL THEN 0 END"], any_row, rule, with_ids)
+
+    def _member(self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool) -> Flow:
+        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing."""
+        keys = tuple(f"_operand.{idx}" for idx in range(len(operands)))
+        columns = flow.columns
+        items = [*((name, quote(name)) for name in columns), *zip(keys, operands)]
+        flow, matches = self._draft.project(flow, items), replace(matches, ids=())
+        flow, matches = self._draft.meet(flow, keys, matches, matches.columns)
+        content = (*columns, *(flow.ids if with_ids else ()))
+        ids = flow.ids if with_ids else ()
+        return self._membership(flow, matches, MembershipSpec(
+            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), not flow.is_told,
+        ), columns=columns, ids=ids)  # fmt: skip
+
+    def _membership(self, flow: Flow, matches: Flow, spec: MembershipSpec, columns, ids) -> Flow:
+        spread = flow.spread.renamed({name: [name] for name in columns})
+        return flow.then(spec, matches, columns=columns, ids=ids, retracts=True, spread=spread)
+
+    def _distinct(self, flow: Flow, with_ids: bool) -> Flow:
+        flow = self._draft.gather(replace(flow, ids=()), flow.columns)
+        ids = (ROW_ID, EXPIRY_ID) if with_ids else ()
+        return flow.then(DistinctSpec(flow.columns, flow.life_us, not flow.is_told, ids), ids=ids)
+
+    def _set_operation(self, body: SetOperation, with_ids: bool) -> Flow:
+        bound, is_union = body.bound, body.bound.operation == "union"
+        names = tuple(output.name for output in bound.outputs)
+        left, right = (
+            self._named(self._build(side, with_ids and is_union and bound.is_all), names)
+            for side in (body.left, body.right)
+        )
+        if is_union:
+            flow = self._union(left, right, names if not bound.is_all else None)
+            return flow if bound.is_all else self._distinct(flow, with_ids)
+        left, right = self._draft.meet(replace(left, ids=()), names, replace(right, ids=()), names)
+        rule = {"except": "absent", "intersect": "present"}[bound.operation]
+        ids = (ROW_ID, EXPIRY_ID) if with_ids and bound.is_all else ()
+        spec = MembershipSpec(
+            f"{bound.operation}_all" if bound.is_all else rule, names, names, names,
+            (left.life_us, right.life_us), not left.is_told, nulls_match=True, id_columns=ids,
+        )  # fmt: skip
+        flow = self._membership(left, right, spec, names, ids)
+        return flow if bound.is_all else self._distinct(flow, with_ids)
+
+    def _named(self, flow: Flow, names: tuple[str, ...]) -> Flow:
+        if flow.columns == names:
+            return flow
+        return self._draft.project(flow, [(new, quote(old)) for new, old in zip(names, flow.columns, strict=True)])
+
+    def _union(self, left: Flow, right: Flow, together: tuple[str, ...] | None) -> Flow:
+        """Both flows as one; `together` are the columns in which tuples must agree to be in one group."""
+        left, right = self._draft.agree(left, right)
+        sides = [
+            self._draft.settle(each) if together is None else self._draft.distribute(each, together)
+            for each in (left, right)
+        ]
+        spec = UnionSpec(left.columns, left.ids, right.ids)
+        lives = [each.life_us for each in sides if each.life_us is not None]
+        is_same = sides[0].spread == sides[1].spread
+        is_one = any(each.spread == ONE_GROUP for each in sides)
+        return sides[0].then(
+            spec,
+            sides[1],
+            ids=spec.ids,
+            life_us=max(lives, default=None),
+            retracts=left.retracts or right.retracts,
+            spread=ONE_GROUP if is_one else sides[0].spread if is_same else SCATTERED,
+        )
+
+    def _replaces(self, query: Query) -> bool:
+        """Whether the newest row of a group replaces the older one in the answer, with nothing to take it back."""
+        return query is self._body and replaced_by(query.bound) is not None
+
+    def _output_sql(self, query: Query, output) -> str:
+        """An output; of a group that is gone, what depends on its aggregates is NULL."""
+        sql = to_duckdb(output.expr)
+        is_aggregate = any(column.table == "_agg" for column in output.expr.find_all(exp.Column))
+        if not query.is_grouped or not self._replaces(query) or not is_aggregate:
+            return sql
+        return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
+
+    def _group_by(self, query: Query, flow: Flow, with_ids: bool) -> Flow:
+        bound = query.bound
+        keys = [(f"_group.{idx}", to_duckdb(group.expr)) for idx, group in enumerate(bound.groups or ())]
+        arguments = {
+            to_duckdb(aggregate.argument): f"_arg.{idx}"
+            for idx, aggregate in enumerate(bound.aggregates)
+            if aggregate.argument is not None
+        }
+        calls = tuple(
+            Call(
+                aggregate.function,
+                None if aggregate.argument is None else arguments[to_duckdb(aggregate.argument)],
+                f"_agg.{idx}",
+                aggregate.type,
+            )
+            for idx, aggregate in enumerate(bound.aggregates)
+        )
+        time = _time_sql(query)
+        items = [*keys, *((name, sql) for sql, name in arguments.items()), *([(TIME, time)] if time else [])]
+        flow = self._draft.project(replace(flow, ids=()), items)
+        names = tuple(name for name, _ in keys)
+        flow = self._draft.gather(flow, names)
+        spec = GroupBySpec(
+            keys=names,
+            calls=calls,
+            window_us=flow.life_us,
+            is_clocked=not flow.is_told,
+            having=conjunction(bound.having),
+            retracts=not self._replaces(query),
+            time=TIME if time else None,
+            id_column=ROW_ID if with_ids else None,
+        )
+        return flow.then(
+            spec,
+            columns=(*names, *(call.name for call in calls)),
+            ids=(ROW_ID,) if with_ids else (),
+            life_us=None,
+            retracts=True,
+            spread=flow.spread.renamed({name: [name] for name in names}),
+        )
+
+
+def _streams_read(body: Body) -> Iterator[StreamInfo]:
+    """The streams of a query, as often as they are read."""
+    if isinstance(body, SetOperation):
+        yield from _streams_read(body.left)
+        yield from _streams_read(body.right)
+        return
+    for scan in scans_of(body.input):
+        if scan.body is not None:
+            yield from _streams_read(scan.body)
+        elif isinstance(scan.source.info, StreamInfo):
+            yield scan.source.info
+    for test in body.tests:
+        for _ in range(N_BUILT if test.is_null_aware else 1):
+            yield from _streams_read(test.body)
+
+
+def _relies_on_order(body: Body) -> bool:
+    """Whether a part of a query has an operator that needs to know the order of what happens."""
+    if isinstance(body, SetOperation):
+        return body.bound.operation != "union" or not body.bound.is_all
+    scans = scans_of(body.input)
+    slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
+    counts = any(scan.counts_rows for scan in scans)
+    return bool(slides or counts or body.is_grouped or body.bound.is_distinct or body.tests)
+
+
+def _retracts(body: Body) -> bool:
+    """Whether a part of a query takes rows back before they expire."""
+    if isinstance(body, SetOperation):
+        return body.bound.operation != "union" or _retracts(body.left) or _retracts(body.right)
+    if body.is_grouped or body.tests:
+        return True
+    return any(scan.counts_rows or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
+
+
+def _time_sql(query: Query) -> str | None:
+    """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
+    infos = {source.alias: source.info for source in query.bound.sources}
+    times = []
+    for column in times_of(query):
+        type, sql = infos[column.table].schema.field(column.name).type, to_duckdb(column)
+        times.append(sql if pa.types.is_integer(type) else f"epoch_us({sql})")
+    return f"greatest({', '.join(times)})" if len(times) > 1 else next(iter(times), None)
+
+
+def _read_hints(bound: Block) -> tuple[str | None, str | None]:
+    """The hinted algorithm of joins, and the hinted schedule."""
+    known = ALGORITHMS | SCHEDULES
+    for hint in bound.hints:
+        if hint not in known:
+            choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
+            raise PlanError(f"the hint `{hint}` is not known; there is {choices}", bound.text, bound.spans["hint"])
+    algorithms = [hint for hint in bound.hints if hint in ALGORITHMS]
+    schedules = [hint for hint in bound.hints if hint in SCHEDULES]
+    return (algorithms or [None])[-1], (schedules or [None])[-1]
+
+
+def _time_type(infos: list[StreamInfo]) -> pa.DataType:
+    """Of `_ts`: integers if all streams tell time in integers, else a timestamp, with zone if any of them has one."""
+    types = [info.schema.field(info.time).type for info in infos]
+    if all(pa.types.is_integer(type) for type in types):
+        return pa.int64()
+    is_zoned = any(pa.types.is_timestamp(type) and type.tz is not None for type in types)
+    return pa.timestamp("us", tz="UTC" if is_zoned else None)

@@ -1,0 +1,188 @@
+"""A plan in the making: the streams and relations that it reads, and steps that any part of it may need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.evaluator import quote
+from sash.operators.expire import ExpireSpec
+from sash.operators.ingest import IngestSpec
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
+from sash.operators.project import ProjectSpec
+from sash.operators.reorder import ReorderSpec
+from sash.operators.slide import SlideSpec
+from sash.plan.flow import Flow, Spread, spread_by
+from sash.plan.logical import Scan
+from sash.plan.partition import own_partition
+from sash.plan.physical import SIGNED, Lookup, Slot
+from sash.sql.expressions import to_duckdb
+from sash.sql.query import CountWindow, SinceWindow, StreamInfo, TimeWindow
+from sash.store.batch import BEGINNING, ID_PREFIX
+from sash.store.keys import is_hashable
+
+
+class Draft:
+    """What parts of a plan share while it is built."""
+
+    def __init__(self, schedule: str, is_ordered: bool, n_streams: int):
+        self.schedule = schedule
+        self.is_ordered = is_ordered
+        """Whether operators rely on tuples in order of time."""
+        self.lookups: list[Lookup] = []
+        self._scans: list[Scan] = []
+        self._partitions: dict[int, tuple[str, ...]] = {}
+        self._next_exchange = n_streams
+
+    def slots(self) -> tuple[Slot, ...]:
+        """The streams that are read, spread as it was asked for."""
+        return tuple(
+            Slot(number, scan.source, ingest_spec(scan), self._partitions.get(number, own_partition(scan)))
+            for number, scan in enumerate(self._scans)
+        )
+
+    def stream(self, scan: Scan, with_ids: bool) -> Flow:
+        """A stream of FROM: its rows as tuples, in order if the plan relies on it, filtered."""
+        number, alias, window = len(self._scans), scan.source.alias, scan.source.window
+        self._scans.append(scan)
+        id_column = ID_PREFIX + alias
+        node = Node(InputSpec(number))
+        if isinstance(window, CountWindow):
+            node, with_ids = _count_window(scan, node, id_column), True
+        elif self.is_ordered:
+            if isinstance(window, TimeWindow) and window.slide_us:
+                node = Node(SlideSpec(window.slide_us), (node,))
+            node = Node(ReorderSpec(is_total=False, id_column=id_column if with_ids else None), (node,))
+        ids = (id_column,) if with_ids else ()
+        columns = (*(f"{alias}.{name}" for name in scan.columns), *(name for name, _ in scan.computed))
+        flow = Flow(node, columns, ids, _life_us(window), False, scan.counts_rows, self._free(number, scan, columns))
+        if scan.counts_rows and (scan.conjuncts or scan.computed):
+            flow = flow.then(_project(scan, (*SIGNED, *ids, *columns[: len(scan.columns)])))
+        return self.expire(flow) if self.schedule == "nta" else flow
+
+    def lookup(self, scan: Scan, with_ids: bool) -> tuple[Lookup, tuple[str, ...], tuple[str, ...]]:
+        """A relation of FROM, with the columns and the identities of its rows."""
+        alias, taken = scan.source.alias, [lookup.label for lookup in self.lookups]
+        label = alias if alias not in taken else f"{alias}#{len(taken)}"
+        is_numbered = with_ids or not scan.columns
+        lookup = Lookup(label, scan.source, ingest_spec(scan), is_numbered)
+        self.lookups.append(lookup)
+        columns = (*(f"{alias}.{name}" for name in scan.columns), *(name for name, _ in scan.computed))
+        return lookup, columns, (ID_PREFIX + alias,) if is_numbered else ()
+
+    def project(self, flow: Flow, items: Sequence[tuple[str, str]], predicate: str | None = None) -> Flow:
+        """Columns computed of a flow, by name and SQL; identities stay."""
+        plain = {quote(name): name for name in flow.columns}
+        names: dict[str, list[str]] = {}
+        for name, sql in items:
+            if sql in plain:
+                names.setdefault(plain[sql], []).append(name)
+        spec = ProjectSpec(tuple(items), (*SIGNED, *flow.ids), predicate)
+        return flow.then(spec, columns=tuple(name for name, _ in items), spread=flow.spread.renamed(names))
+
+    def compute(self, flow: Flow, computed: Iterable[tuple[str, exp.Expr]]) -> Flow:
+        """The flow with further columns."""
+        items = [(name, to_duckdb(expr)) for name, expr in computed]
+        return self.project(flow, [*((name, quote(name)) for name in flow.columns), *items]) if items else flow
+
+    def keep(self, flow: Flow, conjuncts: Sequence[exp.Expr]) -> Flow:
+        """The tuples that satisfy all conditions."""
+        if not conjuncts:
+            return flow
+        return self.project(flow, [(name, quote(name)) for name in flow.columns], conjunction(conjuncts))
+
+    def expire(self, flow: Flow) -> Flow:
+        """The flow with a negative tuple for everything that expires: W-EXPIRE stands here."""
+        if flow.is_told or flow.life_us is None:
+            return replace(flow, is_told=True)
+        return flow.then(ExpireSpec(flow.life_us), is_told=True)
+
+    def agree(self, left: Flow, right: Flow) -> tuple[Flow, Flow]:
+        """Two inputs of one operator tell expirations in the same way."""
+        expiring = [flow for flow in (left, right) if flow.life_us is not None]
+        if any(flow.is_told for flow in expiring):
+            return self.expire(left), self.expire(right)
+        return left, right
+
+    def gather(self, flow: Flow, columns: Sequence[str]) -> Flow:
+        """The flow such that tuples that agree in the columns are in one group."""
+        if flow.spread.slot is None and flow.spread.fits(columns) and (columns or flow.spread.classes == ()):
+            return flow
+        return self.distribute(flow, columns)
+
+    def distribute(self, flow: Flow, columns: Sequence[str]) -> Flow:
+        """The flow such that a tuple is in the group that the hash of the columns says; in the only one without."""
+        spread = flow.spread
+        if spread.slot is not None and all(name in (spread.origins or {}) for name in columns):
+            self._partitions[spread.slot] = tuple((spread.origins or {})[name] for name in columns)
+            return replace(flow, spread=spread_by(columns))
+        if spread.slot is None and spread.is_by(columns):
+            return flow
+        self._next_exchange += 1
+        exchange = ExchangeSpec(self._next_exchange - 1, tuple(columns))
+        return flow.then(exchange, spread=spread_by(columns))
+
+    def meet(self, left: Flow, left_keys: Sequence[str], right: Flow, right_keys: Sequence[str]) -> tuple[Flow, Flow]:
+        """Two flows such that tuples with equal keys are in one group, and that tell expirations in the same way."""
+        left, right = self.agree(left, right)
+        classes = left.spread.classes
+        if left.spread.slot is None and classes and left.spread.fits(left_keys):
+            chosen = [next(idx for idx, name in enumerate(left_keys) if name in each) for each in classes]
+            return left, self.distribute(right, [right_keys[idx] for idx in chosen])
+        return self.distribute(left, left_keys), self.distribute(right, right_keys)
+
+    def settle(self, flow: Flow) -> Flow:
+        """A flow whose stream is spread in one way or another, and stays so."""
+        if flow.spread.slot is None:
+            return flow
+        return replace(flow, spread=Spread(None))
+
+    def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Spread:
+        window = scan.source.window
+        if isinstance(window, CountWindow):
+            by = own_partition(scan)
+            self._partitions[number] = by
+            return spread_by(by)
+        alias, schema = scan.source.alias, scan.source.info.schema
+        unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
+        return Spread(None, number, {name: name for name in columns if name not in unhashable})
+
+
+def conjunction(conjuncts: Iterable[exp.Expr]) -> str | None:
+    return " AND ".join(f"({to_duckdb(conjunct)})" for conjunct in conjuncts) or None
+
+
+def ingest_spec(scan: Scan) -> IngestSpec:
+    """A count window sees every row: its filter and computed columns come after it."""
+    source = scan.source
+    alias, window = source.alias, source.window
+    passed = (*SIGNED, *(f"{alias}.{name}" for name in scan.columns))
+    project = ProjectSpec((), passed) if scan.counts_rows else _project(scan, passed)
+    life_us = window.length_us if isinstance(window, TimeWindow) else None
+    since_us = window.since_us if isinstance(window, SinceWindow) else BEGINNING
+    return IngestSpec(alias, project, life_us, since_us)
+
+
+def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
+    computed = tuple((name, to_duckdb(expr)) for name, expr in scan.computed)
+    return ProjectSpec(computed, passed, conjunction(scan.conjuncts))
+
+
+def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
+    window, info, alias = scan.source.window, scan.source.info, scan.source.alias
+    assert isinstance(window, CountWindow)
+    assert isinstance(info, StreamInfo)
+    tie = tuple(f"{alias}.{name}" for name in info.tie)
+    by = tuple(f"{alias}.{name}" for name in window.partition_by)
+    return Node(CountWindowSpec(window.n_rows, by, id_column), (Node(ReorderSpec(is_total=True, tie=tie), (leaf,)),))
+
+
+def _life_us(window) -> int | None:
+    """The longest life of a tuple; with a slide it may begin late and end late."""
+    if not isinstance(window, TimeWindow):
+        return None
+    slide_us = window.slide_us or 1
+    return -(-window.length_us // slide_us) * slide_us

@@ -1,0 +1,196 @@
+"""The signed tuples of an operator's input, and what they make happen as time goes by.
+
+    tuple            +a [1, 9)      -a at 4, of the same       +b [2, 6)
+    happens          +a at 1        -a at 4                    +b at 2, and by itself -b at 6
+
+A tuple counts with its sign from `_ts` until before `_expires`. So one that is taken back early needs no searching:
+both are kept, and from `_expires` on, where both stop to count, neither matters. Only tuples that never expire would
+pile up; once the taken back are most of a log, they and what they take back are struck out together.
+
+A trace that is *clocked* lets tuples expire by the clock it is handed (Time Probing, Pipelines §3.1). One that is not
+is told by negative tuples that a W-EXPIRE below makes (§3.2); it keeps the same log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sash.store.batch import EXPIRES, OP, TS, concat, int64_column, signs
+from sash.store.block_log import BlockLog
+from sash.store.expiry_queue import ExpiryQueue
+from sash.store.key_index import KeyIndex
+from sash.store.vector import Home, Memory, Vector
+from sash.store.window_buffer import cut_length, sliced_by_expiry
+
+DENSE = "_dense"
+MIN_STRUCK_OUT = 1024
+
+IdsOf: TypeAlias = Callable[[pa.Table], np.ndarray]
+"""The dense id of every tuple's key. Called again on the same tuples when a trace is rebuilt."""
+
+
+class Events:
+    """What happens, in order of time, then id; of one id at one instant, what enters comes before what leaves.
+
+    A *run* is what happens to one id at one instant.
+    """
+
+    def __init__(self, parts: list[pa.Table], times: np.ndarray, ids: np.ndarray, signs: np.ndarray):
+        self._parts = parts
+        self._order = _order_of(times, ids, signs)
+        self.times, self.ids, self.signs = (
+            (times, ids, signs) if self._order is None else (each[self._order] for each in (times, ids, signs))
+        )
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of the tuples that events happen to."""
+        chunks = [chunk for part in self._parts for chunk in part.column(name).chunks]
+        array = pa.concat_arrays(chunks) if chunks else pa.array([], self._parts[0].schema.field(name).type)
+        return array if self._order is None else array.take(pa.array(self._order))
+
+    def int64(self, name: str) -> np.ndarray:
+        """An integer column without NULLs."""
+        return self.column(name).to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where runs begin, and where the last one ends."""
+        if not len(self):
+            return np.zeros(1, np.int64)
+        is_new = (self.times[1:] != self.times[:-1]) | (self.ids[1:] != self.ids[:-1])
+        return np.concatenate([[0], np.flatnonzero(is_new) + 1, [len(self)]])
+
+    @cached_property
+    def run_times(self) -> np.ndarray:
+        return self.times[self.starts[:-1]]
+
+    @cached_property
+    def run_ids(self) -> np.ndarray:
+        return self.ids[self.starts[:-1]]
+
+
+class Trace:
+    """Tuples in a log, with the id of each tuple's key, and a queue of those that expire."""
+
+    def __init__(self, schema: pa.Schema, window_us: int | None, is_clocked: bool, home: Home | None = None):
+        """`window_us` is the longest life of a tuple if there is one."""
+        home = home or Memory()
+        self.log = BlockLog(schema, home)
+        self._cut_us = cut_length(window_us)
+        self._ids = Vector(np.int64, home)
+        self._queue = ExpiryQueue(home) if is_clocked else None
+        self._ends: dict[int, int] = {}
+        self._n_negative = 0
+
+    def step(self, batch: pa.Table, ids: np.ndarray, clock: int) -> Events:
+        """What happens up to and including `clock`, when these tuples, with these ids, have come.
+
+        They must not be newer than the clock, and newer than the clock of the step before.
+        """
+        expires, ops = int64_column(batch, EXPIRES), signs(batch)
+        stays = expires > clock
+        parts, times, all_ids, all_signs = [batch], [int64_column(batch, TS)], [ids], [ops]
+        if self._queue is not None:
+            gone = np.flatnonzero(~stays)
+            due_at, due = self._queue.pop(clock)
+            parts += [batch.take(pa.array(gone)), self.log.rows.take(due)]
+            times += [expires[gone], due_at]
+            all_ids += [ids[gone], self._ids.array[due - self.log.rows.base]]
+            all_signs += [-ops[gone], -signs(parts[-1])]
+        events = Events(parts, *(np.concatenate(each) for each in (times, all_ids, all_signs)))
+        self._keep(batch if stays.all() else batch.filter(pa.array(stays)), ids[stays])
+        return events
+
+    def evict(self, clock: int, ids_of: IdsOf) -> None:
+        """Forgets what does not count any more at `clock`."""
+        dead = [block for block in self.log.blocks if self._ends[block.first] <= clock]
+        if dead:
+            self.log.drop(dead)
+            for block in dead:
+                del self._ends[block.first]
+        if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
+            self._strike_out()
+            self._index(ids_of)
+        else:
+            self.log.trim(self._ids)
+
+    def pace(self, clock: int, n_max: int) -> int:
+        """The latest time up to which at most about `n_max` tuples expire by themselves; `clock` at most."""
+        return clock if self._queue is None else self._queue.pace(clock, n_max)
+
+    def renumber(self, mapping: np.ndarray) -> None:
+        """Takes on new ids, by the old ones."""
+        n_rows = self.log.rows.n_rows
+        self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
+
+    def restore(self, entries: Mapping[str, bytes], next_number: int, ids_of: IdsOf) -> Iterator[Events]:
+        """Becomes the trace that the log's entries describe; see `rebuild`."""
+        self.log.restore(entries, next_number)
+        return self.rebuild(ids_of)
+
+    def rebuild(self, ids_of: IdsOf) -> Iterator[Events]:
+        """Finds out all ids anew; what it holds comes back, block by block, as if it happened at once."""
+        self._index(ids_of)
+        for block in self.log.blocks:
+            tuples = self.log.read(block)
+            at = block.first - self.log.rows.base
+            ids = self._ids.array[at : at + block.n_rows].copy()
+            yield Events([tuples], np.zeros(block.n_rows, np.int64), ids, signs(tuples))
+
+    def _keep(self, tuples: pa.Table, ids: np.ndarray) -> None:
+        """Appends tuples in blocks; their ids go along while slices are cut and put in order."""
+        for part in sliced_by_expiry(tuples.append_column(DENSE, pa.array(ids)), self._cut_us):
+            self._append(part.drop_columns([DENSE]), int64_column(part, DENSE))
+
+    def _append(self, tuples: pa.Table, ids: np.ndarray) -> None:
+        block = self.log.append(tuples)
+        at = block.first - self.log.rows.base
+        self._ids.write(at, ids)
+        self._note(block.first, tuples)
+
+    def _note(self, first: int, tuples: pa.Table) -> None:
+        expires = int64_column(tuples, EXPIRES)
+        self._ends[first] = int(expires.max())
+        self._n_negative += int((signs(tuples) < 0).sum())
+        if self._queue is not None:
+            self._queue.push(expires, np.arange(first, first + len(expires)))
+
+    def _index(self, ids_of: IdsOf) -> None:
+        self._ends, self._n_negative = {}, 0
+        if self._queue is not None:
+            self._queue.clear()
+        self._ids.resize(max(1, self.log.rows.n_rows))
+        for block in self.log.blocks:
+            tuples = self.log.read(block)
+            self._ids.write(block.first - self.log.rows.base, ids_of(tuples))
+            self._note(block.first, tuples)
+
+    def _strike_out(self) -> None:
+        """Removes every tuple that was taken back together with what takes it back."""
+        content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
+        held = concat([self.log.read(block) for block in self.log.blocks])
+        rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
+        alike = KeyIndex(content).encode(held.select(content.names))
+        ops = signs(held)
+        taken_back = np.bincount(alike[ops < 0], minlength=alike.max() + 1)
+        order = np.lexsort((-ops, alike))
+        place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
+        goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
+        self.log.delete(rows[order[goes]])
+        if self.log.blocks:
+            self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))
+
+
+def _order_of(times: np.ndarray, ids: np.ndarray, signs: np.ndarray) -> np.ndarray | None:
+    """The order of events; None if they stand in it."""
+    if len(times) < 2 or np.all(times[1:] > times[:-1]):
+        return None
+    return np.lexsort((-signs, ids, times))
