@@ -47,10 +47,10 @@ _FILTERS = {
     "k": ("{x}.k IS NOT NULL", "{x}.k = {x}.k"),
     "j": ("{x}.j IS NOT NULL",),
 }
-_ENDLESS_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
+_PLAIN_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _WHOLE_AGGREGATES = ("count(*)", "CAST(sum({x}.v) AS BIGINT)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _TOP_AGGREGATES = (
-    *_ENDLESS_AGGREGATES,
+    *_PLAIN_AGGREGATES,
     "count(DISTINCT {x}.v)",
     "avg({x}.v)",
     "median({x}.v)",
@@ -118,13 +118,9 @@ class _Writer:
     def endless_query(self) -> str:
         """One in which rows may stay for ever, as nothing above has to keep them."""
         self.n_left = 0
-        kind = self._one(("group", "filter", "union"))
-        item = self._stream(self._one(_ENDLESS[:2] if kind == "group" else _ENDLESS))
-        where = self._where([item])
-        if kind == "group":
-            return self._grouped([item], where, _ENDLESS_AGGREGATES)
-        text = f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{where}"
-        if kind == "union":
+        item = self._stream(self._one(_ENDLESS))
+        text = f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{self._where([item])}"
+        if self.draw(_SOMETIMES):
             other = self._stream(self._one(_ENDLESS))
             text += f" UNION ALL SELECT {other.alias}.k, {other.alias}.v FROM {other.text}"
         return text
@@ -186,7 +182,7 @@ class _Writer:
     def _aggregate(self, items: list[_Item], pool: Sequence[str]) -> str:
         if pool is _TOP_AGGREGATES:
             pool = (*pool, *(f"count(DISTINCT {{x}}.{column})" for column in "kj"))
-        if pool is not _ENDLESS_AGGREGATES and len(items) == 1 and items[0].is_table:
+        if len(items) == 1 and items[0].is_table:
             pool = (*pool, *_ORDERED_AGGREGATES)
         item = self._one(items)
         fitting = [call for call in pool if _fits(call, item.columns)]
