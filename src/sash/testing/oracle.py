@@ -17,7 +17,7 @@ from sash.frames import table_catalog
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Block, BoundSet, Catalog, DerivedInfo, TimeWindow, Window, replaced_by, sources_in
-from sash.store.batch import EXPIRES, TS
+from sash.store.batch import EXPIRES, NEVER, TS
 from sash.testing.answers import SYSTEM, Answer, differences, positive_zeros, walk_answers
 from sash.testing.literals import draw, write_cell
 from sash.testing.reference import Tables, accept, row_keys, value_of
@@ -100,7 +100,8 @@ class Comparison:
         Only the changes of a join tell what will come after the end of the run.
         """
         instants = self.query.interesting_instants()
-        return instants if _is_join(self.bound) else [one for one in instants if one <= self.query.last_instant()]
+        end = NEVER if _is_join(self.bound) else self.query.last_instant()
+        return [instant for instant in instants if instant <= end]
 
     def walk(self, instants: Sequence[int]) -> Iterator[Step]:
         """One instant after the other, in ascending order. If changes may be read in two ways, both must be right."""
