@@ -102,7 +102,7 @@ class Trace:
         parts, times, all_ids, all_signs = [batch], [int64_column(batch, TS)], [ids], [ops]
         if self._queue is not None:
             gone = np.flatnonzero(~stays)
-            due_at, due = self._queue.pop(clock)
+            due_at, due = self._due(clock)
             parts += [batch.take(pa.array(gone)), self.log.rows.take(due)]
             times += [expires[gone], due_at]
             all_ids += [ids[gone], self._ids.array[due - self.log.rows.base]]
@@ -125,14 +125,21 @@ class Trace:
         else:
             self.log.trim(self._ids)
 
+    def _due(self, clock: int) -> tuple[np.ndarray, np.ndarray]:
+        """When tuples expire, and their rows. A key that is gone has only some that take each other back."""
+        assert self._queue is not None
+        due_at, due = self._queue.pop(clock)
+        is_known = self._ids.array[due - self.log.rows.base] >= 0
+        return (due_at, due) if is_known.all() else (due_at[is_known], due[is_known])
+
     def pace(self, clock: int, n_max: int) -> int:
         """The latest time up to which at most about `n_max` tuples expire by themselves; `clock` at most."""
         return clock if self._queue is None else self._queue.pace(clock, n_max)
 
     def renumber(self, mapping: np.ndarray) -> None:
-        """Takes on new ids, by the old ones."""
-        n_rows = self.log.rows.n_rows
-        self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
+        """Takes on new ids, by the old ones; -1 for a key that is gone."""
+        ids = self._ids.array[: self.log.rows.n_rows]
+        ids[:] = np.where(ids < 0, -1, mapping[ids])
 
     def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, ids_of: IdsOf) -> Iterator[Events]:
         """Becomes the trace that the log's entries and the clock describe; see `rebuild`."""
