@@ -134,14 +134,17 @@ CUTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=6)
 
 
 @pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+@pytest.mark.parametrize("window_us", [WINDOW_US, 64])
 @given(lives=LIVES, cuts=CUTS)
 @example([lived("a", 1, back=3), lived("a", 2)], [(2, True), (3, True)])
-def test_the_answer_is_the_set_of_the_window(is_clocked: bool, lives: list[Lived], cuts) -> None:
-    operator, seen, last = make(is_clocked), [], 0
+@example([lived("a", 1), lived("b", 2)], [(2, False), (7, True)])
+def test_the_answer_is_the_set_of_the_window(window_us: int, is_clocked: bool, lives: list[Lived], cuts) -> None:
+    """A block holds tuples that expire within an eighth of the window of each other."""
+    operator, seen, last = make(is_clocked, window_us), [], 0
     for clock, restarts in [*sorted(cuts), (30, False)]:
         seen += changes_of(operator.process([signed(due(lives, last, clock, not is_clocked), COLUMNS)], clock))
         last = max(last, clock)
-        operator = restarted(operator, lambda: make(is_clocked)) if restarts else operator
+        operator = restarted(operator, lambda: make(is_clocked, window_us)) if restarts else operator
     for instant in range(22):
         assert amount_at(seen, instant, not is_clocked) == dict.fromkeys(alive_at(lives, instant), 1)
     assert {name: log.n_rows for name, log in operator.logs().items()} == {"window": 0, "answer": 0}

@@ -208,15 +208,18 @@ def totals(lives: list[Lived], instant: int) -> Counter[tuple]:
 
 
 @pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+@pytest.mark.parametrize("window_us", [WINDOW_US, 64])
 @given(lives=LIVES, cuts=CUTS)
 @example([lived("a", 1, 1, back=2), lived("a", None, 1)], [(1, True), (2, True)])
-def test_the_answer_is_the_sum_of_the_window(is_clocked: bool, lives: list[Lived], cuts) -> None:
-    calls = (SUM, COUNT, Call("max", "x", "top", pa.int64()))
-    operator, seen, last = make(is_clocked, calls=calls), [], 0
+@example([lived("a", 1, 1), lived("a", 2, 2)], [(2, False), (4, True)])
+def test_the_answer_is_the_sum_of_the_window(window_us: int, is_clocked: bool, lives: list[Lived], cuts) -> None:
+    """A block holds tuples that expire within an eighth of the window of each other."""
+    given = {"calls": (SUM, COUNT, Call("max", "x", "top", pa.int64())), "window_us": window_us}
+    operator, seen, last = make(is_clocked, **given), [], 0
     for clock, restarts in [*sorted(cuts), (30, False)]:
         seen += changes_of(operator.process([signed(due(lives, last, clock, not is_clocked), COLUMNS)], clock))
         last = max(last, clock)
-        operator = restarted(operator, lambda: make(is_clocked, calls=calls)) if restarts else operator
+        operator = restarted(operator, lambda: make(is_clocked, **given)) if restarts else operator
     for instant in range(18):
         assert amount_at(seen, instant, is_told=True) == totals(lives, instant)
     assert operator.logs()["window"].n_rows == 0

@@ -30,8 +30,10 @@ PASSES = {
 }
 
 
-def make(rule: str, is_clocked: bool = CLOCKED, nulls_match: bool = True, ids: tuple[str, ...] = ()) -> Membership:
-    spec = MembershipSpec(rule, ("v",), ("v",), ("w",), (9, 9), is_clocked, nulls_match, ids)
+def make(
+    rule: str, is_clocked: bool = CLOCKED, nulls_match: bool = True, ids: tuple[str, ...] = (), window_us: int = 9
+) -> Membership:
+    spec = MembershipSpec(rule, ("v",), ("v",), ("w",), (window_us, window_us), is_clocked, nulls_match, ids)
     return Membership(spec, *SCHEMAS)
 
 
@@ -188,14 +190,17 @@ CUTS = st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=5)
 
 @pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
 @pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("window_us", [9, 64])
 @given(left=ROWS, right=ROWS, cuts=CUTS)
+@example([lived("a", 1, 7)], [lived("a", 2, 4), lived("a", 2, 5)], [(2, False), (4, True)])
 @example([lived("a", 1, 9), lived("a", 2, 4)], [lived("a", 3, 9, back=5)], [(2, True), (3, True), (4, True)])
-def test_as_many_pass_as_the_rule_says(rule: str, is_clocked: bool, left, right, cuts) -> None:
-    operator, seen, last = make(rule, is_clocked), [], 0
+def test_as_many_pass_as_the_rule_says(rule: str, window_us: int, is_clocked: bool, left, right, cuts) -> None:
+    """A block holds tuples that expire within an eighth of the window of each other."""
+    operator, seen, last = make(rule, is_clocked, window_us=window_us), [], 0
     for clock, restarts in [*sorted(cuts), (30, False)]:
         seen += step(operator, [left, right], last, clock)
         last = max(last, clock)
-        operator = restarted(operator, lambda: make(rule, is_clocked)) if restarts else operator
+        operator = restarted(operator, lambda: make(rule, is_clocked, window_us=window_us)) if restarts else operator
     for instant in range(23):
         held, others = alive_at(left, instant), alive_at(right, instant)
         expected = {values: PASSES[rule](n, others[values]) for values, n in held.items()}

@@ -52,8 +52,8 @@ def due(lives: Sequence[Lived], last: int, clock: int, is_told: bool) -> list[Ch
 
 def signed(changes: Sequence[Change], columns: pa.Schema) -> pa.Table:
     """Changes as a batch; `columns` are those beside the ones that every tuple has."""
-    op, ts, expires, values = ([change[idx] for change in changes] for idx in range(4))
-    arrays = [pa.array([row[idx] for row in values], field.type) for idx, field in enumerate(columns)]
+    op, ts, expires = ([change[idx] for change in changes] for idx in range(3))
+    arrays = [pa.array([change[3][idx] for change in changes], field.type) for idx, field in enumerate(columns)]
     system = [pa.array(each, field.type) for each, field in zip((ts, expires, op), SIGNED_FIELDS, strict=True)]
     return pa.table([*arrays, *system], schema=pa.schema([*columns, *SIGNED_FIELDS]))
 
