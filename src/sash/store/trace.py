@@ -84,13 +84,13 @@ class Trace:
         """`window_us` is the longest life of a tuple if there is one."""
         home = home or Memory()
         self.log = BlockLog(schema, home)
-        self.clock = BEGINNING
-        """Of the last step. A block may hold tuples that have expired by then, and do not count any more."""
         self._cut_us = cut_length(window_us)
         self._ids = Vector(np.int64, home)
         self._queue = ExpiryQueue(home) if is_clocked else None
         self._blocks: dict[int, tuple[int, int]] = {}
         """By the first row of a block: when the last of its tuples expires, and how many take another one back."""
+        self.clock = BEGINNING
+        """Up to which things have happened; has to survive beside the log."""
 
     def step(self, batch: pa.Table, ids: np.ndarray, clock: int) -> Events:
         """What happens up to and including `clock`, when these tuples, with these ids, have come.
@@ -112,9 +112,9 @@ class Trace:
         self.clock = clock
         return events
 
-    def evict(self, clock: int, ids_of: IdsOf) -> None:
-        """Forgets what does not count any more at `clock`."""
-        dead = [block for block in self.log.blocks if self._blocks[block.first][0] <= clock]
+    def evict(self, ids_of: IdsOf) -> None:
+        """Forgets what does not count any more."""
+        dead = [block for block in self.log.blocks if self._blocks[block.first][0] <= self.clock]
         if dead:
             self.log.drop(dead)
             for block in dead:
@@ -136,20 +136,20 @@ class Trace:
         self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
 
     def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, ids_of: IdsOf) -> Iterator[Events]:
-        """Becomes the trace that the log's entries describe, after the step with this clock; see `rebuild`."""
+        """Becomes the trace that the log's entries and the clock describe; see `rebuild`."""
         self.log.restore(entries, next_number)
         self.clock = clock
         return self.rebuild(ids_of)
 
     def rebuild(self, ids_of: IdsOf) -> Iterator[Events]:
-        """Finds out all ids anew; what counts of it comes back, block by block, as if it happened at once."""
+        """Finds out all ids anew; what counts comes back, block by block, as if it happened at once."""
         self._index(ids_of)
         for block in self.log.blocks:
             tuples = self.log.read(block)
-            counts = int64_column(tuples, EXPIRES) > self.clock
-            at = block.first - self.log.rows.base
-            ids = self._ids.array[at : at + block.n_rows][counts]
-            yield Events([tuples.filter(pa.array(counts))], np.zeros(len(ids), np.int64), ids, signs(tuples)[counts])
+            counts = np.flatnonzero(int64_column(tuples, EXPIRES) > self.clock)
+            tuples = tuples.take(pa.array(counts))
+            ids = self._ids.array[counts + block.first - self.log.rows.base]
+            yield Events([tuples], np.zeros(len(counts), np.int64), ids, signs(tuples))
 
     def _keep(self, tuples: pa.Table, ids: np.ndarray) -> None:
         """Appends tuples in blocks; their ids go along while slices are cut and put in order."""
@@ -166,8 +166,8 @@ class Trace:
         expires = int64_column(tuples, EXPIRES)
         self._blocks[first] = int(expires.max()), int((signs(tuples) < 0).sum())
         if self._queue is not None:
-            counts = np.flatnonzero(expires > self.clock)
-            self._queue.push(expires[counts], first + counts)
+            waits = np.flatnonzero(expires > self.clock)
+            self._queue.push(expires[waits], first + waits)
 
     def _index(self, ids_of: IdsOf) -> None:
         self._blocks = {}
@@ -180,7 +180,7 @@ class Trace:
             self._note(block.first, tuples)
 
     def _strike_out(self) -> None:
-        """Removes every tuple that was taken back together with what takes it back."""
+        """Removes every tuple that was taken back together with what takes it back, and all that has expired."""
         content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
         held = concat([self.log.read(block) for block in self.log.blocks])
         rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
@@ -190,6 +190,7 @@ class Trace:
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
+        goes |= int64_column(held, EXPIRES)[order] <= self.clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:
             self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))
