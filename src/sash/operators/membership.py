@@ -203,7 +203,7 @@ class Membership:
         return changes
 
     def _make_room(self, happenings: _Happenings) -> None:
-        n_entering = np.count_nonzero((happenings.contents != kernel.NONE) & (happenings.signs > 0))
+        n_entering = int(((happenings.contents != kernel.NONE) & (happenings.signs > 0)).sum())
         self._members.reserve(self._contents.n_ids, n_entering)
         self._links.reserve(self._contents.n_ids)
         n_keys = self._n_keys
@@ -215,7 +215,7 @@ class Membership:
         if self.spec.is_clocked:
             early = (sign > 0) | (ts < expires)
             ts, contents, expires, sign = ts[early], contents[early], expires[early], sign[early]
-        columns: dict[str, object] = dict(self._contents.take(contents)) | {TS: ts, EXPIRES: expires, OP: sign}
+        columns: dict[str, object] = {**self._contents.take(contents), TS: ts, EXPIRES: expires, OP: sign}
         if self.spec.id_columns:
             columns |= dict(zip(self.spec.id_columns, (self._contents.identities(contents), expires)))
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)

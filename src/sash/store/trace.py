@@ -87,8 +87,8 @@ class Trace:
         self._cut_us = cut_length(window_us)
         self._ids = Vector(np.int64, home)
         self._queue = ExpiryQueue(home) if is_clocked else None
-        self._ends: dict[int, int] = {}
-        self._n_negative = 0
+        self._blocks: dict[int, tuple[int, int]] = {}
+        """By the first row of a block: when the last of its tuples expires, and how many take another one back."""
         self.clock = BEGINNING
         """Up to which things have happened; has to survive beside the log."""
 
@@ -114,12 +114,13 @@ class Trace:
 
     def evict(self, ids_of: IdsOf) -> None:
         """Forgets what does not count any more."""
-        dead = [block for block in self.log.blocks if self._ends[block.first] <= self.clock]
+        dead = [block for block in self.log.blocks if self._blocks[block.first][0] <= self.clock]
         if dead:
             self.log.drop(dead)
             for block in dead:
-                del self._ends[block.first]
-        if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
+                del self._blocks[block.first]
+        n_negative = sum(n_negative for _, n_negative in self._blocks.values())
+        if 4 * n_negative > self.log.n_rows + MIN_STRUCK_OUT:
             self._strike_out()
             self._index(ids_of)
         else:
@@ -170,14 +171,13 @@ class Trace:
 
     def _note(self, first: int, tuples: pa.Table) -> None:
         expires = int64_column(tuples, EXPIRES)
-        self._ends[first] = int(expires.max())
-        self._n_negative += int((signs(tuples) < 0).sum())
+        self._blocks[first] = int(expires.max()), int((signs(tuples) < 0).sum())
         if self._queue is not None:
             waits = np.flatnonzero(expires > self.clock)
             self._queue.push(expires[waits], first + waits)
 
     def _index(self, ids_of: IdsOf) -> None:
-        self._ends, self._n_negative = {}, 0
+        self._blocks = {}
         if self._queue is not None:
             self._queue.clear()
         self._ids.resize(max(1, self.log.rows.n_rows))
