@@ -219,7 +219,7 @@ def test_contents_and_keys_that_are_gone_leave_nothing(is_clocked: bool) -> None
         sides = [[lived(f"{number}.{row}", start + 1, start + 5) for row in range(400)] for _ in range(2)]
         assert step(operator, [sides[0], sides[1][:200]], start, start + 9)
         assert operator.logs()["left"].n_rows == operator.logs()["right"].n_rows == 0
-        assert operator._contents.n_ids + operator._keys.n_ids <= 1024 + 800
+        assert operator._contents.n_ids + operator._n_keys <= 1024 + 800
         sizes.append(len(dump(held_by(operator), home)))
     assert max(sizes[20:]) <= max(sizes[:20]) + 64
 

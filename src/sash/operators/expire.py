@@ -95,6 +95,7 @@ class Expire:
     def _due(self, clock: int) -> pa.Table:
         """Negatives of the tuples that expire after the last step's clock and not after this one's."""
         _, rows = self._queue.pop(clock)
+        rows = rows[rows >= self._buffer.base]  # those before were taken back, and are forgotten
         _, expires, ends = self._buffer.values(rows)
         leaves = ends == expires
         gone = self._buffer.log.rows.take(rows[leaves])
