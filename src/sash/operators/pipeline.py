@@ -19,6 +19,7 @@ from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.operator import Operator, hand_to, held_by
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -64,6 +65,7 @@ Spec: TypeAlias = (
     | LookupJoinSpec
     | DistinctSpec
     | GroupBySpec
+    | RunningGroupBySpec
     | MembershipSpec
     | UnionSpec
     | ExpireSpec
@@ -241,6 +243,8 @@ class Pipeline:
                 return Distinct(spec, schemas[0])
             case GroupBySpec() as spec:
                 return GroupBy(spec, schemas[0])
+            case RunningGroupBySpec() as spec:
+                return RunningGroupBy(spec, schemas[0])
             case MembershipSpec() as spec:
                 return Membership(spec, schemas[0], schemas[1])
             case UnionSpec() as spec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -11,8 +11,10 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
-from sash.operators.group_by import Call, GroupBySpec
+from sash.operators.group_by import GroupBySpec
+from sash.operators.grouping import Call, Grouping
 from sash.operators.membership import MembershipSpec
+from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.union import UnionSpec
 from sash.plan.columns import times_of
 from sash.plan.draft import Draft, conjunction
@@ -216,24 +218,30 @@ class _Builder:
         flow = self._draft.project(replace(flow, ids=()), items)
         names = tuple(name for name, _ in keys)
         flow = self._draft.gather(flow, names)
-        spec = GroupBySpec(
+        grouping = Grouping(
             keys=names,
             calls=calls,
-            window_us=flow.life_us,
-            is_clocked=not flow.is_told,
             having=conjunction(bound.having),
             retracts=not self._replaces(query),
             time=TIME if time else None,
             id_column=ROW_ID if with_ids else None,
         )
         return flow.then(
-            spec,
+            _group_by_spec(grouping, flow),
             columns=(*names, *(call.name for call in calls)),
             ids=(ROW_ID,) if with_ids else (),
             life_us=None,
             retracts=True,
             spread=flow.spread.renamed({name: [name] for name in names}),
         )
+
+
+def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroupBySpec:
+    """Where no tuple ever leaves, nothing of it has to be kept."""
+    common = {field.name: getattr(grouping, field.name) for field in fields(grouping)}
+    if flow.life_us is None and not flow.retracts:
+        return RunningGroupBySpec(**common)
+    return GroupBySpec(**common, window_us=flow.life_us, is_clocked=not flow.is_told)
 
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:

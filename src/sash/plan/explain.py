@@ -11,6 +11,7 @@ from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.fragment import Fragment
 from sash.plan.physical import ALGORITHMS, SIGNED, Plan, Slot
@@ -178,6 +179,19 @@ def _(spec: LookupJoinSpec, node: Node, plan: Plan) -> tuple[str, list[tuple[str
         ("residual", _plain(spec.residual) or "none"),
         ("state", "none beside the relation"),
         ("emission", "at once"),
+    ]
+
+
+@_describe.register
+def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> tuple[str, list[tuple[str, str]]]:
+    calls = [f"{call.function}({call.argument or '*'}) AS {call.name}" for call in spec.calls]
+    rows = "as many rows as there are groups since the window's begin" if spec.keys else "one row"
+    return "RunningGroupBy", [
+        ("keys", ", ".join(spec.keys) or "none: one group"),
+        ("computes", ", ".join(calls)),
+        ("having", _plain(spec.having)),
+        ("state", f"{rows}, for ever: what the aggregates have come to, and no tuple"),
+        ("emission", "a group's row when it changes; what happens at one instant changes it once"),
     ]
 
 
