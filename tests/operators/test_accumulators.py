@@ -472,7 +472,7 @@ def test_strings_that_are_gone_are_forgotten(function: str):
         leaving = [Event(0, -1, now - 50, f"{now - 50 + i:06}") for i in range(50)] if now else []
         [(_, latest)] = apply(accumulator, [entering + leaving], pa.string())
         assert latest == f"{now + 49:06}"
-    assert accumulator._strings.n_strings < 400
+    assert accumulator._members._strings.n_strings < 400
 
 
 @pytest.mark.parametrize(

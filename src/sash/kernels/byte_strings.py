@@ -45,6 +45,18 @@ def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, 
 
 
 @njit(cache=True)
+def use(strings, sign, uses):
+    """Counts one use more or less of each string, -1 is none. Returns how many more than before are in use."""
+    n_more_used = 0
+    for string in strings:
+        if string >= 0:
+            was_used = uses[string] > 0
+            uses[string] += sign
+            n_more_used += np.int64(uses[string] > 0) - np.int64(was_used)
+    return n_more_used
+
+
+@njit(cache=True)
 def fill_table(n_strings, offsets, data, table):
     """Puts all strings into an empty table."""
     for string in range(n_strings):

@@ -39,6 +39,23 @@ def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words
         out[1, run, 0], out[1, run, 1] = results[group, 0], results[group, 1]
 
 
+@njit(cache=True)
+def follow_extreme(starts, groups, valid, values, is_least, words, extremes, is_there, out, out_valid):
+    """Writes the least or greatest value of a group for each side of each run, where values enter and none leaves."""
+    for run in range(groups.shape[0]):
+        group = groups[run]
+        out[0, run], out_valid[0, run] = extremes[group], is_there[group]
+        for event in range(starts[run], starts[run + 1]):
+            if valid.shape[0] and not valid[event]:
+                continue
+            if is_there[group]:
+                order = compare(values[event], extremes[group], words)
+                if order >= 0 if is_least else order <= 0:
+                    continue
+            extremes[group], is_there[group] = values[event], True
+        out[1, run], out_valid[1, run] = extremes[group], is_there[group]
+
+
 @njit(cache=True, inline="always")
 def _is_further(value, group, what, roots, nodes, words, results):
     """Whether a value that comes is the new least or greatest."""

@@ -17,8 +17,10 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.operator import Operator, hand_to, held_by
+from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -67,6 +69,8 @@ Spec: TypeAlias = (
     | LookupJoinSpec
     | DistinctSpec
     | GroupBySpec
+    | RunningGroupBySpec
+    | PartialAggregateSpec
     | MembershipSpec
     | UnionSpec
     | ExpireSpec
@@ -256,6 +260,10 @@ class Pipeline:
                 return Distinct(spec, schemas[0])
             case GroupBySpec() as spec:
                 return GroupBy(spec, schemas[0])
+            case RunningGroupBySpec() as spec:
+                return RunningGroupBy(spec, schemas[0])
+            case PartialAggregateSpec() as spec:
+                return PartialAggregate(spec, schemas[0])
             case MembershipSpec() as spec:
                 return Membership(spec, schemas[0], schemas[1])
             case UnionSpec() as spec:

@@ -11,11 +11,10 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
-from sash.operators.group_by import Call, GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
-from sash.plan.columns import times_of
-from sash.plan.draft import Draft, conjunction
+from sash.plan.aggregation import ROW_ID, GroupByClause
+from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.fragment import Input, cut_fragments
 from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
@@ -25,8 +24,7 @@ from sash.sql.expressions import to_duckdb
 from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 
-ROW_ID, EXPIRY_ID = f"{ID_PREFIX}_row", f"{ID_PREFIX}{EXPIRES}"
-TIME = "_time"
+EXPIRY_ID = f"{ID_PREFIX}{EXPIRES}"
 N_BUILT = 3
 """How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
 
@@ -79,7 +77,7 @@ class _Builder:
             return self._set_operation(body, with_ids)
         flow = self._rows(body, with_ids)
         if body.is_grouped:
-            flow = self._group_by(body, flow, with_ids)
+            flow = GroupByClause(self._draft, body, self._replaces(body)).build(flow, with_ids)
         flow = self._draft.project(flow, [(output.name, self._output_sql(body, output)) for output in body.outputs])
         return self._distinct(flow, with_ids) if body.bound.is_distinct else flow
 
@@ -195,47 +193,6 @@ class _Builder:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
 
-    def _group_by(self, query: Query, flow: Flow, with_ids: bool) -> Flow:
-        bound = query.bound
-        keys = [(f"_group.{idx}", to_duckdb(group.expr)) for idx, group in enumerate(bound.groups or ())]
-        arguments = {
-            to_duckdb(aggregate.argument): f"_arg.{idx}"
-            for idx, aggregate in enumerate(bound.aggregates)
-            if aggregate.argument is not None
-        }
-        calls = tuple(
-            Call(
-                aggregate.function,
-                None if aggregate.argument is None else arguments[to_duckdb(aggregate.argument)],
-                f"_agg.{idx}",
-                aggregate.type,
-            )
-            for idx, aggregate in enumerate(bound.aggregates)
-        )
-        time = _time_sql(query)
-        items = [*keys, *((name, sql) for sql, name in arguments.items()), *([(TIME, time)] if time else [])]
-        flow = self._draft.project(replace(flow, ids=()), items)
-        names = tuple(name for name, _ in keys)
-        flow = self._draft.gather(flow, names)
-        spec = GroupBySpec(
-            keys=names,
-            calls=calls,
-            window_us=flow.life_us,
-            is_clocked=not flow.is_told,
-            having=conjunction(bound.having),
-            retracts=not self._replaces(query),
-            time=TIME if time else None,
-            id_column=ROW_ID if with_ids else None,
-        )
-        return flow.then(
-            spec,
-            columns=(*names, *(call.name for call in calls)),
-            ids=(ROW_ID,) if with_ids else (),
-            life_us=None,
-            retracts=True,
-            spread=flow.spread.renamed({name: [name] for name in names}),
-        )
-
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:
     """The streams of a query, as often as they are read."""
@@ -270,16 +227,6 @@ def _retracts(body: Body) -> bool:
     if body.is_grouped or body.tests:
         return True
     return any(scan.counts_rows or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
-
-
-def _time_sql(query: Query) -> str | None:
-    """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
-    infos = {source.alias: source.info for source in query.bound.sources}
-    times = []
-    for column in times_of(query):
-        type, sql = infos[column.table].schema.field(column.name).type, to_duckdb(column)
-        times.append(sql if pa.types.is_integer(type) else f"epoch_us({sql})")
-    return f"greatest({', '.join(times)})" if len(times) > 1 else next(iter(times), None)
 
 
 def _read_hints(bound: Block) -> tuple[str | None, str | None]:

@@ -11,9 +11,11 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import Call, GroupBySpec
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
+from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -176,6 +178,31 @@ def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
         ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
         ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
         ("emission", f"at every instant at which a group's row changes: the new row, {replaced}{gone}"),
+    ]
+
+
+@describe.register
+def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Description:
+    sql = _made_below(node)
+    calls = {call.name: _written(call, sql) for call in spec.calls}
+    rows = "as many rows as there are groups since the window's begin" if spec.keys else "one row"
+    return "RunningGroupBy", [
+        ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
+        ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
+        ("having", plain(spec.having)),
+        ("state", f"{rows}, for ever: what the aggregates have come to, and no tuple"),
+        ("emission", "a group's row when it changes; what happens at one instant changes it once"),
+    ]
+
+
+@describe.register
+def _(spec: PartialAggregateSpec, node: Node, plan: Plan) -> Description:
+    return "PartialAggregate", [
+        ("does", "adds up, in each partition group, what comes and goes at an instant"),
+        ("sums", ", ".join(_made_below(node).get(name, name) for name in spec.arguments) or "none: rows are counted"),
+        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
+        ("emission", "one row for every instant at which something comes or goes"),
     ]
 
 

@@ -39,6 +39,10 @@ class ByteStrings:
         self._n_used += n_more_used
         return out
 
+    def use(self, strings: np.ndarray, sign: int) -> None:
+        """Each of these strings is used once more (+1) or less (-1); -1 is none."""
+        self._n_used += kernel.use(strings, sign, self._uses.array)
+
     def take(self, strings: np.ndarray, skip: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Offsets and data of the given strings without their first `skip` bytes; -1 has no bytes."""
         offsets, data = self.words

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sash.store.vector import Home, Vector
 
@@ -51,10 +52,40 @@ class GroupArray:
         self.array[:] = 0
         self.array[mapping[stays]] = kept
 
+    def dump(self, groups: np.ndarray) -> pa.Array:
+        """The items of each of these groups, bit by bit."""
+        items = self.array[groups].view(np.uint8).reshape(-1)
+        offsets = np.arange(len(groups) + 1, dtype=np.int64) * (len(items) // max(1, len(groups)))
+        return pa.Array.from_buffers(pa.large_binary(), len(groups), [None, pa.py_buffer(offsets), pa.py_buffer(items)])
+
+    def load(self, groups: np.ndarray, dumped: pa.Array) -> None:
+        """Puts back what `dump` gave, perhaps before the last dimension became longer."""
+        if not len(groups):
+            return
+        self.reserve(int(groups.max()) + 1)
+        lengths = np.diff(np.frombuffer(dumped.buffers()[1], np.int64)[dumped.offset :][: len(dumped) + 1])
+        for n_bytes in np.unique(lengths):
+            places = np.flatnonzero(lengths == n_bytes)
+            self._load_alike(groups[places], dumped.take(pa.array(places)), int(n_bytes))
+
     def clear(self) -> None:
         """Forgets all groups."""
         self.n_groups = 0
         self._items.resize(1)
+
+    def _load_alike(self, groups: np.ndarray, dumped: pa.Array, n_bytes: int) -> None:
+        """Puts back items that are all of one length."""
+        items = np.frombuffer(dumped.buffers()[2], self.array.dtype, len(dumped) * n_bytes // self.array.itemsize)
+        if not self.shape:
+            self.array[groups] = items
+            return
+        *outer, width = self.shape
+        items = items.reshape(len(dumped), *outer, -1)
+        while width < items.shape[-1]:
+            self.widen()
+            width = self.shape[-1]
+        self.array[groups] = 0
+        self.array[groups, ..., : items.shape[-1]] = items
 
     def _n_items(self, n_groups: int) -> int:
         return n_groups * math.prod(self.shape)

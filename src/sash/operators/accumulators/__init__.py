@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import pyarrow as pa
 
 from sash.errors import PlanError
 from sash.operators.accumulators.columns import is_integral
 from sash.operators.accumulators.deviations import DoubleDeviation, IntegerDeviation
+from sash.operators.accumulators.extremes import Extreme
 from sash.operators.accumulators.ordered import WHAT as ORDERED
 from sash.operators.accumulators.ordered import Ordered
-from sash.operators.accumulators.runs import Accumulator, Runs
+from sash.operators.accumulators.runs import Accumulator, RunningAccumulator, Runs
 from sash.operators.accumulators.sortable import is_sortable
 from sash.operators.accumulators.sums import Count, DoubleSum, IntegerSum
 from sash.store.vector import Home
 
-__all__ = ["Accumulator", "Runs", "make_accumulator"]
+__all__ = ["BOUNDED", "Accumulator", "RunningAccumulator", "Runs", "make_accumulator", "make_running_accumulator"]
+
+EXTREMES = ("min", "max", "first", "last")
+BOUNDED = (*EXTREMES, "count", "sum", "avg", "stddev")
+"""The functions whose state for a group is bounded, if no value leaves it."""
 
 
 def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataType, home: Home) -> Accumulator:
@@ -23,11 +30,25 @@ def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataTyp
     `function` is one of `count, count_distinct, sum, avg, min, max, median, stddev, first, last`; `type` is that of the
     argument, None for COUNT(*).
     """
+    if function in ORDERED and _is_ordered(type, function):
+        return Ordered(function, type, result, home)
+    return _make_tallies(function, type, result, home)
+
+
+def make_running_accumulator(
+    function: str, type: pa.DataType | None, result: pa.DataType, home: Home
+) -> RunningAccumulator:
+    """The accumulator of a `BOUNDED` function where values enter and none leaves."""
+    assert function in BOUNDED, function
+    if function in EXTREMES and _is_ordered(type, function):
+        return Extreme(function, type, result, home)
+    return _make_tallies(function, type, result, home)
+
+
+def _make_tallies(function: str, type: pa.DataType | None, result: pa.DataType, home: Home) -> RunningAccumulator:
     if function == "count":
         return Count(result, home)
     assert type is not None
-    if function in ORDERED and is_sortable(type) and (function != "median" or _is_number(type)):
-        return Ordered(function, type, result, home)
     if function in ("sum", "avg") and pa.types.is_floating(type):
         return DoubleSum(result, function == "avg", home)
     if function in ("sum", "avg") and _is_number(type):
@@ -37,6 +58,10 @@ def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataTyp
     if function == "stddev" and _is_number(type):
         return DoubleDeviation(result, home)
     raise PlanError(f"`{function.upper()}` has no meaning for values of type `{type}`; cast the argument")
+
+
+def _is_ordered(type: pa.DataType | None, function: str) -> TypeGuard[pa.DataType]:
+    return type is not None and is_sortable(type) and (function != "median" or _is_number(type))
 
 
 def _is_number(type: pa.DataType) -> bool:

@@ -14,13 +14,14 @@ from sash.kernels.running_sums import N_TALLIES
 from sash.kernels.wide_integers import N_WORDS
 from sash.operators.accumulators.columns import both, doubles, integer_words, unit_of, valid_flags
 from sash.operators.accumulators.runs import Runs
+from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home
 
 FIRST_PARTS = 4
 
 
-class IntegerDeviation:
+class IntegerDeviation(Tallies):
     """Of integers, booleans and decimals of up to 64 bits."""
 
     def __init__(self, type: pa.DataType, result: pa.DataType, home: Home):
@@ -36,8 +37,7 @@ class IntegerDeviation:
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        for each in self._arrays():
-            each.reserve(runs.n_groups)
+        self._reserve(runs.n_groups)
         n_runs, (low, high) = len(runs.groups), integer_words(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         running_deviations.deviate_integers(
@@ -47,15 +47,11 @@ class IntegerDeviation:
         )  # fmt: skip
         return both(out, valid, self._result)
 
-    def compact(self, mapping: np.ndarray) -> None:
-        for each in self._arrays():
-            each.compact(mapping)
-
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._counts, self._sums, self._squares, self._results
 
 
-class DoubleDeviation:
+class DoubleDeviation(Tallies):
     """Of floating-point numbers, and of decimals beyond 64 bits as such."""
 
     def __init__(self, result: pa.DataType, home: Home):
@@ -69,8 +65,7 @@ class DoubleDeviation:
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        for each in self._arrays():
-            each.reserve(runs.n_groups)
+        self._reserve(runs.n_groups)
         n_runs = len(runs.groups)
         events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
@@ -82,10 +77,6 @@ class DoubleDeviation:
             if at[0] < n_runs:
                 self._parts.widen()
         return both(out, valid, self._result)
-
-    def compact(self, mapping: np.ndarray) -> None:
-        for each in self._arrays():
-            each.compact(mapping)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._tallies, self._parts, self._results

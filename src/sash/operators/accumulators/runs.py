@@ -44,3 +44,15 @@ class Accumulator(Protocol):
     def reset(self, home: Home) -> None:
         """Forgets all groups, and goes on in `home`."""
         ...
+
+
+class RunningAccumulator(Accumulator, Protocol):
+    """One whose state stays small while values enter and none leaves: it can be written down for each group."""
+
+    def dump(self, groups: np.ndarray) -> list[pa.Array]:
+        """The state of each of these groups, as columns."""
+        ...
+
+    def load(self, groups: np.ndarray, columns: list[pa.Array]) -> None:
+        """Puts back the state that `dump` gave of these groups, none of which is known yet."""
+        ...

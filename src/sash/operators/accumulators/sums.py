@@ -22,13 +22,14 @@ from sash.operators.accumulators.columns import (
     valid_flags,
 )
 from sash.operators.accumulators.runs import Runs
+from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home
 
 FIRST_PARTS = 4
 
 
-class Count:
+class Count(Tallies):
     """COUNT(*) without an argument, else how many values are not NULL."""
 
     def __init__(self, result: pa.DataType, home: Home):
@@ -39,16 +40,16 @@ class Count:
         self._counts = GroupArray(np.int64, home)
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
-        self._counts.reserve(runs.n_groups)
+        self._reserve(runs.n_groups)
         out = np.empty((2, len(runs.groups)), np.int64)
         running_sums.count(runs.starts, runs.groups, runs.signs, valid_flags(values), self._counts.array, out)
         return as_type(pa.array(out[0]), self._result), as_type(pa.array(out[1]), self._result)
 
-    def compact(self, mapping: np.ndarray) -> None:
-        self._counts.compact(mapping)
+    def _arrays(self) -> tuple[GroupArray, ...]:
+        return (self._counts,)
 
 
-class IntegerSum:
+class IntegerSum(Tallies):
     """SUM and AVG of integers, booleans and decimals."""
 
     def __init__(self, type: pa.DataType, result: pa.DataType, is_mean: bool, home: Home):
@@ -63,13 +64,11 @@ class IntegerSum:
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        self._counts.reserve(runs.n_groups)
-        self._sums.reserve(runs.n_groups)
+        self._reserve(runs.n_groups)
         return self._average(runs, values) if self._is_mean else self._sum(runs, values)
 
-    def compact(self, mapping: np.ndarray) -> None:
-        self._counts.compact(mapping)
-        self._sums.compact(mapping)
+    def _arrays(self) -> tuple[GroupArray, ...]:
+        return self._counts, self._sums
 
     def _sum(self, runs: Runs, values: pa.Array) -> tuple[pa.Array, pa.Array]:
         n_runs, (low, high) = len(runs.groups), integer_words(values)
@@ -96,7 +95,7 @@ class IntegerSum:
         return both(out, valid, self._result)
 
 
-class DoubleSum:
+class DoubleSum(Tallies):
     """SUM and AVG of floating-point numbers."""
 
     def __init__(self, result: pa.DataType, is_mean: bool, home: Home):
@@ -111,8 +110,7 @@ class DoubleSum:
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        for each in self._arrays():
-            each.reserve(runs.n_groups)
+        self._reserve(runs.n_groups)
         n_runs = len(runs.groups)
         events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
@@ -124,10 +122,6 @@ class DoubleSum:
             if at[0] < n_runs:
                 self._parts.widen()
         return both(out, valid, self._result)
-
-    def compact(self, mapping: np.ndarray) -> None:
-        for each in self._arrays():
-            each.compact(mapping)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._tallies, self._parts, self._results

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sash.errors import PlanError
+from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Query, Scan, SetOperation, bodies_of, scans_of
 from sash.sql.query import CountWindow, StreamInfo, TimeWindow
 
+NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
+
 
 def refuse_unbounded(query: Query) -> Query:
-    """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS."""
+    """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS.
+
+    An aggregate need not keep rows that never leave, if what it has come to says enough.
+    """
     keeper = _keeper(query)
     if keeper is not None:
         for scan in _endless(query):
@@ -34,11 +40,35 @@ def _keeper(query: Query) -> str | None:
     """The operator of a SELECT that keeps rows, if there is one."""
     if sum(scan.source.is_stream for scan in scans_of(query.input)) > 1:
         return "the join"
+    if query.tests:
+        return "the test against the subquery"
     if query.is_grouped:
+        return _keeping_aggregate(query)
+    return "DISTINCT" if query.bound.is_distinct else None
+
+
+def _keeping_aggregate(query: Query) -> str | None:
+    """The aggregate that keeps rows; None if all rows stay for ever, and each aggregate can do without them."""
+    if not all(map(_lets_none_go, scans_of(query.input))):
         return "the aggregate"
-    if query.bound.is_distinct:
-        return "DISTINCT"
-    return "the test against the subquery" if query.tests else None
+    unbounded = (call.function for call in query.bound.aggregates if call.function not in BOUNDED)
+    return next((NAMES[function] for function in unbounded), None)
+
+
+def _lets_none_go(scan: Scan) -> bool:
+    """Whether what FROM reads there neither leaves nor is taken back."""
+    if scan.body is not None:
+        return _is_endless(scan.body)
+    return not isinstance(scan.source.window, TimeWindow | CountWindow)
+
+
+def _is_endless(body: Body) -> bool:
+    """Whether no row leaves what a query gives out; only filters and UNION ALL pass that on."""
+    if isinstance(body, SetOperation):
+        is_union_all = body.bound.operation == "union" and body.bound.is_all
+        return is_union_all and _is_endless(body.left) and _is_endless(body.right)
+    is_plain = not (body.is_grouped or body.bound.is_distinct or body.tests)
+    return is_plain and all(map(_lets_none_go, scans_of(body.input)))
 
 
 def _endless(body: Body) -> Iterator[Scan]:

@@ -1,0 +1,78 @@
+"""MIN, MAX, FIRST and LAST where no value leaves: of a group only the present extreme is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from sash.kernels.ordered_aggregates import LEAST, follow_extreme
+from sash.operators.accumulators.columns import as_type
+from sash.operators.accumulators.members import Members
+from sash.operators.accumulators.ordered import WHAT
+from sash.operators.accumulators.runs import Runs
+from sash.store.group_array import GroupArray
+from sash.store.vector import Home
+
+
+class Extreme:
+    """The least or greatest value; of the tuples in order of time, then value, for FIRST and LAST."""
+
+    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, home: Home):
+        self._is_least = WHAT[function] == LEAST
+        self._type = type
+        self._result = result
+        self._has_time = function in ("first", "last")
+        self.reset(home)
+
+    def reset(self, home: Home) -> None:
+        self._members = Members(self._type, self._has_time, home)
+        self._extremes = GroupArray(np.int64, home)
+        self._is_there = GroupArray(np.bool_, home)
+
+    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+        assert values is not None
+        assert np.all(runs.signs > 0), "a value leaves"
+        self._forget_members()
+        self._extremes.reserve(runs.n_groups)
+        self._is_there.reserve(runs.n_groups)
+        touched = np.unique(runs.groups)
+        self._members.use(self._held(touched), -1)
+        members, valid = self._members.encode(runs, values)
+        out, out_valid = np.empty((2, len(runs.groups)), np.int64), np.empty((2, len(runs.groups)), np.bool_)
+        follow_extreme(
+            runs.starts, runs.groups, valid, members, self._is_least, self._members.words,
+            self._extremes.array, self._is_there.array, out, out_valid,
+        )  # fmt: skip
+        self._members.use(members, -1)
+        self._members.use(self._held(touched), +1)
+        before, after = (as_type(self._members.decode(out[side], out_valid[side]), self._result) for side in range(2))
+        return before, after
+
+    def compact(self, mapping: np.ndarray) -> None:
+        self._extremes.compact(mapping)
+        self._is_there.compact(mapping)
+
+    def dump(self, groups: np.ndarray) -> list[pa.Array]:
+        """The values; of FIRST and LAST with their times, which tell a value that is NULL from none."""
+        extremes, is_there = self._extremes.array[groups], self._is_there.array[groups]
+        values = self._members.decode(extremes, is_there)
+        return [values, self._members.times(extremes, is_there)] if self._has_time else [values]
+
+    def load(self, groups: np.ndarray, columns: list[pa.Array]) -> None:
+        """As if each value entered."""
+        counts = columns[-1].is_valid()
+        groups, columns = groups[counts.to_numpy(zero_copy_only=False)], [each.filter(counts) for each in columns]
+        n_groups, ones = int(groups.max(initial=-1)) + 1, np.ones(len(groups), np.int8)
+        ts = columns[1].to_numpy() if self._has_time else np.zeros(len(groups), np.int64)
+        self.apply(Runs(np.arange(len(groups) + 1), groups, n_groups, ones, ts), columns[0])
+
+    def _held(self, groups: np.ndarray) -> np.ndarray:
+        """The extremes of groups; -1 where there is none."""
+        return np.where(self._is_there.array[groups], self._extremes.array[groups], -1)
+
+    def _forget_members(self) -> None:
+        """A group without values keeps a member of the past, which nobody reads."""
+        renumbered = self._members.forget()
+        if renumbered is not None:
+            extremes = self._extremes.array
+            extremes[:] = renumbered[np.minimum(extremes, len(renumbered) - 1)]

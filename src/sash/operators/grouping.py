@@ -1,0 +1,133 @@
+"""Groups and their rows: what the operators share that put out one row for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.operators.accumulators import Accumulator, Runs
+from sash.operators.evaluator import run
+from sash.operators.keyed import Keys
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
+from sash.store.trace import Events
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate: its function, the column it is over (None: of rows), the column that it makes, and its type."""
+
+    function: str
+    argument: str | None
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """Groups by the columns `keys`; a row is in the answer if it satisfies `having`.
+
+    If rows are taken back (`retracts`), a changed row comes with a negative of the one that it replaces; else the
+    newest row of a group replaces the older one, and only a group that goes has a negative. `time` is the column that
+    FIRST and LAST order by.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...]
+    having: str | None = None
+    retracts: bool = True
+    time: str | None = None
+    id_column: str | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """What keys and aggregates read, the keys first."""
+        arguments = {call.argument for call in self.calls if call.argument} | ({self.time} if self.time else set())
+        return [*self.keys, *sorted(arguments - set(self.keys))]
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Of every run, whether its group is there, and its aggregates: before the run and after it."""
+
+    was_there: np.ndarray
+    is_there: np.ndarray
+    before: list[pa.Array]
+    after: list[pa.Array]
+
+
+class GroupRows:
+    """Follows the aggregates of groups, and tells how the rows of the groups change."""
+
+    def __init__(self, spec: Grouping, input: pa.Schema):
+        self._spec = spec
+        self.key_schema = pa.schema([input.field(name) for name in spec.keys])
+        self.types = [input.field(call.argument).type if call.argument else None for call in spec.calls]
+        calls = [pa.field(call.name, call.type) for call in spec.calls]
+        ids = [pa.field(spec.id_column, pa.int64())] if spec.id_column else []
+        self.schema = pa.schema([*self.key_schema, *calls, *ids, *SIGNED_FIELDS])
+
+    def start(self, keys: Keys, accumulators: Sequence[Accumulator]) -> pa.Table:
+        """The row of the one group of everything, which is there before the first tuple."""
+        nothing = Runs(np.zeros(2, np.int64), np.zeros(1, np.int64), 1, np.empty(0, np.int8), np.empty(0, np.int64))
+        arguments = (None if type is None else pa.array([], type) for type in self.types)
+        after = [each.apply(nothing, values)[1] for each, values in zip(accumulators, arguments, strict=True)]
+        rows = self._rows(keys, after, np.zeros(1, np.int64), np.full(1, BEGINNING), +1)
+        return rows.filter(pa.array(self._satisfy(rows)))
+
+    def follow(
+        self, events: Events, n_groups: int, accumulators: Sequence[Accumulator]
+    ) -> tuple[list[pa.Array], list[pa.Array]]:
+        """The aggregates of each run's group before the run and after it."""
+        ts = events.int64(self._spec.time) if self._spec.time else np.zeros(len(events), np.int64)
+        runs = Runs(events.starts, events.run_ids, n_groups, events.signs, ts)
+        columns = {name: events.column(name) for name in {call.argument for call in self._spec.calls} if name}
+        pairs = [
+            accumulator.apply(runs, columns[call.argument] if call.argument else None)
+            for call, accumulator in zip(self._spec.calls, accumulators, strict=True)
+        ]
+        return [before for before, _ in pairs], [after for _, after in pairs]
+
+    def changes(self, keys: Keys, events: Events, course: Course) -> list[pa.Table]:
+        """How rows change: first what is taken back, then what is added. A row that comes out the same stays."""
+        changed = course.was_there != course.is_there
+        for values in zip(course.before, course.after, strict=True):
+            changed |= _differ(*values)
+        changed = np.flatnonzero(changed)
+        ids, times = events.run_ids[changed], events.run_times[changed]
+        old = self._rows(keys, [values.take(pa.array(changed)) for values in course.before], ids, times, -1)
+        new = self._rows(keys, [values.take(pa.array(changed)) for values in course.after], ids, times, +1)
+        leaves, enters = course.was_there[changed] & self._satisfy(old), course.is_there[changed] & self._satisfy(new)
+        if not self._spec.retracts:
+            leaves &= ~enters
+        return [old.filter(pa.array(leaves)), new.filter(pa.array(enters))]
+
+    def _rows(self, keys: Keys, values: list[pa.Array], ids: np.ndarray, times: np.ndarray, sign: int) -> pa.Table:
+        columns: dict[str, object] = dict(keys.take(ids))
+        columns |= {call.name: array for call, array in zip(self._spec.calls, values, strict=True)}
+        if self._spec.id_column:
+            columns[self._spec.id_column] = keys.identities(ids)
+        columns |= {TS: times, EXPIRES: np.full(len(ids), NEVER), OP: np.full(len(ids), sign, np.int8)}
+        return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
+
+    def _satisfy(self, rows: pa.Table) -> np.ndarray:
+        """Which rows satisfy HAVING."""
+        if self._spec.having is None or not rows.num_rows:
+            return np.ones(rows.num_rows, np.bool_)
+        answer = run(f"SELECT coalesce({self._spec.having}, FALSE) AS holds FROM batch", batch=rows)
+        return answer.column("holds").to_numpy()
+
+
+def _differ(before: pa.Array, after: pa.Array) -> np.ndarray:
+    """Where a value has changed; NULL is a value, and NaN the same as NaN."""
+    is_other = pc.fill_null(pc.not_equal(before, after), False)
+    if pa.types.is_floating(before.type):
+        is_other = pc.and_(is_other, pc.invert(pc.and_(_is_nan(before), _is_nan(after))))
+    return pc.or_(is_other, pc.xor(before.is_null(), after.is_null())).to_numpy(zero_copy_only=False)
+
+
+def _is_nan(values: pa.Array) -> pa.Array:
+    return pc.fill_null(pc.is_nan(values), False)

@@ -1,0 +1,140 @@
+"""GROUP BY and aggregates as operators."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pyarrow as pa
+
+from sash.operators.evaluator import quote
+from sash.operators.group_by import GroupBySpec
+from sash.operators.grouping import Call, Grouping
+from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, can_add_up, count_name, sum_name
+from sash.operators.running_group_by import RunningGroupBySpec
+from sash.plan.columns import times_of, type_of
+from sash.plan.draft import Draft, conjunction
+from sash.plan.flow import Flow
+from sash.plan.logical import Query
+from sash.sql.expressions import to_duckdb
+from sash.sql.query import Aggregate
+from sash.store.batch import ID_PREFIX
+
+ROW_ID = f"{ID_PREFIX}_row"
+TIME = "_time"
+ADDED_UP = ("count", "sum", "avg")
+"""Aggregates that can be put together from what parts of the tuples add to them."""
+
+
+class GroupByClause:
+    """Builds the grouping of one SELECT. If a row `replaces` the older one of its group, nothing takes that back."""
+
+    def __init__(self, draft: Draft, query: Query, replaces: bool):
+        self._draft = draft
+        self._query = query
+        self._bound = query.bound
+        self._replaces = replaces
+        exprs = [aggregate.argument for aggregate in self._bound.aggregates if aggregate.argument is not None]
+        self._arguments = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_duckdb, exprs)))}
+        self._types = {self._arguments[to_duckdb(expr)]: type_of(expr, self._bound) for expr in exprs}
+
+    def build(self, flow: Flow, with_ids: bool) -> Flow:
+        """The groups of a flow's tuples: columns `_group.0` …, and aggregates `_agg.0` …"""
+        keys = [(f"_group.{idx}", to_duckdb(group.expr)) for idx, group in enumerate(self._bound.groups or ())]
+        time = _time_sql(self._query)
+        items = [*keys, *((name, sql) for sql, name in self._arguments.items()), *([(TIME, time)] if time else [])]
+        flow = self._draft.project(replace(flow, ids=()), items)
+        if self._adds_up(flow):
+            return self._in_parts(flow, with_ids)
+        names = tuple(name for name, _ in keys)
+        flow = self._draft.gather(flow, names)
+        calls = tuple(
+            Call(aggregate.function, self._argument(aggregate), f"_agg.{idx}", aggregate.type)
+            for idx, aggregate in enumerate(self._bound.aggregates)
+        )
+        having = conjunction(self._bound.having)
+        grouping = self._grouping(names, calls, having, TIME if time else None, with_ids)
+        return self._grouped(flow, _group_by_spec(grouping, flow))
+
+    def _adds_up(self, flow: Flow) -> bool:
+        """Whether parts of a global aggregate are worked out where the tuples are: not if they are in one place."""
+        is_spread = flow.spread.slot is None and flow.spread.classes != ()
+        is_moving = flow.life_us is not None or flow.retracts
+        return (
+            is_spread
+            and is_moving
+            and self._bound.groups == ()
+            and all(aggregate.function in ADDED_UP for aggregate in self._bound.aggregates)
+            and all(map(can_add_up, self._types.values()))
+        )
+
+    def _in_parts(self, flow: Flow, with_ids: bool) -> Flow:
+        """Each partition group says what an instant adds; one group adds up what all say."""
+        partial = PartialAggregateSpec(tuple(self._types), flow.life_us, not flow.is_told)
+        flow = flow.then(partial, columns=partial.columns, life_us=None, retracts=False)
+        flow = self._draft.distribute(flow, ())
+        calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, self._types)) for name in partial.columns)
+        values = [(f"_agg.{idx}", self._put_together(each)) for idx, each in enumerate(self._bound.aggregates)]
+        having = conjunction(self._bound.having)
+        for name, sql in values if having else ():
+            having = having.replace(quote(name), f"({sql})")
+        grouping = self._grouping((), calls, having, None, with_ids)
+        return self._draft.project(self._grouped(flow, _group_by_spec(grouping, flow)), values)
+
+    def _put_together(self, aggregate: Aggregate) -> str:
+        """An aggregate, of sums over all that the parts say."""
+        argument = self._argument(aggregate)
+        count = quote(f"_all{count_name(argument) if argument else ROWS}")
+        if aggregate.function == "count":
+            return f"CAST(coalesce({count}, 0) AS BIGINT)"
+        total = quote(f"_all{sum_name(argument or '')}")
+        if aggregate.function == "avg":
+            total = f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)"
+        return f"CASE WHEN {count} > 0 THEN {total} END"
+
+    def _argument(self, aggregate: Aggregate) -> str | None:
+        return None if aggregate.argument is None else self._arguments[to_duckdb(aggregate.argument)]
+
+    def _grouping(
+        self, keys: tuple[str, ...], calls: tuple[Call, ...], having: str | None, time: str | None, with_ids: bool
+    ) -> Grouping:
+        return Grouping(
+            keys=keys,
+            calls=calls,
+            having=having,
+            retracts=not self._replaces,
+            time=time,
+            id_column=ROW_ID if with_ids else None,
+        )
+
+    def _grouped(self, flow: Flow, spec: GroupBySpec | RunningGroupBySpec) -> Flow:
+        return flow.then(
+            spec,
+            columns=(*spec.keys, *(call.name for call in spec.calls)),
+            ids=(spec.id_column,) if spec.id_column else (),
+            life_us=None,
+            retracts=True,
+            spread=flow.spread.renamed({name: [name] for name in spec.keys}),
+        )
+
+
+def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroupBySpec:
+    """Where no tuple ever leaves, nothing of it has to be kept."""
+    common = {field.name: getattr(grouping, field.name) for field in fields(grouping)}
+    if flow.life_us is None and not flow.retracts:
+        return RunningGroupBySpec(**common)
+    return GroupBySpec(**common, window_us=flow.life_us, is_clocked=not flow.is_told)
+
+
+def _sum_type(part: str, types: dict[str, pa.DataType]) -> pa.DataType:
+    scales = {sum_name(name): type.scale for name, type in types.items() if pa.types.is_decimal(type)}
+    return pa.decimal128(38, scales.get(part, 0))
+
+
+def _time_sql(query: Query) -> str | None:
+    """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
+    infos = {source.alias: source.info for source in query.bound.sources}
+    times = []
+    for column in times_of(query):
+        type, sql = infos[column.table].schema.field(column.name).type, to_duckdb(column)
+        times.append(sql if pa.types.is_integer(type) else f"epoch_us({sql})")
+    return f"greatest({', '.join(times)})" if len(times) > 1 else next(iter(times), None)
