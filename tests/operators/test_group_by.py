@@ -13,7 +13,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.operators.group_by import Call, GroupBy, GroupBySpec
+from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.grouping import Call
 from sash.operators.keyed import MIN_DEAD
 from sash.operators.operator import held_by
 from sash.store.batch import BEGINNING, NEVER, SIGNED_FIELDS

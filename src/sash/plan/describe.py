@@ -8,7 +8,8 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
-from sash.operators.group_by import Call, GroupBySpec
+from sash.operators.group_by import GroupBySpec
+from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
