@@ -66,7 +66,7 @@ def as_runs(runs: list[Run], renumbered: dict[int, int] | None = None) -> Runs:
     return Runs(
         np.cumsum([0, *(len(run) for run in runs)]),
         np.array(groups, np.int64),
-        N_GROUPS,
+        max(groups, default=-1) + 1,
         np.array([event.sign for event in events], np.int8),
         np.array([event.ts for event in events], np.int64),
     )
@@ -222,6 +222,12 @@ def one_run(values: list[Any], leaving: int = 0) -> list[Run]:
         ([1e308, 1e308], 0, math.inf),
         ([2.0**1023, 2.0**969, -5e-324], 0, 2.0**1023),
         ([2.0**1023, 2.0**969, 2.0**970, -5e-324], 0, 2.0**1023 + 2.0**971),
+        ([2.0**1023, 2.0**970, -5e-324], 0, 2.0**1023),
+        ([2.0**1023, 2.0**970, 5e-324], 0, 2.0**1023 + 2.0**971),
+        ([2.0**1023, 2.0**970, 2.0**-980, -(2.0**-1060)], 0, 2.0**1023 + 2.0**971),
+        ([2.0**1023, 2.0**970, -(2.0**-980), 2.0**-1060], 0, 2.0**1023),
+        ([2.0**970, -(2.0**969), -(2.0**969), 5e-324], 0, 5e-324),
+        ([2.0**970, -(2.0**969), -(2.0**969), 2.0**-790, 2.0**-843, 5e-324], 0, math.nextafter(2.0**-790, 1)),
         ([5e-324, 5e-324], 0, 1e-323),
         ([math.inf, 2.0], 1, 2.0),
         ([math.nan, 2.0], 1, 2.0),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import sash
 from sash.frames import Relation, Stream, table_catalog
 from sash.testing.case import Case
+from sash.testing.plans import plans
 from sash.testing.strategies import cases
 
 pytest.importorskip("pyspark")
@@ -97,6 +98,25 @@ QUERIES = {
     "EMIT CHANGES",
     "two keys and rows": "SELECT A.v, B.v AS w, C.name FROM a A [PARTITION BY name ROWS 2], b B [RANGE 4 SECONDS], "
     "a C [ROWS 9] WHERE A.k = B.k AND B.name = C.name",
+    "global aggregate": "SELECT count(*) AS n, sum(A.price) AS total, count(DISTINCT B.name) AS names FROM a A, b B "
+    "WHERE A.k = B.k WINDOW 3 SECONDS",
+    "group by": "SELECT A.name, count(*) AS n, avg(A.v) AS mean, min(A.price) AS least, max(A.name) AS name2, "
+    "median(A.v) AS middle, first(A.v) AS earliest FROM a A GROUP BY A.name HAVING count(*) > 1 WINDOW 9 SECONDS",
+    "aggregate over aggregate": "SELECT s.n, count(*) AS names FROM "
+    "(SELECT A.name, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.name) s GROUP BY s.n "
+    "WINDOW 5 SECONDS EMIT CHANGES",
+    "except": "SELECT A.k, A.name FROM a A [RANGE 9 SECONDS] EXCEPT SELECT B.k, B.name FROM b B [RANGE 2 SECONDS]",
+    "intersect all": "SELECT A.k FROM a A INTERSECT ALL SELECT B.k FROM b B WINDOW 4 SECONDS EMIT CHANGES",
+    "distinct union": "SELECT A.name FROM a A [ROWS 5] UNION SELECT B.name FROM b B [RANGE 2 SECONDS]",
+    "not in": "SELECT A.v FROM a A WHERE A.k NOT IN (SELECT B.k FROM b B WHERE B.v > 50 AND B.k IS NOT NULL) "
+    "WINDOW 4 SECONDS",
+    "exists": "SELECT DISTINCT A.name FROM a A WHERE EXISTS (SELECT 1 FROM b B WHERE B.k = A.k AND B.v > 70) "
+    "WINDOW 4 SECONDS EMIT CHANGES",
+    "slide": "SELECT A.k, count(*) AS n FROM a A [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY A.k",
+    "negative tuples": "SELECT /*+ nta */ A.name, sum(B.v) AS total FROM a A, b B WHERE A.k = B.k GROUP BY A.name "
+    "WINDOW 5 SECONDS",
+    "join of aggregates": "SELECT x.k, x.n, y.n AS m FROM (SELECT A.k, count(*) AS n FROM a A GROUP BY A.k) x, "
+    "(SELECT B.k, count(*) AS n FROM b B GROUP BY B.k) y WHERE x.k = y.k WINDOW 5 SECONDS",
     "single": "SELECT A.k * 2 AS twice, upper(A.name) AS name FROM a A WHERE A.v % 2 = 0 WINDOW 10 SECONDS",
 }
 
@@ -168,13 +188,13 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path, query):
 
 
 @settings(
-    max_examples=4,
+    max_examples=8,
     phases=[Phase.generate],
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
     deadline=None,
 )
-@given(case=cases(), files_per_batch=st.integers(1, 3))
+@given(case=plans() | cases(), files_per_batch=st.integers(1, 3))
 def test_spark_and_embedded_agree_on_any_query(spark, case, files_per_batch):
     types = [field.type for frame in case.frames.values() for field in frame.frame.schema]
     assume(not any(pa.types.is_unsigned_integer(type) for type in types))

@@ -208,6 +208,7 @@ def test_a_subquery_is_a_source_of_its_own(catalog: Catalog) -> None:
         ("EXISTS (SELECT * FROM humidity B WHERE B.value = A.n + 1 AND upper(B.location) = A.location AND B.value > 1)",
          ['CAST("A.n" + 1 AS DOUBLE)', '"A.location"'], ['"B.Value"', 'upper("B.location")'], False, False),
         ("EXISTS (SELECT 1 FROM humidity)", [], [], False, False),
+        ("EXISTS (FROM humidity)", [], [], False, False),
         ("EXISTS (SELECT max(value) FROM humidity)", [], [], False, False),
     ],
 )  # fmt: skip

@@ -47,6 +47,8 @@ def check(multiset: OrderedMultiset, owner: int, held: list[int], words: Words, 
     assert kernel.size(owner, roots, nodes) == len(held)
     assert kernel.n_distinct(owner, roots) == len(set(held))
     assert [kernel.kth(owner, k, roots, nodes) for k in range(len(held))] == held
+    if held:
+        assert (kernel.least(owner, roots, nodes), kernel.greatest(owner, roots, nodes)) == (held[0], held[-1])
     for value in {*held, 0, 3}:
         assert kernel.multiplicity(owner, value, roots, nodes, words) == held.count(value)
         assert kernel.rank(owner, value, roots, nodes, words) == bisect_left(held, key(value), key=key)

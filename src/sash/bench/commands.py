@@ -1,4 +1,4 @@
-"""The commands `sash bench join` and `sash bench window`."""
+"""The commands `sash bench join`, `sash bench window` and `sash bench plans`."""
 
 from __future__ import annotations
 
@@ -107,6 +107,43 @@ def window(
         facts = window_facts(bench_window(plan, files, spark, stages), engine.value)
     _write_result(out / "window", facts, lambda path: draw_window(facts, path))
     _tell(facts, as_json, out / "window", lambda console: show_window(facts, console))
+
+
+@bench.command()
+def plans(
+    queries: Annotated[str, typer.Option(help="Which of the retail queries q1 … q5 run.")] = "q1,q2,q3,q4,q5",
+    tuples: Annotated[int, typer.Option(help="Rows of all streams of a query that are measured.")] = 400_000,
+    rate: Rate = 2_000,
+    window: Annotated[str, typer.Option(help="How long a row lives.")] = "1 minute",
+    batch: Annotated[int, typer.Option(help="Rows of a batch.")] = 10_000,
+    schedule: Annotated[str, typer.Option(help="How operators learn what expires: tpa, nta or hybrid.")] = "tpa",
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also with shorter windows, and with fewer groups.")] = False,
+    factors: Annotated[str, typer.Option(help="How many times longer, or more, the steps of --sweep are.")] = "1,10",
+    without_numba: Annotated[bool, typer.Option("--without-numba", help="Also with kernels as plain Python.")] = False,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where plans.json and plans.png go.")] = Path("bench-plans"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure whole query plans in this process: joins, DISTINCT, GROUP BY and MINUS over sales of retail stores."""
+    from sash.bench.picture import draw_plans
+    from sash.bench.plan_sweep import sweep_groups, sweep_window
+    from sash.bench.plans import PlanBench, bench_plans, compare_without_numba, plan_facts
+    from sash.bench.show_plans import show_plans
+    from sash.bench.stages import Stages
+    from sash.sql.windows import parse_interval
+
+    window_us, steps = parse_interval(window), _parse_factors(factors)
+    benches = [
+        PlanBench(name.strip(), tuples, rate, window_us, batch, None, schedule, seed) for name in queries.split(",")
+    ]
+    with _open_files(out, is_kept=False), Stages(as_json) as stages:
+        facts = plan_facts(bench_plans(benches, stages))
+        if sweep:
+            facts["sweeps"] = sweep_window(benches, steps, stages) + sweep_groups(benches[0], steps, stages)
+        if without_numba:
+            facts["without_numba"] = compare_without_numba(benches, stages)
+    _write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
+    _tell(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
 
 
 def _parse_factors(text: str) -> tuple[int, ...]:

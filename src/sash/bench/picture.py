@@ -52,6 +52,26 @@ def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     _save(figure, path)
 
 
+def draw_plans(facts: Mapping[str, Any], path: Path) -> None:
+    """How fast each query is, and what its operators take of the time."""
+    figure, (left, right) = _new_figure(2)
+    names = [query["bench"]["query"] for query in facts["queries"]]
+    speeds = [query["tuples_per_cpu_second"] for query in facts["queries"]]
+    _draw_bars(left, dict(zip(names, speeds)), "tuples per CPU second")
+    for name, query in zip(names, facts["queries"]):
+        bottom = 0.0
+        for number, (operator, work) in enumerate(query["operators"].items()):
+            height = work["seconds"] / query["n_tuples"] * 1e6
+            right.bar(name, height, bottom=bottom, color=f"C{number}")
+            if height > 0.3:
+                right.annotate(
+                    operator.split("-")[1], (name, bottom + height / 2), ha="center", va="center", fontsize=7
+                )
+            bottom += height
+    right.set(title="operators", ylabel="µs per tuple")
+    _save(figure, path)
+
+
 def _new_figure(n_parts: int) -> tuple[Figure, Sequence[Axes]]:
     """Without pyplot: nothing is opened, and nothing stays in memory afterwards."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sash.errors import BindError, SourceError, suggest
 from sash.operators.changes import read_times, to_changes
+from sash.operators.pipeline import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.store.batch import BEGINNING
@@ -73,6 +74,10 @@ class Query:
     def n_state_bytes(self) -> int:
         """Bytes held in state now."""
         return self._pipeline.n_bytes
+
+    def work(self) -> dict[str, Work]:
+        """What each operator did in the last step, by its name."""
+        return self._pipeline.work()
 
     @property
     def n_late(self) -> dict[str, int]:

@@ -31,34 +31,71 @@ def two_product(a, b):
 
 @njit(cache=True)
 def add_to_row(row, x):
-    """Adds a finite double. Returns False, with the row as it was, if the row may be too short."""
-    if x == 0.0:
-        return True
-    width = row.shape[0]
-    if row[width - 1] != 0.0:
+    """Adds a finite double. Returns False, with the same number in the row, if there is no room for one part more."""
+    if not has_room(row, 1):
         return False
     n_kept = 0
-    for i in range(width):
-        part = row[i]
-        if part == 0.0:
-            break
+    n_parts = 0
+    # No branch depends on the values but the end of the loop: they are hard to predict.
+    while row[n_parts] != 0.0:
+        part = row[n_parts]
         high = x + part
-        if abs(x) < abs(part):
-            low = x - (high - part)
-        else:
-            low = part - (high - x)
-        if low != 0.0:
-            row[n_kept] = low
-            n_kept += 1
+        part_seen = high - x
+        row[n_kept] = (x - (high - part_seen)) + (part - part_seen)
+        n_kept += row[n_kept] != 0.0
+        n_parts += 1
         x = high
-    if x != 0.0:
-        row[n_kept] = x
-        n_kept += 1
-    for i in range(n_kept, width):
-        if row[i] == 0.0:
-            break
+    row[n_kept] = x
+    for i in range(n_kept + 1, n_parts):
         row[i] = 0.0
     return True
+
+
+@njit(cache=True, inline="always")
+def has_room(row, n_more):
+    """Whether `n_more` doubles can be added, after pushing the parts together if they are too many."""
+    first_free = row.shape[0] - n_more
+    if row[first_free] != 0.0:
+        _compress(row)
+    return row[first_free] == 0.0
+
+
+@njit(cache=True)
+def _compress(row):
+    """The same number in as few parts as 53 bits each allow (Shewchuk, figure 15)."""
+    last = row.shape[0] - 1
+    while row[last] == 0.0:
+        last -= 1
+    rest = row[last]
+    bottom = last
+    for i in range(last - 1, -1, -1):
+        high = rest + row[i]
+        low = row[i] - (high - rest)
+        rest = high
+        if low != 0.0:
+            row[bottom] = high
+            bottom -= 1
+            rest = low
+    row[bottom] = rest
+    n_parts = 0
+    for i in range(bottom + 1, last + 1):
+        high = row[i] + rest
+        low = rest - (high - row[i])
+        if low != 0.0:
+            row[n_parts] = low
+            n_parts += 1
+        rest = high
+    row[n_parts] = rest
+    row[n_parts + 1 : last + 1] = 0.0
+
+
+@njit(cache=True, inline="always")
+def clear_row(row):
+    """Makes the number 0."""
+    i = 0
+    while i < row.shape[0] and row[i] != 0.0:
+        row[i] = 0.0
+        i += 1
 
 
 @njit(cache=True)

@@ -4,46 +4,64 @@ from __future__ import annotations
 
 from numba import njit
 
-from sash.kernels.ordered_multiset import insert, kth, n_distinct, remove, size
+from sash.kernels.ordered_multiset import compare, greatest, insert, kth, least, n_distinct, remove, size
 
 LEAST, GREATEST, MIDDLE, DISTINCT = 0, 1, 2, 3
 
 
 @njit(cache=True)
-def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words, out, out_valid):
-    """Writes two values for each side of each run: the middle ones are two, all others twice the same.
+def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words, results, out, out_valid):
+    """Writes two values for each side of each run; the second one counts for the middle alone.
 
-    `starts, groups, signs, valid, out` are as in `running_sums`. A group without values is not valid, but has 0
-    different values.
+    `starts, groups, signs, valid, out` are as in `running_sums`; `results` keeps what was last written of each group.
+    A group without values is not valid, but has 0 different values. The tree is searched for a new least or greatest
+    only when the old one leaves.
     """
     for run in range(groups.shape[0]):
         group = groups[run]
-        for side in range(2):
-            if side == 1:
-                for event in range(starts[run], starts[run + 1]):
-                    if valid.shape[0] and not valid[event]:
-                        continue
-                    if signs[event] > 0:
-                        insert(group, values[event], roots, nodes, pool, words)
-                    else:
-                        remove(group, values[event], roots, nodes, pool, words)
-            n = size(group, roots, nodes)
-            out_valid[side, run] = n > 0
-            out[side, run, 0], out[side, run, 1] = _read(group, n, what, roots, nodes)
+        out_valid[0, run] = size(group, roots, nodes) > 0
+        out[0, run, 0], out[0, run, 1] = results[group, 0], results[group, 1]
+        is_stale = what in (MIDDLE, DISTINCT)
+        for event in range(starts[run], starts[run + 1]):
+            if valid.shape[0] and not valid[event]:
+                continue
+            value = values[event]
+            if signs[event] > 0:
+                if not is_stale and _is_further(value, group, what, roots, nodes, words, results):
+                    results[group, 0] = value
+                insert(group, value, roots, nodes, pool, words)
+            else:
+                is_stale |= value == results[group, 0]
+                remove(group, value, roots, nodes, pool, words)
+        out_valid[1, run] = size(group, roots, nodes) > 0
+        if is_stale:
+            results[group, 0], results[group, 1] = _read(group, what, roots, nodes)
+        out[1, run, 0], out[1, run, 1] = results[group, 0], results[group, 1]
 
 
 @njit(cache=True, inline="always")
-def _read(group, n, what, roots, nodes):
+def _is_further(value, group, what, roots, nodes, words, results):
+    """Whether a value that comes is the new least or greatest."""
+    if size(group, roots, nodes) == 0:
+        return True
+    order = compare(value, results[group, 0], words)
+    return order < 0 if what == LEAST else order > 0
+
+
+@njit(cache=True, inline="always")
+def _read(group, what, roots, nodes):
+    n = size(group, roots, nodes)
+    first = 0
     if what == DISTINCT:
         first = n_distinct(group, roots)
     elif n == 0:
         first = 0
     elif what == LEAST:
-        first = kth(group, 0, roots, nodes)
+        first = least(group, roots, nodes)
     elif what == GREATEST:
-        first = kth(group, n - 1, roots, nodes)
+        first = greatest(group, roots, nodes)
     else:
         first = kth(group, (n - 1) // 2, roots, nodes)
-    if what == MIDDLE and n > 0 and n % 2 == 0:
-        return first, kth(group, n // 2, roots, nodes)
+        if n % 2 == 0:
+            return first, kth(group, n // 2, roots, nodes)
     return first, first

@@ -69,7 +69,18 @@ def multiplicity(owner, value, roots, nodes, words):
 @njit(cache=True)
 def rank(owner, value, roots, nodes, words):
     """How many members are less than a value."""
-    return _n_less(roots[owner, ROOT], value, nodes, words)
+    n_less = 0
+    node = roots[owner, ROOT]
+    while node:
+        order = compare(value, nodes[node, VALUE], words)
+        if order >= 0:
+            n_less += nodes[nodes[node, LEFT], SIZE]
+        if order == 0:
+            return n_less
+        if order > 0:
+            n_less += nodes[node, MULTIPLICITY]
+        node = nodes[node, LEFT if order < 0 else RIGHT]
+    return n_less
 
 
 @njit(cache=True)
@@ -88,22 +99,51 @@ def kth(owner, k, roots, nodes):
 
 
 @njit(cache=True)
+def least(owner, roots, nodes):
+    """The first member; there must be one."""
+    node = roots[owner, ROOT]
+    while nodes[node, LEFT]:
+        node = nodes[node, LEFT]
+    return nodes[node, VALUE]
+
+
+@njit(cache=True)
+def greatest(owner, roots, nodes):
+    """The last member; there must be one."""
+    node = roots[owner, ROOT]
+    while nodes[node, RIGHT]:
+        node = nodes[node, RIGHT]
+    return nodes[node, VALUE]
+
+
+@njit(cache=True)
 def insert(owner, value, roots, nodes, pool, words):
     """Adds a member."""
-    if multiplicity(owner, value, roots, nodes, words):
-        _resize_path(owner, value, 1, roots, nodes, words)
-        return
-    new = _new_node(nodes, pool)
-    roots[owner, N_DISTINCT] += 1
+    new = pool[FREE] if pool[FREE] else pool[TOP]
     parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
-    while node and _precedes(node, new):
+    # Where the new node will be: below `place` on `place_side`, above `below`, if the walk does not find the value.
+    place, place_side, below = np.int64(0), LEFT, np.int64(0)
+    n_less = 0
+    while node:
+        if not below and _precedes(new, node):
+            place, place_side, below = parent, side, node
         nodes[node, SIZE] += 1
-        parent, side = node, LEFT if compare(value, nodes[node, VALUE], words) < 0 else RIGHT
+        order = compare(value, nodes[node, VALUE], words)
+        if order == 0:
+            nodes[node, MULTIPLICITY] += 1
+            return
+        if below and order > 0:
+            n_less += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
+        parent, side = node, LEFT if order < 0 else RIGHT
         node = nodes[parent, side]
-    _link(owner, parent, side, new, roots, nodes)
+    if not below:
+        place, place_side = parent, side
+    _take_node(nodes, pool)
+    roots[owner, N_DISTINCT] += 1
+    _link(owner, place, place_side, new, roots, nodes)
     nodes[new, VALUE], nodes[new, MULTIPLICITY] = value, 1
-    nodes[new, SIZE] = nodes[node, SIZE] + 1
-    _split(node, new, nodes, words)
+    nodes[new, SIZE] = max(nodes[below, SIZE], 1)
+    _split(below, new, n_less, nodes, words)
 
 
 @njit(cache=True)
@@ -130,34 +170,6 @@ def _precedes(a, b):
     return mix64(a) > mix64(b)
 
 
-@njit(cache=True)
-def _n_less(node, value, nodes, words):
-    n_less = 0
-    while node:
-        order = compare(value, nodes[node, VALUE], words)
-        if order <= 0:
-            if order == 0:
-                return n_less + nodes[nodes[node, LEFT], SIZE]
-            node = nodes[node, LEFT]
-        else:
-            n_less += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
-            node = nodes[node, RIGHT]
-    return n_less
-
-
-@njit(cache=True)
-def _resize_path(owner, value, n_more, roots, nodes, words):
-    """Adds to the multiplicity of a value that is there."""
-    node = roots[owner, ROOT]
-    while True:
-        nodes[node, SIZE] += n_more
-        order = compare(value, nodes[node, VALUE], words)
-        if order == 0:
-            nodes[node, MULTIPLICITY] += n_more
-            return
-        node = nodes[node, LEFT if order < 0 else RIGHT]
-
-
 @njit(cache=True, inline="always")
 def _link(owner, parent, side, child, roots, nodes):
     if parent:
@@ -166,28 +178,25 @@ def _link(owner, parent, side, child, roots, nodes):
         roots[owner, ROOT] = child
 
 
-@njit(cache=True)
-def _new_node(nodes, pool):
-    node = pool[FREE]
-    if node:
-        pool[FREE] = nodes[node, LEFT]
-        return node
-    node = pool[TOP]
-    pool[TOP] = node + 1
-    return node
+@njit(cache=True, inline="always")
+def _take_node(nodes, pool):
+    if pool[FREE]:
+        pool[FREE] = nodes[pool[FREE], LEFT]
+    else:
+        pool[TOP] += 1
 
 
 @njit(cache=True)
-def _split(node, new, nodes, words):
+def _split(node, new, n_less, nodes, words):
     """Hangs what is under `node` under `new`, on the side where it belongs; top down.
 
-    Knowing how many members are less, every node on the way gets its new SIZE before what is below it is known.
+    `n_less` members under `node` are less than the new one. So every node on the way gets its new SIZE before what is
+    below it is known. Their old SIZE counts the new member already.
     """
     value = nodes[new, VALUE]
-    n_less = _n_less(node, value, nodes, words)
-    n_all = nodes[node, SIZE]
     low, low_side, high, high_side = new, LEFT, new, RIGHT
     while node:
+        n_all = nodes[node, SIZE] - 1
         if compare(nodes[node, VALUE], value, words) < 0:
             nodes[low, low_side] = node
             low, low_side = node, RIGHT
@@ -199,7 +208,6 @@ def _split(node, new, nodes, words):
             high, high_side = node, LEFT
             nodes[node, SIZE] = n_all - n_less
             node = nodes[node, LEFT]
-        n_all = nodes[node, SIZE]
     nodes[low, low_side] = 0
     nodes[high, high_side] = 0
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sash.kernels.expansions import add_to_row, round_row, two_product
+from sash.kernels.expansions import add_to_row, clear_row, has_room, round_row, two_product
 from sash.kernels.running_sums import COUNT, NANS, NEGATIVE_INFINITIES, POSITIVE_INFINITIES, ROOM, count_special
 from sash.kernels.wide_integers import add_words, square, to_parts
 
@@ -20,55 +20,53 @@ from sash.kernels.wide_integers import add_words, square, to_parts
 SMALL, NORMAL, LARGE = 0, 1, 2
 N_BANDS = 3
 N_PARTS = 6
+N_BELOW = 4
 SMALL_BELOW, LARGE_FROM = 2.0**-400, 2.0**480
 SCALE_UP, SCALE_DOWN = 2.0**600, 2.0**-600
 SUMS, SQUARES = 0, 1
 
 
 @njit(cache=True)
-def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squares, unit, out, out_valid):
+def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squares, results, unit, out, out_valid):
     """Deviations of 64-bit integers (sign-extended words), over `unit`."""
     parts = np.zeros((2, N_PARTS))
     scratch = np.zeros(ROOM)
     for run in range(groups.shape[0]):
         group = groups[run]
-        for side in range(2):
-            if side == 1:
-                for event in range(starts[run], starts[run + 1]):
-                    if valid.shape[0] and not valid[event]:
-                        continue
-                    counts[group] += signs[event]
-                    top, ext = np.uint64(high[event]), np.uint64(high[event] >> 63)
-                    add_words(sums[group], low[event], top, ext, signs[event])
-                    square_low, square_high = square(low[event], high[event])
-                    add_words(squares[group], square_low, square_high, np.uint64(0), signs[event])
-            n = counts[group]
-            out_valid[side, run] = n > 1
-            if n > 1:
-                to_parts(sums[group], parts[SUMS])
-                to_parts(squares[group], parts[SQUARES])
-                out[side, run] = _deviation(n, parts[SUMS], parts[SQUARES], scratch) / unit
+        out[0, run], out_valid[0, run] = results[group], counts[group] > 1
+        for event in range(starts[run], starts[run + 1]):
+            if valid.shape[0] and not valid[event]:
+                continue
+            counts[group] += signs[event]
+            top, ext = np.uint64(high[event]), np.uint64(high[event] >> 63)
+            add_words(sums[group], low[event], top, ext, signs[event])
+            square_low, square_high = square(low[event], high[event])
+            add_words(squares[group], square_low, square_high, np.uint64(0), signs[event])
+        if counts[group] > 1:
+            to_parts(sums[group], parts[SUMS])
+            to_parts(squares[group], parts[SQUARES])
+            results[group] = _deviation(counts[group], parts[SUMS], parts[SQUARES], scratch) / unit
+        out[1, run], out_valid[1, run] = results[group], counts[group] > 1
 
 
 @njit(cache=True)
-def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, out, out_valid):
+def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, out, out_valid):
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
-    joined = np.zeros((2, 2 * parts.shape[3]))
+    joined = np.zeros((2, parts.shape[3] + N_BELOW))
     scratch = np.zeros(ROOM)
     first_run, first_event = at
     for run in range(first_run, groups.shape[0]):
         tally, bands = tallies[groups[run]], parts[groups[run]]
         first = max(first_event, starts[run])
         if first == starts[run]:
-            out[0, run] = _read_doubles(tally, bands, joined, scratch)
-            out_valid[0, run] = tally[COUNT] > 1
+            out[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] > 1
         for event in range(first, starts[run + 1]):
             if valid.shape[0] and not valid[event]:
                 continue
             if not _add_double(tally, bands, values[event], signs[event]):
                 return run, event
-        out[1, run] = _read_doubles(tally, bands, joined, scratch)
-        out_valid[1, run] = tally[COUNT] > 1
+        results[groups[run]] = _read_doubles(tally, bands, joined, scratch)
+        out[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 1
     return groups.shape[0], starts[groups.shape[0]]
 
 
@@ -77,9 +75,7 @@ def _add_double(tally, bands, value, sign):
     if value != 0.0 and np.isfinite(value):
         band, x = _scaled(value)
         rows = bands[band]
-        last = rows.shape[1] - 1
-        # The square takes two steps, each of which may need one more place.
-        if rows[SUMS, last] != 0.0 or rows[SQUARES, last] != 0.0 or rows[SQUARES, last - 1] != 0.0:
+        if not (has_room(rows[SUMS], 1) and has_room(rows[SQUARES], 2)):
             return False
         product, error = two_product(x, x)
         add_to_row(rows[SUMS], x * sign)
@@ -112,13 +108,33 @@ def _read_doubles(tally, bands, joined, scratch):
     width = bands.shape[2]
     joined[:, :width] = bands[band]
     joined[:, width:] = 0.0
-    if band > SMALL:
-        joined[SUMS, width:] = bands[band - 1, SUMS] * SCALE_DOWN
-        joined[SQUARES, width:] = bands[band - 1, SQUARES] * SCALE_DOWN * SCALE_DOWN
+    if band > SMALL and bands[band - 1, SQUARES, 0] != 0.0:
+        _scale_down(bands[band - 1, SUMS], 1, joined[SUMS, width:], scratch)
+        _scale_down(bands[band - 1, SQUARES], 2, joined[SQUARES, width:], scratch)
     deviation = _deviation(tally[COUNT], joined[SUMS], joined[SQUARES], scratch)
     if band == SMALL:
         return deviation * SCALE_DOWN
     return deviation * SCALE_UP if band == LARGE else deviation
+
+
+@njit(cache=True)
+def _scale_down(row, n_times, out, scratch):
+    """The greatest parts of a number, scaled.
+
+    What they lose by underflow must not tell how the row is cut into parts. So they are cut anew, each one the nearest
+    double to what is left.
+    """
+    clear_row(scratch)
+    for part in row:
+        if part != 0.0:
+            add_to_row(scratch, part)
+    for i in range(out.shape[0]):
+        nearest = round_row(scratch)
+        out[i] = nearest
+        for _ in range(n_times):
+            out[i] *= SCALE_DOWN
+        if nearest != 0.0:
+            add_to_row(scratch, -nearest)
 
 
 @njit(cache=True)
@@ -128,9 +144,10 @@ def _deviation(n, sums, squares, scratch):
     center = _distance(count, 0.0, sums, scratch) / count
     center += _distance(count, center, sums, scratch) / count
     distance = _distance(count, center, sums, scratch)
-    scratch[:] = 0.0
+    clear_row(scratch)
     for part in squares:
-        add_to_row(scratch, part)
+        if part != 0.0:
+            add_to_row(scratch, part)
     for part in sums:
         if part != 0.0:
             _add_product(scratch, -2.0 * center, part)
@@ -144,9 +161,10 @@ def _deviation(n, sums, squares, scratch):
 @njit(cache=True)
 def _distance(count, center, sums, scratch):
     """S - n * center, rounded once."""
-    scratch[:] = 0.0
+    clear_row(scratch)
     for part in sums:
-        add_to_row(scratch, part)
+        if part != 0.0:
+            add_to_row(scratch, part)
     _add_product(scratch, -count, center)
     return round_row(scratch)
 
@@ -154,5 +172,7 @@ def _distance(count, center, sums, scratch):
 @njit(cache=True, inline="always")
 def _add_product(row, a, b):
     product, error = two_product(a, b)
-    add_to_row(row, product)
-    add_to_row(row, error)
+    if product != 0.0:
+        add_to_row(row, product)
+    if error != 0.0:
+        add_to_row(row, error)

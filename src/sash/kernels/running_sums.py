@@ -2,7 +2,7 @@
 
 Every kernel takes `starts, groups, signs, valid` alike: run r holds the events `starts[r]..starts[r + 1]` of one group,
 an event enters (+1) or leaves (-1), and is skipped where `valid` is False; an empty `valid` means that all count.
-Results have two rows: before the runs and after them.
+Results have two rows: before the runs and after them. What is costly to read is kept for each group in `results`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.expansions import add_to_row, round_row
+from sash.kernels.expansions import add_to_row, clear_row, round_row
 from sash.kernels.wide_integers import add_words, has_38_digits, to_double
 
 COUNT, NANS, POSITIVE_INFINITIES, NEGATIVE_INFINITIES = 0, 1, 2, 3
@@ -21,6 +21,7 @@ NORMAL, LARGE = 0, 1
 N_SUM_BANDS = 2
 LARGE_FROM = 2.0**970
 SCALE_DOWN, SCALE_UP = 2.0**-100, 2.0**100
+SCALES_FROM, FITS_BELOW = 2.0**-800, 2.0**900
 SMALLEST_NORMAL = 2.0**-1022
 ROOM = 64
 
@@ -78,7 +79,7 @@ def add_integers(first, last, signs, valid, low, high, total):
 
 
 @njit(cache=True)
-def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, is_mean, out, out_valid):
+def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, is_mean, out, out_valid):
     """Sums or means of doubles, from `at` on: a run, and one of its events.
 
     Returns the place where it stopped, as a row of `parts` is too short; the number of runs when all are done.
@@ -89,33 +90,32 @@ def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, is_mea
         tally, rows = tallies[groups[run]], parts[groups[run]]
         first = max(first_event, starts[run])
         if first == starts[run]:
-            out[0, run] = _read_sum(tally, rows, is_mean, scratch)
-            out_valid[0, run] = tally[COUNT] > 0
+            out[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] > 0
         for event in range(first, starts[run + 1]):
             if valid.shape[0] and not valid[event]:
                 continue
             if not _add_double(tally, rows, values[event], signs[event]):
                 return run, event
-        out[1, run] = _read_sum(tally, rows, is_mean, scratch)
-        out_valid[1, run] = tally[COUNT] > 0
+        results[groups[run]] = _read_sum(tally, rows, is_mean, scratch)
+        out[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 0
     return groups.shape[0], starts[groups.shape[0]]
 
 
 @njit(cache=True, inline="always")
 def count_special(tally, value, sign):
     """Counts NaN and the infinities apart. Returns whether the value is finite."""
+    if np.isfinite(value):
+        return True
     if np.isnan(value):
         tally[NANS] += sign
-    elif value == np.inf:
+    elif value > 0.0:
         tally[POSITIVE_INFINITIES] += sign
-    elif value == -np.inf:
-        tally[NEGATIVE_INFINITIES] += sign
     else:
-        return True
+        tally[NEGATIVE_INFINITIES] += sign
     return False
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _add_double(tally, rows, value, sign):
     if count_special(tally, value, sign):
         signed = value if sign > 0 else -value
@@ -129,7 +129,7 @@ def _add_double(tally, rows, value, sign):
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _read_sum(tally, rows, is_mean, scratch):
     if tally[NANS] > 0 or (tally[POSITIVE_INFINITIES] > 0 and tally[NEGATIVE_INFINITIES] > 0):
         return np.nan
@@ -144,16 +144,20 @@ def _read_sum(tally, rows, is_mean, scratch):
 @njit(cache=True)
 def _round_bands(rows, scratch):
     """The sum of both bands, rounded once."""
-    scratch[:] = 0.0
-    for i in range(rows.shape[1]):
-        if not add_to_row(scratch, rows[LARGE, i]):
-            return np.nan
-    for i in range(rows.shape[1]):
-        part = rows[NORMAL, i]
-        scaled = part * SCALE_DOWN
-        # Beside a large sum, what underflows only has to break a tie: any tiny number of its sign does.
-        if part != 0.0 and abs(scaled) < SMALLEST_NORMAL:
-            scaled = SMALLEST_NORMAL if part > 0.0 else -SMALLEST_NORMAL
-        if not add_to_row(scratch, scaled):
-            return np.nan
+    clear_row(scratch)
+    for part in rows[LARGE]:
+        add_to_row(scratch, part)
+    last = rows.shape[1] - 1
+    while last >= 0 and (rows[NORMAL, last] == 0.0 or abs(rows[NORMAL, last]) >= SCALES_FROM):
+        add_to_row(scratch, rows[NORMAL, last] * SCALE_DOWN)
+        last -= 1
+    if abs(round_row(scratch)) < FITS_BELOW:
+        for i in range(scratch.shape[0]):
+            scratch[i] *= SCALE_UP
+        for i in range(last, -1, -1):
+            add_to_row(scratch, rows[NORMAL, i])
+        return round_row(scratch)
+    # Beside so large a sum, the parts left can only break a tie: any tiny number with the sign of the greatest does so.
+    if last >= 0:
+        add_to_row(scratch, SMALLEST_NORMAL if rows[NORMAL, last] > 0.0 else -SMALLEST_NORMAL)
     return round_row(scratch) * SCALE_UP

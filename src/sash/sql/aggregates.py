@@ -10,7 +10,7 @@ having      _agg.1 > 5
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from sqlglot import exp
@@ -63,9 +63,7 @@ class AggregateBinder:
 
     def bind_groups(self, items: Sequence[exp.Expr]) -> tuple[Output, ...]:
         """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position."""
-        for written in self._select.groups or ():
-            if isinstance(written, exp.Tuple) and not written.expressions:
-                continue  # GROUP BY (): everything is one group
+        for written in _flatten(self._select.groups or ()):
             expr = _normalised(self._group(written, items))
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
@@ -151,6 +149,12 @@ class AggregateBinder:
         if scalar.duck_type == "HUGEINT":
             self._huge.add(f"{_AGG}.{index}")
         return index
+
+
+def _flatten(groups: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    """What to group by, without brackets: `GROUP BY (a, b)` is `GROUP BY a, b`, and `GROUP BY ()` is one group."""
+    for group in groups:
+        yield from _flatten(group.expressions) if isinstance(group, exp.Tuple) else (group,)
 
 
 def _is_in_call(node: exp.Expr) -> bool:

@@ -10,7 +10,7 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel
+from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
@@ -128,7 +128,10 @@ class ScalarBinder:
                 raise error(reason, self._text, span_of(part) or span_of(expr))
 
     def _refusal(self, expr: exp.Expr) -> str | None:
-        return refusal(to_duckdb(expr))
+        try:
+            return refusal(to_duckdb(expr))
+        except UnsupportedError as error:
+            return f"DuckDB has no such SQL ({error}); write it otherwise"
 
     def _misfit(self, expr: exp.Expr) -> str | None:
         try:
@@ -203,7 +206,7 @@ def _reword(message: str) -> str:
         return incompatible(mixed[2], mixed[3], verb)
     if misread := re.search(r'syntax error at or near "(.+)"', first):
         return f"this is not an expression, because of its `{misread[1]}`; check its syntax"
-    return first[:1].lower() + first[1:].rstrip(".!")
+    return (first if first[:2].isupper() else first[:1].lower() + first[1:]).rstrip(".!")
 
 
 def incompatible(left: str, right: str, verb: str) -> str:

@@ -100,7 +100,11 @@ class SashParser(Cursor):
         return tree
 
     def _parse_select_query(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        return self._covered(super()._parse_select_query, args, kwargs)
+        query = self._covered(super()._parse_select_query, args, kwargs)
+        for star in query.expressions if isinstance(query, exp.Select) else ():
+            if isinstance(star, exp.Star) and not self.sql.startswith("*", star.meta.get("start", 0)):
+                star.meta.clear()  # where FROM alone is a query, sqlglot adds a `*` and makes up a place for it
+        return query
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
         if parse_alias and self._match(TokenType.L_BRACKET, advance=False):
@@ -123,7 +127,10 @@ class SashParser(Cursor):
     def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
         if self._match_pair(TokenType.GROUP_BY, TokenType.ALL, advance=False):
             self.refuse("`GROUP BY ALL`", "list what to group by", self._span_of_two())
-        return super()._parse_group(*args, **kwargs)
+        group = super()._parse_group(*args, **kwargs)
+        if group and not group.expressions:
+            self.fail("expected what to group by")
+        return group
 
     def _parse_cube_or_rollup(self, *args: Any, **kwargs: Any) -> Any:
         if self._match_set((TokenType.CUBE, TokenType.ROLLUP), advance=False):
@@ -259,6 +266,11 @@ class SashParser(Cursor):
         if self._match_text_seq("WITHIN", "GROUP", advance=False):
             self.refuse("`WITHIN GROUP`", f"use one of {AGGREGATES_THAT_RUN}")
         return super()._parse_window(this, alias)
+
+    def _parse_respect_or_ignore_nulls(self, this: exp.Expr | None) -> exp.Expr | None:
+        if self._match_text_seq("IGNORE", "NULLS", advance=False):
+            self.refuse("`IGNORE NULLS`", "leave NULLs out in WHERE, as in `WHERE x IS NOT NULL`")
+        return super()._parse_respect_or_ignore_nulls(this)
 
     def _parse_order(self, this: exp.Expr | None = None, *args: Any, **kwargs: Any) -> exp.Expr | None:
         if this is not None and self._match(TokenType.ORDER_BY, advance=False):

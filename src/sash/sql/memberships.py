@@ -1,8 +1,9 @@
 """`[NOT] IN (SELECT …)` and `[NOT] EXISTS (SELECT …)`: looking for a row in a subquery.
 
-A.x IN (SELECT y FROM R)                     A.x  looked up in  SELECT y FROM R
-EXISTS (SELECT 1 FROM R WHERE R.y = A.x AND R.z > 5)
-                                             A.x  looked up in  SELECT R.y FROM R WHERE R.z > 5
+What stands on the left is looked up as the right says:
+
+    A.x IN (SELECT y FROM R)                                A.x in SELECT y FROM R
+    EXISTS (SELECT 1 FROM R WHERE R.y = A.x AND R.z > 5)    A.x in SELECT R.y FROM R WHERE R.z > 5
 """
 
 from __future__ import annotations

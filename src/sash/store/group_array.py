@@ -42,6 +42,7 @@ class GroupArray:
 
     def compact(self, mapping: np.ndarray) -> None:
         """Renumbers groups: the new number by the old one, -1 for a group that is gone."""
+        assert len(mapping) >= self.n_groups, "a group has no new number"
         mapping = mapping[: self.n_groups]
         stays = np.flatnonzero(mapping >= 0)
         kept = self.array[stays]

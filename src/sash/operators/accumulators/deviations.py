@@ -32,6 +32,7 @@ class IntegerDeviation:
         self._counts = GroupArray(np.int64, home)
         self._sums = GroupArray(np.uint64, home, (N_WORDS,))
         self._squares = GroupArray(np.uint64, home, (N_WORDS,))
+        self._results = GroupArray(np.float64, home)
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
@@ -41,7 +42,8 @@ class IntegerDeviation:
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         running_deviations.deviate_integers(
             runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
-            self._counts.array, self._sums.array, self._squares.array, unit_of(self._type), out, valid,
+            self._counts.array, self._sums.array, self._squares.array, self._results.array,
+            unit_of(self._type), out, valid,
         )  # fmt: skip
         return both(out, valid, self._result)
 
@@ -50,7 +52,7 @@ class IntegerDeviation:
             each.compact(mapping)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
-        return self._counts, self._sums, self._squares
+        return self._counts, self._sums, self._squares, self._results
 
 
 class DoubleDeviation:
@@ -63,21 +65,27 @@ class DoubleDeviation:
     def reset(self, home: Home) -> None:
         self._tallies = GroupArray(np.int64, home, (N_TALLIES,))
         self._parts = GroupArray(np.float64, home, (running_deviations.N_BANDS, 2, FIRST_PARTS))
+        self._results = GroupArray(np.float64, home)
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        self._tallies.reserve(runs.n_groups)
-        self._parts.reserve(runs.n_groups)
+        for each in self._arrays():
+            each.reserve(runs.n_groups)
         n_runs = len(runs.groups)
         events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         at = 0, 0
         while at[0] < n_runs:
-            at = running_deviations.deviate_doubles(at, *events, self._tallies.array, self._parts.array, out, valid)
+            at = running_deviations.deviate_doubles(
+                at, *events, self._tallies.array, self._parts.array, self._results.array, out, valid
+            )
             if at[0] < n_runs:
                 self._parts.widen()
         return both(out, valid, self._result)
 
     def compact(self, mapping: np.ndarray) -> None:
-        self._tallies.compact(mapping)
-        self._parts.compact(mapping)
+        for each in self._arrays():
+            each.compact(mapping)
+
+    def _arrays(self) -> tuple[GroupArray, ...]:
+        return self._tallies, self._parts, self._results

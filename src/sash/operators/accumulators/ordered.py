@@ -23,6 +23,7 @@ from sash.operators.accumulators.sortable import (
     to_words,
 )
 from sash.store.byte_strings import ByteStrings
+from sash.store.group_array import GroupArray
 from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
 from sash.store.vector import Home
 
@@ -51,6 +52,7 @@ class Ordered:
 
     def reset(self, home: Home) -> None:
         self._members = OrderedMultiset(home)
+        self._results = GroupArray(np.int64, home, (2,))
         self._strings = None if is_word(self._type) and not self._has_time else ByteStrings(home)
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
@@ -58,27 +60,40 @@ class Ordered:
         valid = ALL_VALID if self._has_time else valid_flags(values)
         members = to_words(values) if self._strings is None else self._intern(runs, values, valid)
         self._members.reserve(runs.n_groups, len(members))
+        self._results.reserve(runs.n_groups)
         out = np.empty((2, len(runs.groups), 2), np.int64)
         out_valid = np.empty((2, len(runs.groups)), np.bool_)
         follow(
             runs.starts, runs.groups, runs.signs, valid, members, WHAT[self._function],
-            *self._members.arrays(), NO_WORDS if self._strings is None else self._strings.words, out, out_valid,
+            *self._members.arrays(), NO_WORDS if self._strings is None else self._strings.words,
+            self._results.array, out, out_valid,
         )  # fmt: skip
         return self._read(out, out_valid)
 
     def compact(self, mapping: np.ndarray) -> None:
         self._members.compact(mapping)
+        self._results.compact(mapping)
 
     def _intern(self, runs: Runs, values: pa.Array, valid: np.ndarray) -> np.ndarray:
         """The number of each value's bytes, or of each pair of time and value."""
         assert self._strings is not None
-        renumbered = self._strings.compact()
-        if renumbered is not None:
-            self._members.renumber(renumbered)
+        self._forget_strings()
         offsets, data = to_bytes(values)
         if self._has_time:
             offsets, data = _behind_time(runs.ts, offsets, data, valid_flags(values))
         return self._strings.intern(offsets, data, valid, runs.signs)
+
+    def _forget_strings(self) -> None:
+        """Gives strings that are in use new numbers, when most are not."""
+        assert self._strings is not None
+        renumbered = self._strings.compact()
+        if renumbered is None:
+            return
+        self._members.renumber(renumbered)
+        if self._function != "count_distinct":
+            # A group that is empty keeps a result of the past, which nobody reads.
+            results = self._results.array
+            results[:] = renumbered[np.minimum(results, len(renumbered) - 1)]
 
     def _read(self, out: np.ndarray, valid: np.ndarray) -> tuple[pa.Array, pa.Array]:
         if self._function == "count_distinct":

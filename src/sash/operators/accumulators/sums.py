@@ -25,7 +25,7 @@ from sash.operators.accumulators.runs import Runs
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home
 
-FIRST_PARTS = 3
+FIRST_PARTS = 4
 
 
 class Count:
@@ -107,23 +107,27 @@ class DoubleSum:
     def reset(self, home: Home) -> None:
         self._tallies = GroupArray(np.int64, home, (running_sums.N_TALLIES,))
         self._parts = GroupArray(np.float64, home, (running_sums.N_SUM_BANDS, FIRST_PARTS))
+        self._results = GroupArray(np.float64, home)
 
     def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
-        self._tallies.reserve(runs.n_groups)
-        self._parts.reserve(runs.n_groups)
+        for each in self._arrays():
+            each.reserve(runs.n_groups)
         n_runs = len(runs.groups)
         events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         at = 0, 0
         while at[0] < n_runs:
             at = running_sums.sum_doubles(
-                at, *events, self._tallies.array, self._parts.array, self._is_mean, out, valid
+                at, *events, self._tallies.array, self._parts.array, self._results.array, self._is_mean, out, valid
             )
             if at[0] < n_runs:
                 self._parts.widen()
         return both(out, valid, self._result)
 
     def compact(self, mapping: np.ndarray) -> None:
-        self._tallies.compact(mapping)
-        self._parts.compact(mapping)
+        for each in self._arrays():
+            each.compact(mapping)
+
+    def _arrays(self) -> tuple[GroupArray, ...]:
+        return self._tallies, self._parts, self._results
