@@ -98,6 +98,44 @@ def test_explain_needs_no_data(place, sash):
     assert "windowed hash join (WHJ)" in done.stdout
 
 
+def test_verify_compares_with_duckdb(place, sash):
+    done = sash("verify", "script.sql")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ("pairs: agrees at 18 of 18 instants; 3 rows read, 1 changes, 3 rows of answers compared\n")
+    assert not (place / "out").exists()
+
+
+def test_verify_tells_machines(place, sash):
+    done = sash("verify", "script.sql", "--json", "--instants", "5", "--query", "pairs")
+    facts = json.loads(done.stdout)["queries"]["pairs"]
+    assert (facts["agrees"], facts["n_instants"], facts["differences"]) == (True, 5, [])
+
+
+def test_verify_shows_what_differs_and_fails(place, sash, monkeypatch):
+    module = sys.modules["sash.verify"]
+    run_tables = module.run_tables
+
+    def run_badly(*arguments):
+        changes, finished = run_tables(*arguments)
+        return changes.slice(1), finished
+
+    monkeypatch.setattr(module, "run_tables", run_badly)
+    done = sash("verify", "script.sql", "--all")
+    assert done.returncode == 1
+    assert "pairs: differs at 3 of 18 instants (18 in all)" in done.stdout
+    assert "first at 2026-01-01 00:00:04:" in done.stdout
+    assert "│ missing │      1 │ 1 │ 1 │ ex   │" in done.stdout
+    differing = json.loads(sash("verify", "script.sql", "--json").stdout)["queries"]["pairs"]["differences"]
+    assert differing[0]["rows"] == [{"_is": "missing", "_times": 1, "a": 1, "b": 1, "name": "ex"}]
+
+
+def test_verify_names_the_queries_that_there_are(place, sash):
+    assert (
+        "the script has no query `pears`; did you mean `pairs`?"
+        in sash("verify", "script.sql", "--query", "pears").stderr
+    )
+
+
 MISTAKES = {
     "unknown column": (
         "A.k = B.k",

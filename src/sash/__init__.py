@@ -15,6 +15,7 @@ from sash.errors import (
     SourceError,
 )
 from sash.frames import relation, stream
+from sash.verify import Verification, verify
 
 __version__ = "0.1.0"
 
@@ -28,6 +29,7 @@ __all__ = [
     "SashError",
     "SashWarning",
     "SourceError",
+    "Verification",
     "complete",
     "explain",
     "query",
@@ -35,4 +37,5 @@ __all__ = [
     "spark_session",
     "sql",
     "stream",
+    "verify",
 ]

@@ -21,7 +21,8 @@ from sash.errors import InternalError, PlanError, SashError, SourceError
 from sash.plan.explain import explain_plan
 from sash.run import QueryRun, Report, Tally
 from sash.script import Script, read_script
-from sash.show import Progress, show_changes, show_summary
+from sash.show import Progress, VerifyProgress, show_changes, show_summary, show_verifications
+from sash.verify import N_INSTANTS, verify_script
 
 app = typer.Typer(name="sash", add_completion=False)
 app.add_typer(bench)
@@ -88,6 +89,27 @@ def explain(file: ScriptFile) -> None:
     script: Script = read_script(file)
     for name, plan in script.plans.items():
         print(f"Query {name}\n{explain_plan(plan)}")
+
+
+@app.command()
+def verify(
+    file: ScriptFile,
+    query: Annotated[str | None, typer.Option(help="Only this query of the script.")] = None,
+    instants: Annotated[int, typer.Option(help="At how many instants to compare, evenly spread.")] = N_INSTANTS,
+    at_all: Annotated[bool, typer.Option("--all", help="Compare at every instant at which something changes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was found as JSON, and no progress.")] = False,
+) -> None:
+    """Run the queries of a script here and compare their answers with DuckDB's; the exit code is 1 if they differ."""
+    script = read_script(file)
+    names = list(script.plans) if query is None else [query]
+    with VerifyProgress(is_quiet=as_json) as progress:
+        found = verify_script(script, names, None if at_all else instants, progress.report)
+    if as_json:
+        print(json.dumps({"queries": {name: each.facts() for name, each in found.items()}}, default=str))
+    else:
+        show_verifications(found)
+    if not all(found.values()):
+        sys.exit(1)
 
 
 def main() -> None:

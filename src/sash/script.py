@@ -16,6 +16,7 @@ from sash.sources.files import FileSource, list_files, read_file
 from sash.sources.sink import FileSink
 from sash.sql.bind import bind
 from sash.sql.parse import parse_script
+from sash.sql.parsed import ParsedQuery
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable
 
@@ -30,12 +31,15 @@ class Script:
     tables: Mapping[str, FileSource]
     plans: Mapping[str, Plan]
     sinks: Mapping[str, FileSink]
+    catalog: Catalog
+    selects: Mapping[str, ParsedQuery]
+    """The queries as they were parsed."""
 
     def runs(self, is_strict: bool = False) -> list[QueryRun]:
         """The queries, ready to run: every path has been looked at, every table read."""
         for source in self.streams.values():
             list_files(source)
-        relations = {name: _read_table(name, source) for name, source in self.tables.items()}
+        relations = self.relations()
         return [
             QueryRun(
                 name,
@@ -47,6 +51,10 @@ class Script:
             )
             for name, plan in self.plans.items()
         ]
+
+    def relations(self) -> dict[str, pa.Table]:
+        """All tables, read."""
+        return {name: _read_table(name, source) for name, source in self.tables.items()}
 
 
 def read_script(path: str | Path) -> Script:
@@ -63,7 +71,7 @@ def bind_script(text: str) -> Script:
     statements = parse_script(text)
     streams, tables = {}, {}
     catalog: Catalog = {}
-    plans, sinks = {}, {}
+    plans, sinks, selects = {}, {}, {}
     for statement in statements:
         match statement:
             case CreateStream() as made:
@@ -75,9 +83,10 @@ def bind_script(text: str) -> Script:
             case CreateQuery() as made:
                 plans[made.name] = plan_query(bind(made.select, catalog))
                 sinks[made.name] = _sink(made, text)
+                selects[made.name] = made.select
     if not plans:
         raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
-    return Script(streams, tables, plans, sinks)
+    return Script(streams, tables, plans, sinks, catalog, selects)
 
 
 def _source(made: CreateStream | CreateTable, text: str) -> FileSource:

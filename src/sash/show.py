@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
 
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
+from rich.status import Status
 from rich.table import Table
 
 from sash.operators.changes import read_times
 from sash.run import QueryRun, Tally
 from sash.sources.sink import read_sink
 from sash.store.batch import TS
+from sash.verify import Verification
 
 console = Console()
 
@@ -65,6 +67,32 @@ class Progress:
         return table
 
 
+class VerifyProgress:
+    """A line on stderr, on a terminal only: how far a verification has come."""
+
+    def __init__(self, is_quiet: bool = False):
+        self._status = Status("reading", console=Console(stderr=True, quiet=is_quiet))
+
+    def report(self, name: str, n_done: int, n_all: int) -> None:
+        """Takes note of how many instants of a query have been compared."""
+        self._status.update(f"{name}: {n_done:,} of {n_all:,} instants compared")
+
+    def __enter__(self) -> VerifyProgress:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+
+def show_verifications(found: Mapping[str, Verification]) -> None:
+    """What was compared for each query, and where it differs first."""
+    for name, each in found.items():
+        console.print(f"[bold]{name}[/bold]: {each.summary}", highlight=False)
+        if each.differences:
+            console.print(_table_of(each.differences[0].rows))
+
+
 def show_changes(run: QueryRun, n_rows: int) -> None:
     """The newest changes that a query has written."""
     changes = read_sink(run.sink, run.plan.schema)
@@ -72,14 +100,9 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
         console.print(f"\n[bold]{run.name}[/bold]: no changes")
         return
     order = pa.array(read_times(changes.column(TS)).argsort(kind="stable")[-n_rows:])
-    table = Table(title=f"{run.name}: the newest {len(order):,} of {changes.num_rows:,} changes", title_justify="left")
-    for field in changes.schema:
-        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        table.add_column(field.name, justify="right" if is_number else "left")
-    for row in changes.take(order).to_pylist():
-        table.add_row(*(_format_value(value) for value in row.values()))
+    title = f"{run.name}: the newest {len(order):,} of {changes.num_rows:,} changes"
     console.print()
-    console.print(table)
+    console.print(_table_of(changes.take(order), title))
 
 
 def show_summary(runs: Sequence[QueryRun], tallies: dict[str, Tally], seconds: float) -> None:
@@ -107,6 +130,16 @@ def format_bytes(n_bytes: float) -> str:
             return f"{n_bytes:,.0f} {unit}"
         n_bytes /= 1024
     return f"{n_bytes:,.1f} GiB"
+
+
+def _table_of(rows: pa.Table, title: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left")
+    for field in rows.schema:
+        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        table.add_column(field.name, justify="right" if is_number else "left")
+    for row in rows.to_pylist():
+        table.add_row(*(_format_value(value) for value in row.values()))
+    return table
 
 
 def _format_work(tally: Tally) -> str:

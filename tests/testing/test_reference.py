@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.sql.query import StreamInfo
+from sash.sql.query import CountWindow, StreamInfo, TimeWindow, Window
 from sash.testing import bind_frames, draw, evaluate, expected_changes, stream_of
-from sash.testing.reference import NEVER, find_lives, row_key, row_keys, split_late
+from sash.testing.reference import NEVER, find_lives, find_stream_lives, row_key, row_keys, split_late
 
 S = stream_of("""
     ts | k    | v
@@ -32,6 +32,8 @@ def lives(window: str, **stream: str) -> list[tuple]:
     ("window", "expected"),
     [
         ("[RANGE 3 us]", [(1, 4, 4), (2, 5, 5), (2, 5, 5), (5, 8, 8), (6, 9, 9)]),
+        ("[RANGE 3 us SLIDE 2 us]", [(2, 4, 4), (2, 6, 6), (2, 6, 6), (6, 8, 8), (6, 10, 10)]),
+        ("[RANGE 1 us SLIDE 2 us]", [(2, 2, 2), (2, 4, 4), (2, 4, 4), (6, 6, 6), (6, 8, 8)]),
         ("[NOW]", [(1, 2, 2), (2, 3, 3), (2, 3, 3), (5, 6, 6), (6, 7, 7)]),
         ("[ROWS 2]", [(1, 2, "never"), (2, 6, "never"), (2, 5, "never"), (5, "never", "never"), (6, "never", "never")]),
         ("[ROWS 1]", [(1, 2, "never"), (2, 5, "never"), (2, 2, "never"), (5, 6, "never"), (6, "never", "never")]),
@@ -48,6 +50,29 @@ def lives(window: str, **stream: str) -> list[tuple]:
 )
 def test_lives(window: str, expected: list[tuple]) -> None:
     assert lives(window) == expected
+
+
+def is_in_window(window: Window, ts: list[int], number: int, instant: int) -> bool:
+    """What the windows of DESIGN mean, word by word, of rows in order of time, all of one partition."""
+    if isinstance(window, CountWindow):
+        here = [other for other in range(len(ts)) if ts[other] <= instant]
+        return number in here[-window.n_rows :]
+    assert isinstance(window, TimeWindow)
+    now = instant if window.slide_us is None else instant // window.slide_us * window.slide_us
+    return ts[number] <= now < ts[number] + window.length_us
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("slide", [None, 1, 2, 3, 4, 6])
+def test_lives_are_what_the_window_says_at_every_instant(length: int, slide: int | None) -> None:
+    ts = [-5, -3, -3, 0, 1, 2, 2, 4, 9, 10]
+    table = pa.table({"ts": ts, "row": list(range(len(ts)))})
+    windows: list[Window] = [TimeWindow(length, slide), CountWindow(length)]
+    for window in windows:
+        found = find_stream_lives(StreamInfo(table.schema, "ts"), window, table)
+        for instant in range(-8, 30):
+            held = [life.enters <= instant < life.leaves for life in found]
+            assert held == [is_in_window(window, ts, number, instant) for number in range(len(ts))]
 
 
 def test_ties_are_broken_by_the_declared_column_before_content() -> None:

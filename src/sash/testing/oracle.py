@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ from sash.frames import table_catalog
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Block, BoundSet, Catalog, DerivedInfo, TimeWindow, Window, replaced_by, sources_in
-from sash.store.batch import EXPIRES, TS
+from sash.store.batch import EXPIRES, NEVER, TS
 from sash.testing.answers import SYSTEM, Answer, differences, positive_zeros, walk_answers
 from sash.testing.literals import draw, write_cell
-from sash.testing.reference import Tables, accept, row_keys
+from sash.testing.reference import Tables, accept, row_keys, value_of
 from sash.testing.relational import INSTANT, RelationalQuery
 
 _MAX_SHOWN = 10
@@ -40,10 +40,14 @@ def interesting_instants(bound: Block, tables: Tables) -> list[int]:
 
 
 def snapshot(bound: Block, tables: Tables, instants: Iterable[int]) -> pa.Table:
-    """The answer at each instant: the query's columns after `_instant`, equal rows as often as they are there."""
+    """The answer at one instant after the other: the query's columns after `_instant`.
+
+    Equal rows come as often as they are there, those of one instant in no order.
+    """
     schema = pa.schema([(INSTANT, pa.int64()), *((output.name, output.type) for output in bound.outputs)])
-    answers = [table for _, table in relational_query(bound, tables).answers(list(instants))]
-    return pa.concat_tables([schema.empty_table(), *(table.rename_columns(schema.names) for table in answers)])
+    answers = [table for _, table in relational_query(bound, tables).answers(sorted(instants))]
+    named = [table.rename_columns(schema.names).sort_by(INSTANT) for table in answers]
+    return pa.concat_tables([schema.empty_table(), *named])
 
 
 def relational_query(bound: Block, tables: Tables) -> RelationalQuery:
@@ -62,18 +66,23 @@ def assert_snapshot(text: str, changes: pa.Table, /, **frames: Any) -> None:
 def check_snapshot(bound: Block, tables: Tables, changes: pa.Table) -> None:
     """`assert_snapshot` of a query that is bound already, over the rows that count."""
     comparison = Comparison(bound, relational_query(bound, tables), changes)
-    wrong = list(comparison.differences(comparison.instants))
+    wrong = [step for step in comparison.walk(comparison.instants) if step.is_different]
     if wrong:
         raise AssertionError(_describe_all(bound, wrong, len(comparison.instants)))
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """An instant at which changes and answer differ, and in which rows."""
+class Step:
+    """An instant: what the answer is, and in which rows the changes amount to something else."""
 
     instant: int
+    expected: Answer
     missing: Answer
     extra: Answer
+
+    @property
+    def is_different(self) -> bool:
+        return bool(self.missing or self.extra)
 
 
 @dataclass(frozen=True)
@@ -91,22 +100,16 @@ class Comparison:
         Only the changes of a join tell what will come after the end of the run.
         """
         instants = self.query.interesting_instants()
-        return instants if _is_join(self.bound) else [one for one in instants if one <= self.query.last_instant()]
+        end = NEVER if _is_join(self.bound) else self.query.last_instant()
+        return [instant for instant in instants if instant <= end]
 
-    def differences(self, instants: Sequence[int]) -> Iterator[Difference]:
-        """Where they differ among these instants, which are in ascending order."""
-        for instant, expected, readings in self.walk(instants):
-            for seen in readings:
-                missing, extra = differences(expected, seen, _is_rounded(self.query.tree))
-                if missing or extra:
-                    yield Difference(instant, missing, extra)
-                    break
-
-    def walk(self, instants: Sequence[int]) -> Iterator[tuple[int, Answer, list[Answer]]]:
-        """At each instant what DuckDB says, and what the changes amount to in every way in which they may be read."""
-        walked = [zip_longest(*self._readings(instants))] if instants else []
-        for (instant, expected), seen in zip(self._expected(instants), chain(*walked)):
-            yield instant, expected, [reading[1] for reading in seen if reading]
+    def walk(self, instants: Sequence[int]) -> Iterator[Step]:
+        """One instant after the other, in ascending order. If changes may be read in two ways, both must be right."""
+        is_rounded = _is_rounded(self.query.tree)
+        readings = zip_longest(*self._readings(instants))
+        for (instant, expected), seen in zip(self._expected(instants), readings):
+            found = [differences(expected, reading[1], is_rounded) for reading in seen if reading]
+            yield Step(instant, expected, *next((pair for pair in found if any(pair)), found[0]))
 
     def _readings(self, instants: Sequence[int]) -> Iterator[Iterator[tuple[int, Answer]]]:
         changes = self.changes if _is_join(self.bound) else positive_zeros(self.changes)
@@ -163,7 +166,7 @@ def _in_microseconds(changes: pa.Table) -> pa.Table:
     return changes
 
 
-def _describe_all(bound: Block, wrong: Sequence[Difference], n_instants: int) -> str:
+def _describe_all(bound: Block, wrong: Sequence[Step], n_instants: int) -> str:
     lines = [f"the changes do not amount to the query's answer at {len(wrong)} of {n_instants} instants", bound.text]
     lines.append(f"at instant {wrong[0].instant}:")
     lines += _describe(bound, "missing", wrong[0].missing)
@@ -175,6 +178,6 @@ def _describe(bound: Block, what: str, rows: Answer) -> list[str]:
     names = [output.name for output in bound.outputs]
     lines = []
     for row, n in sorted(rows.items())[:_MAX_SHOWN]:
-        cells = ", ".join(f"{name} = {write_cell(key[-1] if key[0] else None)}" for name, key in zip(names, row))
+        cells = ", ".join(f"{name} = {write_cell(value_of(key))}" for name, key in zip(names, row))
         lines.append(f"  {what} {n} × {cells}")
     return lines + ([f"  {what} {len(rows) - _MAX_SHOWN} rows more"] if len(rows) > _MAX_SHOWN else [])

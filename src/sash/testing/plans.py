@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from sash.testing.case import Case
 from sash.testing.strategies import MAX_ROWS, TIME_TYPES, schemas, streams, tables
 
 MAX_OPERATORS = 5
-Columns = tuple[str, ...]
+Columns: TypeAlias = tuple[str, ...]
 
 _FAMILIES = ("number", "string", "number", "instant", "boolean")
 _ALL: Columns = ("k", "j", "v")
@@ -33,7 +34,7 @@ _BRACKETS = (
     " [NOW]",
     " [RANGE {length} us SLIDE {slide} us]",
 )
-_ENDLESS = ("", " [UNBOUNDED]", " [SINCE TIMESTAMP '1970-01-01 00:00:00.000003']")
+_ENDLESS = (" [UNBOUNDED]", " [SINCE TIMESTAMP '1970-01-01 00:00:00.000003']", "")
 _WINDOWS = (
     " WINDOW {length} us",
     " WINDOW {length} us",
@@ -46,21 +47,22 @@ _FILTERS = {
     "k": ("{x}.k IS NOT NULL", "{x}.k = {x}.k"),
     "j": ("{x}.j IS NOT NULL",),
 }
-_ENDLESS_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
+_PLAIN_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _WHOLE_AGGREGATES = ("count(*)", "CAST(sum({x}.v) AS BIGINT)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _TOP_AGGREGATES = (
-    *_ENDLESS_AGGREGATES,
+    *_PLAIN_AGGREGATES,
     "count(DISTINCT {x}.v)",
     "avg({x}.v)",
     "median({x}.v)",
     "round(stddev({x}.v), 6)",
     "sum({x}.v * 2) + 1",
 )
+# Over streams only: of what an operator puts out, the order in which it entered is not known to the oracle.
 _ORDERED_AGGREGATES = ("first({x}.v)", "last({x}.v)")
 _HAVING = ("count(*) > 1", "sum({x}.v) > 2", "max({x}.v) = 2", "min({x}.v) IS NULL", "count(DISTINCT {x}.v) = 1")
+_FEATURES = ("group", "join", "membership", "subquery", "distinct")
 _SELDOM = st.sampled_from((False, False, False, True))
 _SOMETIMES = st.booleans()
-_OFTEN = st.sampled_from((False, True, True, True))
 
 
 @st.composite
@@ -71,7 +73,7 @@ def plans(draw: st.DrawFn, is_late: bool = False, max_rows: int = MAX_ROWS) -> C
     schema = draw(schemas(families, time))
     names = "abc"[: draw(st.sampled_from((2, 1, 3)))]
     frames: dict[str, Stream | Relation] = {name: draw(streams(schema, max_rows, is_late)) for name in names}
-    if draw(_SELDOM):
+    if draw(_SOMETIMES):
         frames["r"] = relation(draw(tables(schema.remove(schema.get_field_index("ts")), 4)))
     return Case(draw(plan_texts(frames)), frames)
 
@@ -79,7 +81,7 @@ def plans(draw: st.DrawFn, is_late: bool = False, max_rows: int = MAX_ROWS) -> C
 @st.composite
 def plan_texts(draw: st.DrawFn, frames: Mapping[str, Stream | Relation]) -> str:
     """The text of a query over the frames, which have columns `k`, `j` and `v`."""
-    writer = _Writer(draw, frames, n_left=draw(st.sampled_from((1, 0, *range(2, MAX_OPERATORS + 1)))))
+    writer = _Writer(draw, frames, n_left=draw(st.sampled_from((2, 1, *range(3, MAX_OPERATORS + 1), 0))))
     text = writer.endless_query() if draw(st.sampled_from((False,) * 9 + (True,))) else writer.whole_query()
     return text + (" EMIT CHANGES" if draw(_SOMETIMES) else "")
 
@@ -117,12 +119,8 @@ class _Writer:
         """One in which rows may stay for ever, as nothing above has to keep them."""
         self.n_left = 0
         item = self._stream(self._one(_ENDLESS))
-        where = self._where([item])
-        kind = self._one(("group", "filter", "union"))
-        if kind == "group":
-            return self._grouped([item], where, _ENDLESS_AGGREGATES)
-        text = f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{where}"
-        if kind == "union":
+        text = f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{self._where([item])}"
+        if self.draw(_SOMETIMES):
             other = self._stream(self._one(_ENDLESS))
             text += f" UNION ALL SELECT {other.alias}.k, {other.alias}.v FROM {other.text}"
         return text
@@ -137,10 +135,7 @@ class _Writer:
         if not self._spend(_SOMETIMES):
             return self._select(columns)
         sides = [self._side(columns) for _ in range(self._one((2, 2, 2, 3)))]
-        text = sides[0]
-        for side in sides[1:]:
-            text += f" {self._one(_SET_OPERATIONS)} {side}"
-        return text
+        return sides[0] + "".join(f" {self._one(_SET_OPERATIONS)} {side}" for side in sides[1:])
 
     def _side(self, columns: Columns) -> str:
         """A side of a set operation."""
@@ -148,47 +143,46 @@ class _Writer:
 
     def _select(self, columns: Columns) -> str:
         """A SELECT of exactly these columns, under these names."""
-        is_distinct, is_grouped = self._spend(_SELDOM), self._spend(_OFTEN)
-        items = self._items(columns)
-        where = self._where(items)
+        features = self._features()
+        items = self._items(columns, features)
+        where = self._where(items, "membership" in features)
         outputs = {column: f"{items[0].alias}.{column}" for column in columns}
         group = ""
-        if is_grouped:
+        if "group" in features:
             if "v" in columns:
                 outputs["v"] = self._aggregate(items, _WHOLE_AGGREGATES)
             keys = [outputs[column] for column in columns if column != "v"]
             group = f" GROUP BY {', '.join(keys)}{self._having(items)}" if keys else ""
         written = ", ".join(f"{output} AS {column}" for column, output in outputs.items())
-        return f"SELECT {'DISTINCT ' if is_distinct else ''}{written} FROM {_from(items)}{where}{group}"
+        return f"SELECT {_distinct(features)}{written} FROM {_from(items)}{where}{group}"
 
     def _top_select(self) -> str:
-        is_grouped, is_distinct = self._spend(_OFTEN), self._spend(_SELDOM)
-        items = self._items(self._one(_SOME))
-        where = self._where(items)
-        if is_grouped:
-            return self._grouped(items, where, _TOP_AGGREGATES, is_distinct)
+        features = self._features()
+        items = self._items(self._one(_SOME), features)
+        where = self._where(items, "membership" in features)
+        if "group" in features:
+            return self._grouped(items, where, _TOP_AGGREGATES, _distinct(features))
         outputs = [f"{item.alias}.{column}" for item in items for column in item.columns]
         chosen = self.draw(st.lists(st.sampled_from(("*", *outputs)), min_size=1, max_size=3))
         listed = "*" if "*" in chosen else ", ".join(chosen)
-        return f"SELECT {'DISTINCT ' if is_distinct else ''}{listed} FROM {_from(items)}{where}"
+        return f"SELECT {_distinct(features)}{listed} FROM {_from(items)}{where}"
 
-    def _grouped(self, items: list[_Item], where: str, pool: Sequence[str], is_distinct: bool = False) -> str:
+    def _grouped(self, items: list[_Item], where: str, pool: Sequence[str], distinct: str = "") -> str:
         """A SELECT with up to two keys, rarely not all of them shown, and up to three aggregates."""
         columns = [f"{item.alias}.{column}" for item in items for column in item.columns]
         with_parity = [*columns, *(f"{column} % 2" for column in columns if column.endswith(".v"))]
         keys = self.draw(st.lists(st.sampled_from(with_parity), max_size=2, unique=True))
         shown = keys[:-1] if self.draw(_SELDOM) else keys
-        n_aggregates = self._one((1, 2, 3))
-        aggregates = [f"{self._aggregate(items, pool)} AS x{number}" for number in range(n_aggregates)]
+        aggregates = [f"{self._aggregate(items, pool)} AS x{number}" for number in range(self._one((1, 2, 3)))]
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         outputs = ", ".join([*shown, *aggregates])
         having = self._having(items)
-        return f"SELECT {'DISTINCT ' if is_distinct else ''}{outputs} FROM {_from(items)}{where}{group}{having}"
+        return f"SELECT {distinct}{outputs} FROM {_from(items)}{where}{group}{having}"
 
     def _aggregate(self, items: list[_Item], pool: Sequence[str]) -> str:
         if pool is _TOP_AGGREGATES:
             pool = (*pool, *(f"count(DISTINCT {{x}}.{column})" for column in "kj"))
-        if pool is not _ENDLESS_AGGREGATES and len(items) == 1 and items[0].is_table:
+        if len(items) == 1 and items[0].is_table:
             pool = (*pool, *_ORDERED_AGGREGATES)
         item = self._one(items)
         fitting = [call for call in pool if _fits(call, item.columns)]
@@ -201,16 +195,23 @@ class _Writer:
         conditions = [condition for condition in _HAVING if _fits(condition, item.columns)]
         return f" HAVING {self._one(conditions).format(x=item.alias)}"
 
-    def _items(self, columns: Columns) -> list[_Item]:
+    def _features(self) -> list[str]:
+        """What a SELECT has besides outputs and filters."""
+        n_features = min(self.n_left, self._one((1, 2, 2, 1, 0)))
+        self.n_left -= n_features
+        return self.draw(st.lists(st.sampled_from(_FEATURES), min_size=n_features, max_size=n_features, unique=True))
+
+    def _items(self, columns: Columns, features: list[str]) -> list[_Item]:
         """One or two items; the first has all columns asked for."""
-        items = [self._item(columns)]
-        if self._spend(_OFTEN):
+        items = [self._subquery(columns) if "subquery" in features else self._stream(self._bracket())]
+        if "join" in features:
             items.append(self._relation() if "r" in self.frames and self.draw(_SOMETIMES) else self._item(columns))
         return items
 
     def _item(self, columns: Columns) -> _Item:
-        if not self._spend(_OFTEN):
-            return self._stream(self._bracket())
+        return self._subquery(columns) if self._spend(_SELDOM) else self._stream(self._bracket())
+
+    def _subquery(self, columns: Columns) -> _Item:
         columns = tuple(column for column in _ALL if column in {*columns, *self._one(_SOME)})
         alias = self._alias()
         return _Item(f"({self._query(columns)}) {alias}", alias, columns, is_table=False)
@@ -221,10 +222,9 @@ class _Writer:
         return _Item(f"{name} {alias}{window}", alias, _ALL, is_table=True)
 
     def _relation(self) -> _Item:
-        alias = self._alias()
-        return _Item(f"r {alias}", alias, _ALL, is_table=True)
+        return _Item(f"r {(alias := self._alias())}", alias, _ALL, is_table=True)
 
-    def _where(self, items: list[_Item]) -> str:
+    def _where(self, items: list[_Item], has_membership: bool = False) -> str:
         conditions = []
         if len(items) == 2 and self._one((True, True, True, False)):
             column = self._one([column for column in items[0].columns if column in items[1].columns] or [""])
@@ -233,7 +233,7 @@ class _Writer:
             if self.draw(_SELDOM):
                 pool = [template for column in item.columns for template in _FILTERS[column]]
                 conditions.append(self._one(pool).format(x=item.alias))
-        if self._spend(_OFTEN):
+        if has_membership:
             conditions.append(self._membership(items[0]))
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
@@ -273,7 +273,7 @@ class _Writer:
         self.n_left -= is_used
         return is_used
 
-    def _one(self, pool: Sequence):
+    def _one(self, pool: Sequence[Any]) -> Any:
         return self.draw(st.sampled_from(pool))
 
     def _alias(self) -> str:
@@ -284,6 +284,10 @@ class _Writer:
 def _fits(template: str, columns: Columns) -> bool:
     """Whether an item with these columns has what a template reads."""
     return all(f"{{x}}.{column}" not in template or column in columns for column in _ALL)
+
+
+def _distinct(features: list[str]) -> str:
+    return "DISTINCT " if "distinct" in features else ""
 
 
 def _from(items: list[_Item]) -> str:

@@ -181,6 +181,13 @@ def value_key(value: Any) -> tuple:
     return (1, value)
 
 
+def value_of(key: tuple) -> Any:
+    """The value that a `value_key` was made of."""
+    if not key[0]:
+        return None
+    return key[1] if len(key) == 2 else float(key[2])
+
+
 def _displaced_lives(
     table: pa.Table, ts: list[int], tie: tuple[str, ...], n_rows: int, partition_by: tuple[str, ...]
 ) -> list[Life]:
