@@ -93,7 +93,7 @@ class GroupBy:
         ids = self._keys.encode(tuples)
         events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
         changes = [*self._start(), *self._apply(events)]
-        self._trace.evict(clock, self._keys.recall)
+        self._trace.evict(self._keys.recall)
         return concat(changes) if changes else self.schema.empty_table()
 
     def pace(self, clock: int, n_max: int) -> int:
@@ -104,13 +104,15 @@ class GroupBy:
 
     def registers(self) -> dict[str, int]:
         return {
+            "clock": self._trace.clock,
             "window": self._trace.log.next_number,
             "next_identity": self._keys.next_identity,
             "has_started": int(self._has_started),
         }
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        for events in self._trace.restore(entries["window"], registers["window"], self._keys.recall):
+        clock, number = registers["clock"], registers["window"]
+        for events in self._trace.restore(entries["window"], number, clock, self._keys.recall):
             self._accumulate(events)
         self._keys.next_identity = registers["next_identity"]
         self._has_started = bool(registers["has_started"])

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sash.store.batch import EXPIRES, OP, TS, concat, int64_column, signs
+from sash.store.batch import BEGINNING, EXPIRES, OP, TS, concat, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
@@ -89,6 +89,8 @@ class Trace:
         self._queue = ExpiryQueue(home) if is_clocked else None
         self._ends: dict[int, int] = {}
         self._n_negative = 0
+        self.clock = BEGINNING
+        """Up to which things have happened; has to survive beside the log."""
 
     def step(self, batch: pa.Table, ids: np.ndarray, clock: int) -> Events:
         """What happens up to and including `clock`, when these tuples, with these ids, have come.
@@ -107,11 +109,12 @@ class Trace:
             all_signs += [-ops[gone], -signs(parts[-1])]
         events = Events(parts, *(np.concatenate(each) for each in (times, all_ids, all_signs)))
         self._keep(batch if stays.all() else batch.filter(pa.array(stays)), ids[stays])
+        self.clock = clock
         return events
 
-    def evict(self, clock: int, ids_of: IdsOf) -> None:
-        """Forgets what does not count any more at `clock`."""
-        dead = [block for block in self.log.blocks if self._ends[block.first] <= clock]
+    def evict(self, ids_of: IdsOf) -> None:
+        """Forgets what does not count any more."""
+        dead = [block for block in self.log.blocks if self._ends[block.first] <= self.clock]
         if dead:
             self.log.drop(dead)
             for block in dead:
@@ -131,19 +134,21 @@ class Trace:
         n_rows = self.log.rows.n_rows
         self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int, ids_of: IdsOf) -> Iterator[Events]:
-        """Becomes the trace that the log's entries describe; see `rebuild`."""
+    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, ids_of: IdsOf) -> Iterator[Events]:
+        """Becomes the trace that the log's entries and the clock describe; see `rebuild`."""
         self.log.restore(entries, next_number)
+        self.clock = clock
         return self.rebuild(ids_of)
 
     def rebuild(self, ids_of: IdsOf) -> Iterator[Events]:
-        """Finds out all ids anew; what it holds comes back, block by block, as if it happened at once."""
+        """Finds out all ids anew; what counts comes back, block by block, as if it happened at once."""
         self._index(ids_of)
         for block in self.log.blocks:
             tuples = self.log.read(block)
-            at = block.first - self.log.rows.base
-            ids = self._ids.array[at : at + block.n_rows].copy()
-            yield Events([tuples], np.zeros(block.n_rows, np.int64), ids, signs(tuples))
+            counts = np.flatnonzero(int64_column(tuples, EXPIRES) > self.clock)
+            tuples = tuples.take(pa.array(counts))
+            ids = self._ids.array[counts + block.first - self.log.rows.base]
+            yield Events([tuples], np.zeros(len(counts), np.int64), ids, signs(tuples))
 
     def _keep(self, tuples: pa.Table, ids: np.ndarray) -> None:
         """Appends tuples in blocks; their ids go along while slices are cut and put in order."""
@@ -161,7 +166,8 @@ class Trace:
         self._ends[first] = int(expires.max())
         self._n_negative += int((signs(tuples) < 0).sum())
         if self._queue is not None:
-            self._queue.push(expires, np.arange(first, first + len(expires)))
+            waits = np.flatnonzero(expires > self.clock)
+            self._queue.push(expires[waits], first + waits)
 
     def _index(self, ids_of: IdsOf) -> None:
         self._ends, self._n_negative = {}, 0
@@ -174,7 +180,7 @@ class Trace:
             self._note(block.first, tuples)
 
     def _strike_out(self) -> None:
-        """Removes every tuple that was taken back together with what takes it back."""
+        """Removes every tuple that was taken back together with what takes it back, and all that has expired."""
         content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
         held = concat([self.log.read(block) for block in self.log.blocks])
         rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
@@ -184,6 +190,7 @@ class Trace:
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
+        goes |= int64_column(held, EXPIRES)[order] <= self.clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:
             self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))
