@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
+from sash.store import trace
 from sash.testing import Case, stream_of
 from sash.testing.bound import DeclaredState
 from sash.testing.case import Step
+from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+from sash.testing.watch import Watch
 
 
 @given(cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
@@ -23,6 +26,37 @@ def test_state_stays_within_what_is_declared(cut: tuple[Case, list[Step]]) -> No
         assert running.n_state_rows <= declared.n_rows(running.clock)
     running.finish()
     assert running.n_state_rows <= declared.n_rows(running.clock)
+
+
+@pytest.mark.parametrize("schedule", ["", "/*+ tpa */", "/*+ nta */", "/*+ hybrid */"])
+@given(plans().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
+def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, cut: tuple[Case, list[Step]]) -> None:
+    """What was taken back is struck out at once, so that it shows if it is not."""
+    case, steps = cut
+    case = Case(case.text.replace("SELECT", f"SELECT {schedule}", 1), case.frames)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace, "MIN_STRUCK_OUT", 0)
+        running = case.start()
+        watch = Watch(running)
+        for step in steps:
+            case.take(running, step)
+            watch.check()
+        running.finish()
+        watch.check()
+
+
+def test_a_plan_that_holds_more_than_it_declares_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when nothing is ever dropped."""
+    monkeypatch.setattr(trace.Trace, "evict", lambda *_: None)
+    stream = sash.stream(stream_of("ts | k\n1 | a\n3 | b\n90 | c", ts="BIGINT"), time="ts")
+    case = Case("SELECT k, count(*) AS n FROM s [RANGE 5 us] GROUP BY k", {"s": stream})
+    running = case.start()
+    watch = Watch(running)
+    for row in range(3):
+        running.push("s", case.arrivals["s"].slice(row, 1))
+    running.finish()
+    with pytest.raises(AssertionError, match="GroupBy holds 2 rows, but declares 1"):
+        watch.check()
 
 
 @pytest.mark.parametrize(

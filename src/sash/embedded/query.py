@@ -100,8 +100,8 @@ class Query:
         self._clocks = {name: StreamClock(*values) for name, values in clocks.items()}
 
     def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:
-        changes = self._pipeline.step(arrivals, self.clock)
-        return to_changes(changes, self.plan.schema, self.plan.emit_changes)
+        parts = self._pipeline.paced_steps(arrivals, self.clock)
+        return pa.concat_tables(to_changes(part, self.plan.schema, self.plan.emit_changes) for part in parts)
 
     def _known(self, stream: str) -> str:
         for name in self._clocks:

@@ -79,7 +79,9 @@ def _move(content, key_id, sign, expires, rule, keys, links, roots, nodes, pool,
     if not is_all and n_before + n_after > 0:
         out_content[n_out], out_expires[n_out], out_sign[n_out] = content, expires, sign
         n_out += 1
-    place = rank(content, expires, roots, nodes, words) + multiplicity(content, expires, roots, nodes, words)
+    place = 0
+    if is_all:
+        place = rank(content, expires, roots, nodes, words) + multiplicity(content, expires, roots, nodes, words)
     if sign > 0:
         if is_all:
             passes = place < n_after

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.evaluator import quote, run
+from sash.operators.operator import Unpaced
 from sash.store.batch import NEVER, OP, TS, concat, int64_column, with_columns
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home, Memory
@@ -34,7 +35,7 @@ class CountWindowSpec:
         assert self.n_rows > 0
 
 
-class CountWindow:
+class CountWindow(Unpaced):
     """Runs a `CountWindowSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_log", "_next_id")

@@ -43,7 +43,14 @@ def select(batch: pa.Table, columns: Sequence[tuple[str, str]], predicate: str |
 
 def _comes_back_alike(type: pa.DataType) -> bool:
     """Whether DuckDB would return a column of this type as it got it, so that it need not be asked."""
-    tests = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_date32, pa.types.is_float64)
+    tests = (
+        pa.types.is_integer,
+        pa.types.is_boolean,
+        pa.types.is_string,
+        pa.types.is_date32,
+        pa.types.is_float64,
+        pa.types.is_decimal128,
+    )
     return any(test(type) for test in tests) or (pa.types.is_timestamp(type) and type.unit == "us")
 
 

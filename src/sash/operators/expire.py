@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS, concat, int64_column, signs, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.expiry_queue import ExpiryQueue
 from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
 from sash.store.window_buffer import WindowBuffer
@@ -33,7 +34,7 @@ class ExpireSpec:
 class Expire:
     """Runs an `ExpireSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_buffer", "_clock")
+    STATE: ClassVar[tuple[str, ...]] = ("_buffer", "_queue", "_clock")
 
     def __init__(self, spec: ExpireSpec, input: pa.Schema):
         self.spec = spec
@@ -44,6 +45,7 @@ class Expire:
     def reset(self, home: Home) -> None:
         key_of = partial(encode_keys, columns=self._ids)
         self._buffer = WindowBuffer(self.schema, key_of, self.spec.window_us, home=home)
+        self._queue = ExpiryQueue(home)
         self._clock = BEGINNING
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -52,15 +54,24 @@ class Expire:
         positive = signs(batch) > 0
         # A tuple that expires at clock + 1 is dead to a join, but its negative is still owed.
         horizon = max(clock, BEGINNING + 1) - 1
+        first_new = self._buffer.log.next_row
         self._buffer.insert(batch.filter(pa.array(positive & (expires < NEVER))), horizon)
+        self._await(first_new)
         taken_back = batch.filter(pa.array(~positive & (expires < NEVER)))
         retired = np.empty(0, np.int64)
         if taken_back.num_rows:
             retired = self._buffer.retire(taken_back, encode_keys(taken_back, self._ids))
         due = self._due(clock)
+        n_rebuilds = self._buffer.n_rebuilds
         self._buffer.evict(horizon, retired)
         self._clock = clock
+        if self._buffer.n_rebuilds > n_rebuilds:
+            self._queue.clear()
+            self._await(self._buffer.log.base)
         return concat([batch, due])
+
+    def pace(self, clock: int, n_max: int) -> int:
+        return self._queue.pace(clock, n_max)
 
     def logs(self) -> dict[str, BlockLog]:
         return {"living": self._buffer.log}
@@ -71,15 +82,20 @@ class Expire:
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
         self._buffer.restore(entries["living"], registers["living"], self._clock)
+        self._queue.clear()
+        self._await(self._buffer.log.base)
+
+    def _await(self, first: int) -> None:
+        """Puts the rows from a number on, as far as they have not expired, into the queue."""
+        rows = np.arange(first, self._buffer.log.next_row)
+        _, expires, _ = self._buffer.values(rows)
+        waits = expires > self._clock
+        self._queue.push(expires[waits], rows[waits])
 
     def _due(self, clock: int) -> pa.Table:
         """Negatives of the tuples that expire after the last step's clock and not after this one's."""
-        due = [self.schema.empty_table()]
-        for block in self._buffer.blocks_expiring(clock):
-            rows = np.arange(block.first, block.last)
-            _, expires, ends = self._buffer.values(rows)
-            leaves = (expires > self._clock) & (expires <= clock) & (ends == expires)
-            if leaves.any():
-                gone = self._buffer.log.read(block).filter(pa.array(leaves))
-                due.append(with_columns(gone, **{TS: expires[leaves], OP: np.full(gone.num_rows, -1, np.int8)}))
-        return concat([table.cast(self.schema) for table in due])
+        _, rows = self._queue.pop(clock)
+        _, expires, ends = self._buffer.values(rows)
+        leaves = ends == expires
+        gone = self._buffer.log.rows.take(rows[leaves])
+        return with_columns(gone, **{TS: expires[leaves], OP: np.full(gone.num_rows, -1, np.int8)}).cast(self.schema)

@@ -158,7 +158,7 @@ class GroupBy:
         columns = {name: events.column(name) for name in {call.argument for call in self.spec.calls} if name}
         was, becomes = self._count(events)
         pairs = [
-            accumulator.apply(runs, columns.get(call.argument))
+            accumulator.apply(runs, columns[call.argument] if call.argument else None)
             for call, accumulator in zip(self.spec.calls, self._accumulators, strict=True)
         ]
         return was, becomes, [before for before, _ in pairs], [after for _, after in pairs]

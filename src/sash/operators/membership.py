@@ -98,7 +98,8 @@ class Membership:
             for schema, window_us in zip((left, self._right), spec.windows_us, strict=True)
         ]
         self._contents = Keys(self._content_schema, bool(spec.id_columns), home)
-        self._keys = KeyIndex(self._key_schema, home)
+        # Where rows are compared as rows, a content is its own key.
+        self._keys = None if spec.columns == spec.left_keys else KeyIndex(self._key_schema, home)
         self._key_of, self._links = Vector(np.int64, home), Vector(np.int64, home, kernel.LINK_WIDTH)
         self._sides = Vector(np.int64, home, kernel.KEY_WIDTH)
         self._members = OrderedMultiset(home)
@@ -144,16 +145,25 @@ class Membership:
         return self._with_keys(tuples, self._contents.recall(tuples))
 
     def _with_keys(self, tuples: pa.Table, contents: np.ndarray) -> np.ndarray:
-        self._key_of.reserve(self._contents.n_ids)
-        self._key_of.array[contents] = self._encode_keys(tuples, self.spec.left_keys)
+        if self._keys is not None:
+            self._key_of.reserve(self._contents.n_ids)
+            self._key_of.array[contents] = self._encode_keys(self._keys, tuples, self.spec.left_keys)
         return contents
 
     def _encode_right(self, tuples: pa.Table) -> np.ndarray:
-        return self._encode_keys(tuples, self.spec.right_keys)
+        return self._encode_keys(self._keys or self._contents, tuples, self.spec.right_keys)
 
-    def _encode_keys(self, tuples: pa.Table, names: tuple[str, ...]) -> np.ndarray:
-        columns = {key: tuples.column(name) for key, name in zip(self.spec.right_keys, names, strict=True)}
-        return self._keys.encode(pa.table(columns)) if columns else np.zeros(tuples.num_rows, np.int64)
+    def _encode_keys(self, index: KeyIndex | Keys, tuples: pa.Table, names: tuple[str, ...]) -> np.ndarray:
+        wanted = self.spec.right_keys if index is self._keys else self.spec.left_keys
+        columns = {key: tuples.column(name) for key, name in zip(wanted, names, strict=True)}
+        return index.encode(pa.table(columns)) if columns else np.zeros(tuples.num_rows, np.int64)
+
+    def _keys_of(self, contents: np.ndarray) -> np.ndarray:
+        return contents if self._keys is None else self._key_of.array[contents]
+
+    @property
+    def _n_keys(self) -> int:
+        return self._contents.n_ids if self._keys is None else max(self._keys.n_ids, 1)
 
     def _replay(self, left: Iterable[Events], right: Iterable[Events]) -> None:
         """What the traces hold happens again, to nobody's notice."""
@@ -163,7 +173,7 @@ class Membership:
             self._run(self._gather([events], []))
 
     def _gather(self, left: list[Events], right: list[Events]) -> _Happenings:
-        sides = [(each, self._key_of.array[each.ids], each.ids) for each in left]
+        sides = [(each, self._keys_of(each.ids), each.ids) for each in left]
         sides += [(each, each.ids, np.full(len(each), kernel.NONE)) for each in right]
         return _Happenings(
             np.concatenate([events.times for events, _, _ in sides]),
@@ -193,10 +203,10 @@ class Membership:
         return changes
 
     def _make_room(self, happenings: _Happenings) -> None:
-        n_entering = np.count_nonzero((happenings.contents != kernel.NONE) & (happenings.signs > 0))
+        n_entering = int(((happenings.contents != kernel.NONE) & (happenings.signs > 0)).sum())
         self._members.reserve(self._contents.n_ids, n_entering)
         self._links.reserve(self._contents.n_ids)
-        n_keys = max(self._keys.n_ids, 1)
+        n_keys = self._n_keys
         self._sides.reserve(n_keys)
         self._sides.array[self._n_seen : n_keys] = (0, 0, kernel.NONE)
         self._n_seen = max(n_keys, self._n_seen)
@@ -205,7 +215,7 @@ class Membership:
         if self.spec.is_clocked:
             early = (sign > 0) | (ts < expires)
             ts, contents, expires, sign = ts[early], contents[early], expires[early], sign[early]
-        columns: dict[str, object] = dict(self._contents.take(contents)) | {TS: ts, EXPIRES: expires, OP: sign}
+        columns: dict[str, object] = {**self._contents.take(contents), TS: ts, EXPIRES: expires, OP: sign}
         if self.spec.id_columns:
             columns |= dict(zip(self.spec.id_columns, (self._contents.identities(contents), expires)))
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
@@ -213,10 +223,11 @@ class Membership:
     def _forget(self) -> None:
         """Once most contents or keys have gone, starts again with what the traces hold."""
         n_alive = sum(trace.log.n_rows for trace in self._traces)
-        if self._contents.n_ids + self._keys.n_ids <= 4 * n_alive + MIN_DEAD:
+        if self._contents.n_ids + self._n_keys <= 4 * n_alive + MIN_DEAD:
             return
         self._contents.forget()
-        self._keys.reset()
+        if self._keys is not None:
+            self._keys.reset()
         self._members.clear()
         self._n_seen = 0
         right = self._traces[RIGHT].rebuild(self._encode_right)

@@ -33,6 +33,10 @@ class Operator(Protocol):
         """What follows from these tuples, one batch per input, and from the clock's progress."""
         ...
 
+    def pace(self, clock: int, n_max: int) -> int:
+        """The latest time up to which at most about `n_max` of its tuples expire by themselves; `clock` at most."""
+        ...
+
     def reset(self, home: Home) -> None:
         """Forgets everything. What it keeps from now on has its vectors in `home`."""
         ...
@@ -50,7 +54,14 @@ class Operator(Protocol):
         ...
 
 
-class Stateless:
+class Unpaced:
+    """Of an operator that puts nothing out when its tuples expire."""
+
+    def pace(self, clock: int, n_max: int) -> int:
+        return clock
+
+
+class Stateless(Unpaced):
     """The state of an operator that has none."""
 
     STATE: ClassVar[tuple[str, ...]] = ()

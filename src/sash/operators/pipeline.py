@@ -25,6 +25,9 @@ from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home
 
+N_PACED = 1 << 16
+"""So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
@@ -122,8 +125,18 @@ class Pipeline:
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
         """What follows from these tuples, by slot, when every tuple up to and including `clock` has come."""
+        (*parts,) = self.paced_steps(arrivals, clock)
+        return pa.concat_tables(parts)
+
+    def paced_steps(self, arrivals: Mapping[int, pa.Table], clock: int) -> Iterator[pa.Table]:
+        """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
         self._work = {}
-        return self._run(self._root, arrivals, clock)
+        while True:
+            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
+            yield self._run(self._root, arrivals, until)
+            if until == clock:
+                return
+            arrivals = {}
 
     def operators(self) -> Iterator[tuple[str, Operator]]:
         """The operators by a name that is stable for a plan: their number, inputs first, and their kind."""
@@ -203,8 +216,10 @@ class Pipeline:
     def _process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
         started = perf_counter()
         output = self._operators[id(node)].process(inputs, clock)
-        n_read = sum(batch.num_rows for batch in inputs)
-        self._work[id(node)] = Work(n_read, output.num_rows, perf_counter() - started)
+        work = self._work.setdefault(id(node), Work())
+        work.rows_in += sum(batch.num_rows for batch in inputs)
+        work.rows_out += output.num_rows
+        work.seconds += perf_counter() - started
         return output
 
     def _build(self, node: Node) -> pa.Schema:

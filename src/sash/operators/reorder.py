@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, TS, concat, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home, Memory
@@ -33,7 +34,7 @@ class ReorderSpec:
     id_column: str | None = None
 
 
-class Reorder:
+class Reorder(Unpaced):
     """Runs a `ReorderSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_log", "_clock", "_next_id")

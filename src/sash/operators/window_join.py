@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
+from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
@@ -49,7 +50,7 @@ class WindowJoinSpec:
         assert self.algorithm == "wnl" or self.keys
 
 
-class WindowJoin:
+class WindowJoin(Unpaced):
     """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_buffers", "_clock")

@@ -63,8 +63,9 @@ class Group:
                 yield message("late", concat(parts), self.number, stream)
         if self.number == 0:
             yield from self._pass_on(messages, thresholds)
-        tuples = self.pipeline.step({slot: concat(parts) for slot, parts in arrivals.items()}, self.clock)
-        yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
+        batches = {slot: concat(parts) for slot, parts in arrivals.items()}
+        for tuples in self.pipeline.paced_steps(batches, self.clock):
+            yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
 
     def reset(self, home: Home) -> None:
         """Starts afresh, with everything that is kept from now on in `home`."""

@@ -87,8 +87,8 @@ class Trace:
         self._cut_us = cut_length(window_us)
         self._ids = Vector(np.int64, home)
         self._queue = ExpiryQueue(home) if is_clocked else None
-        self._ends: dict[int, int] = {}
-        self._n_negative = 0
+        self._blocks: dict[int, tuple[int, int]] = {}
+        """By the first row of a block: when the last of its tuples expires, and how many take another one back."""
         self.clock = BEGINNING
         """Up to which things have happened; has to survive beside the log."""
 
@@ -102,7 +102,7 @@ class Trace:
         parts, times, all_ids, all_signs = [batch], [int64_column(batch, TS)], [ids], [ops]
         if self._queue is not None:
             gone = np.flatnonzero(~stays)
-            due_at, due = self._queue.pop(clock)
+            due_at, due = self._due(clock)
             parts += [batch.take(pa.array(gone)), self.log.rows.take(due)]
             times += [expires[gone], due_at]
             all_ids += [ids[gone], self._ids.array[due - self.log.rows.base]]
@@ -114,25 +114,33 @@ class Trace:
 
     def evict(self, ids_of: IdsOf) -> None:
         """Forgets what does not count any more."""
-        dead = [block for block in self.log.blocks if self._ends[block.first] <= self.clock]
+        dead = [block for block in self.log.blocks if self._blocks[block.first][0] <= self.clock]
         if dead:
             self.log.drop(dead)
             for block in dead:
-                del self._ends[block.first]
-        if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
+                del self._blocks[block.first]
+        n_negative = sum(n_negative for _, n_negative in self._blocks.values())
+        if 4 * n_negative > self.log.n_rows + MIN_STRUCK_OUT:
             self._strike_out()
             self._index(ids_of)
         else:
             self.log.trim(self._ids)
+
+    def _due(self, clock: int) -> tuple[np.ndarray, np.ndarray]:
+        """When tuples expire, and their rows. A key that is gone has only some that take each other back."""
+        assert self._queue is not None
+        due_at, due = self._queue.pop(clock)
+        is_known = self._ids.array[due - self.log.rows.base] >= 0
+        return (due_at, due) if is_known.all() else (due_at[is_known], due[is_known])
 
     def pace(self, clock: int, n_max: int) -> int:
         """The latest time up to which at most about `n_max` tuples expire by themselves; `clock` at most."""
         return clock if self._queue is None else self._queue.pace(clock, n_max)
 
     def renumber(self, mapping: np.ndarray) -> None:
-        """Takes on new ids, by the old ones."""
-        n_rows = self.log.rows.n_rows
-        self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
+        """Takes on new ids, by the old ones; -1 for a key that is gone."""
+        ids = self._ids.array[: self.log.rows.n_rows]
+        ids[:] = np.where(ids < 0, -1, mapping[ids])
 
     def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, ids_of: IdsOf) -> Iterator[Events]:
         """Becomes the trace that the log's entries and the clock describe; see `rebuild`."""
@@ -163,14 +171,13 @@ class Trace:
 
     def _note(self, first: int, tuples: pa.Table) -> None:
         expires = int64_column(tuples, EXPIRES)
-        self._ends[first] = int(expires.max())
-        self._n_negative += int((signs(tuples) < 0).sum())
+        self._blocks[first] = int(expires.max()), int((signs(tuples) < 0).sum())
         if self._queue is not None:
             waits = np.flatnonzero(expires > self.clock)
             self._queue.push(expires[waits], first + waits)
 
     def _index(self, ids_of: IdsOf) -> None:
-        self._ends, self._n_negative = {}, 0
+        self._blocks = {}
         if self._queue is not None:
             self._queue.clear()
         self._ids.resize(max(1, self.log.rows.n_rows))

@@ -46,6 +46,8 @@ class WindowBuffer:
         home = home or Memory()
         self.log = BlockLog(schema, home)
         self.n_scanned = 0
+        self.n_rebuilds = 0
+        """How often rows have got new numbers."""
         self._home = home
         self._key_of = key_of
         self._cut_us = cut_length(window_us)
@@ -126,10 +128,6 @@ class WindowBuffer:
         at = rows - self.base
         return self.log.rows.int64(TS)[at], self.log.rows.int64(EXPIRES)[at], self._ends.array[at]
 
-    def blocks_expiring(self, clock: int) -> list[Block]:
-        """The blocks with a tuple that expires at `clock` or before."""
-        return [block for block in self.log.blocks if self._spans[block.first][0] <= clock]
-
     @property
     def base(self) -> int:
         """The row that the arrays start with."""
@@ -183,6 +181,7 @@ class WindowBuffer:
             self._slots.resize(2 * len(self._slots))
 
     def _rebuild(self) -> None:
+        self.n_rebuilds += 1
         self._spans = {}
         n_rows = self.log.n_rows
         for vector in (self._keys, self._ends, *([] if self._ids is None else [self._ids])):
