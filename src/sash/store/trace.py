@@ -117,7 +117,7 @@ class Trace:
             for block in dead:
                 del self._ends[block.first]
         if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
-            self._strike_out()
+            self._strike_out(clock)
             self._index(ids_of)
         else:
             self.log.trim(self._ids)
@@ -173,8 +173,11 @@ class Trace:
             self._ids.write(block.first - self.log.rows.base, ids_of(tuples))
             self._note(block.first, tuples)
 
-    def _strike_out(self) -> None:
-        """Removes every tuple that was taken back together with what takes it back."""
+    def _strike_out(self, clock: int) -> None:
+        """Removes every tuple that was taken back together with what takes it back.
+
+        What has expired goes too: put into the queue once more, it would expire a second time.
+        """
         content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
         held = concat([self.log.read(block) for block in self.log.blocks])
         rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
@@ -184,6 +187,7 @@ class Trace:
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
+        goes |= int64_column(held, EXPIRES)[order] <= clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:
             self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))
