@@ -179,9 +179,9 @@ def write_retail(directory: Path, retail: Retail = EXAMPLE, n_files: int = 6) ->
 
 
 def _list_prices(retail: Retail) -> np.ndarray:
-    """By item, from 1 to `MAX_PRICE`, equally many of each; not in the order of the items."""
+    """By item, from 1 to `MAX_PRICE`, evenly spread; not in the order of the items."""
     rng = np.random.default_rng([retail.seed, len(STREAMS) + 1])
-    return 1 + rng.permutation(retail.items) % MAX_PRICE
+    return 1 + rng.permutation(retail.items) * MAX_PRICE // retail.items
 
 
 def _decimals(cents: np.ndarray) -> pa.Array:
