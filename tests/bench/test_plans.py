@@ -13,13 +13,13 @@ from sash.bench.stages import Stages
 from sash.cli import main
 from sash.errors import PlanError
 
-SMALL = PlanBench("q2", n_tuples=4_000, rate=100, window_us=5_000_000, batch_rows=500)
+SMALL = PlanBench("q2", n_tuples=16_000, rate=100, window_us=5_000_000, batch_rows=500)
 
 
 def test_only_what_comes_after_the_window_is_full_is_measured():
     measure = measure_plan(SMALL)
     assert SMALL.n_filling == 1_000
-    assert measure.n_tuples == 4_000
+    assert measure.n_tuples == 16_000
     joined = next(work for name, work in measure.operators.items() if name.endswith("WindowJoin"))
     assert 0 < joined.rows_in < measure.n_tuples
     assert measure.operators["6-Distinct"].rows_out == measure.n_changes
@@ -38,7 +38,7 @@ def test_longer_windows_and_more_groups_make_as_many_changes():
         windows = sweep_window([SMALL], (1, 4), stages)
         groups = sweep_groups(PlanBench("q4", 20_000, 1_000, 4_000_000, 1_000), (1, 4), stages)
     for first, longer in (windows, groups):
-        assert longer["ratios"]["changes_per_tuple"] == pytest.approx(1, abs=0.15)
+        assert longer["ratios"]["changes_per_tuple"] == pytest.approx(1, abs=0.2)
         assert longer["ratios"]["state_bytes_per_tuple"] < 1.5
         assert first["ratios"]["cpu_us_per_tuple"] == 1
 

@@ -119,5 +119,5 @@ def test_batches_take_turns_and_lose_nothing():
 
 @pytest.mark.parametrize("options", [{"predicate": 0}, {"partners": 1.0}, {"favorites": 1.5}, {"rate": 0}])
 def test_mistakes_have_reasons(options):
-    with pytest.raises(PlanError, match="must be|may stay alone"):
+    with pytest.raises(PlanError, match=r"must be|may stay alone"):
         Retail(**options)
