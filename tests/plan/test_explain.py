@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from sash.plan.explain import explain_plan, format_duration
+from sash.plan.explain import explain_plan
+from sash.plan.wording import format_duration
 
 GOLDEN = Path(__file__).parent / "three_streams.explain"
+FIXTURES = sorted((Path(__file__).parent / "explain").glob("*.explain"))
 SQL = """\
 SELECT A.k, upper(B.s) AS s, C.ts AS c, R.name
 FROM A [PARTITION BY k, s ROWS 10], B [RANGE 90 MINUTES], C [RANGE 1 HOUR], R
@@ -47,6 +49,16 @@ def test_three_streams_and_a_relation(explained: dict[str, str], request: pytest
     if request.config.getoption("--rewrite-goldens", default=False):
         GOLDEN.write_text(f"{SQL}\n\n{explained['text']}", encoding="utf-8")
     assert f"{SQL}\n\n{explained['text']}" == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
+def test_operators_and_schedules(path: Path, plan: Callable, request: pytest.FixtureRequest) -> None:
+    """A fixture is a query, an empty line, and EXPLAIN of it."""
+    sql = path.read_text(encoding="utf-8").split("\n\n")[0].rstrip("\n")
+    seen = f"{sql}\n\n{explain_plan(plan(sql))}"
+    if request.config.getoption("--rewrite-goldens", default=False):
+        path.write_text(seen, encoding="utf-8")
+    assert seen == path.read_text(encoding="utf-8")
 
 
 def test_the_text_does_not_depend_on_the_process(explained: dict[str, str]) -> None:

@@ -30,11 +30,21 @@ def test_algorithm(sql: str, expected: list[str], plan: Callable) -> None:
     assert algorithms(plan(sql)) == expected
 
 
+@pytest.mark.parametrize(
+    ("hint", "schedule"),
+    [("", "tpa"), ("/*+ tpa */ ", "tpa"), ("/*+ NTA */ ", "nta"), ("/*+ wnl, hybrid */ ", "hybrid")],
+)
+def test_schedule(hint: str, schedule: str, plan: Callable) -> None:
+    made = plan(f"SELECT {hint}A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
+    assert (made.schedule, made.is_hinted) == (schedule, bool(hint))
+
+
 def test_an_unknown_hint_is_refused(plan: Callable) -> None:
     with pytest.raises(PlanError) as caught:
         plan("SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert str(caught.value) == "\n".join([
-        "the hint `mqt` is not known; there is `whj` (windowed hash join), `wnl` (windowed nested loops)",
+        "the hint `mqt` is not known; there is `whj` (windowed hash join), `wnl` (windowed nested loops), "
+        "`tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
         "  line 1: SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "                 ^^^^^^^^^^",
     ])  # fmt: skip

@@ -96,6 +96,21 @@ def partition_of(plan) -> dict[str, tuple[str, ...]]:
         pytest.param("SELECT A.x FROM A [ROWS 5]", ONE_GROUP, id="one stream, all rows counted"),
         pytest.param("SELECT A.x FROM A [RANGE 1 MINUTE]", {"A": ("A.x",)}, id="one stream, by anything"),
         pytest.param("SELECT A.x FROM A, R WHERE A.k = R.k", {"A": ("A.k", "A.x")}, id="one stream and a relation"),
+        pytest.param(
+            "SELECT A.s, count(*) AS n FROM A [RANGE 1 MINUTE], R WHERE A.k = R.k GROUP BY A.s",
+            {"A": ("A.s",)},
+            id="one stream and a relation, as groups need it",
+        ),
+        pytest.param(
+            "SELECT A.s, count(*) AS n FROM A [PARTITION BY k, s ROWS 5] GROUP BY A.s",
+            {"A": ("A.s",)},
+            id="groups of row-count windows by less than their partitions",
+        ),
+        pytest.param(
+            "SELECT DISTINCT A.k, A.s, A.x FROM A [PARTITION BY k, s ROWS 5]",
+            {"A": ("A.k", "A.s")},
+            id="rows of row-count windows by their partitions",
+        ),
         pytest.param("SELECT 1 AS one FROM A", ONE_GROUP, id="one stream of which nothing is read"),
     ],
 )

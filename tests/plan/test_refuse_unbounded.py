@@ -43,9 +43,27 @@ def test_a_join_without_any_window(plan: Callable) -> None:
 
 
 @pytest.mark.parametrize(
+    ("operation", "named"),
+    [("EXCEPT", "EXCEPT"), ("EXCEPT ALL", "EXCEPT ALL"), ("INTERSECT", "INTERSECT"), ("UNION", "UNION")],
+)
+def test_a_set_operation_with_a_stream_that_never_lets_go(operation: str, named: str, plan: Callable) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan(f"SELECT k FROM A [RANGE 1 HOUR] {operation} SELECT k FROM B [UNBOUNDED]")
+    assert str(caught.value).startswith(
+        f"the window of `B` never lets a tuple go, so {named} would have to keep all of `b` for ever; "
+    )
+
+
+def test_a_set_operation_within_a_subquery(plan: Callable) -> None:
+    with pytest.raises(PlanError, match="so INTERSECT would have to keep all of `b` for ever"):
+        plan("SELECT D.k FROM (SELECT k FROM A [NOW] INTERSECT SELECT k FROM B [UNBOUNDED]) D")
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "SELECT A.x FROM A",
+        "SELECT k FROM A [UNBOUNDED] UNION ALL SELECT k FROM B [UNBOUNDED]",
         "SELECT A.x FROM A [UNBOUNDED]",
         "SELECT A.x FROM A [SINCE TIMESTAMP '2026-01-31'] EMIT CHANGES",
         "SELECT A.x FROM A [UNBOUNDED], R WHERE A.k = R.k",

@@ -1,39 +1,237 @@
-"""What happens to the tuples of a trace, and how often."""
+"""What tuples make happen as time goes by, against the lives that they were made of.
+
+A tuple counts with its sign from `_ts` until before `_expires`.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from sash.store.batch import EXPIRES, OP, TS
-from sash.store.trace import MIN_STRUCK_OUT, Trace
+from sash.store import trace as trace_module
+from sash.store.batch import NEVER, SIGNED_FIELDS
+from sash.store.trace import Events, Trace
+from sash.store.vector import Directory, dump, load
+from sash.testing.steps import Change, Lived, due, signed
 
-SCHEMA = pa.schema([("k", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8())])
-
-
-def tuples_of(keys: np.ndarray, ts: int, expires: np.ndarray, op: int) -> pa.Table:
-    n_rows = len(keys)
-    return pa.table([keys, np.full(n_rows, ts), expires, np.full(n_rows, op, np.int8)], schema=SCHEMA)
-
-
-def keys_of(tuples: pa.Table) -> np.ndarray:
-    return tuples.column("k").to_numpy()
+COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
+SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])
+WINDOW_US = 16
+CLOCKED, TOLD = True, False
 
 
-def test_what_expired_before_others_are_struck_out_does_not_expire_again():
-    """Half of the tuples are taken back, just after the first tenth of them has expired."""
-    n_rows = 4 * MIN_STRUCK_OUT
-    keys = np.arange(n_rows)
-    expires = 100 + 100 * keys // n_rows
-    trace = Trace(SCHEMA, 200, is_clocked=True)
-    happened = [trace.step(tuples_of(keys, 1, expires, 1), keys, 1), trace.step(SCHEMA.empty_table(), keys[:0], 110)]
-    back = keys[n_rows // 2 :]
-    happened.append(trace.step(tuples_of(back, 111, expires[back], -1), back, 111))
-    n_before = trace.log.n_rows
-    trace.evict(111, keys_of)
-    assert trace.log.n_rows < n_before - len(back)
-    happened.append(trace.step(SCHEMA.empty_table(), keys[:0], 300))
-    totals = np.zeros(n_rows, np.int64)
-    for events in happened:
-        np.add.at(totals, events.ids, events.signs)
-    assert not totals.any()
+def make(is_clocked: bool = CLOCKED, window_us: int | None = WINDOW_US) -> Trace:
+    return Trace(SCHEMA, window_us, is_clocked)
+
+
+def ids_of(tuples: pa.Table) -> np.ndarray:
+    return tuples["k"].to_numpy()
+
+
+def lived(k: int, n: int, ts: int, life: int = WINDOW_US, back: int | None = None) -> Lived:
+    return Lived((k, n), ts, ts + life if life < NEVER else NEVER, back)
+
+
+def step(trace: Trace, changes: list[Change], clock: int) -> list[tuple]:
+    """Events as (time, id, sign, n)."""
+    batch = signed(changes, COLUMNS)
+    seen = events_of(trace.step(batch, ids_of(batch), clock))
+    trace.evict(clock, ids_of)
+    return seen
+
+
+def events_of(events: Events) -> list[tuple]:
+    columns = (events.times, events.ids, events.signs, events.int64("n"))
+    return list(zip(*(each.tolist() for each in columns), strict=True))
+
+
+def restarted(trace: Trace, is_clocked: bool, window_us: int | None = WINDOW_US) -> Trace:
+    fresh = make(is_clocked, window_us)
+    for events in fresh.restore(trace.log.entries(), trace.log.next_number, trace.clock, ids_of):
+        assert (events.int64("_expires") > trace.clock).all()
+    return fresh
+
+
+def test_a_tuple_happens_when_it_comes_and_when_it_expires() -> None:
+    """
+    clock     1     3     16    17
+    happens   +0                -0
+    """
+    trace = make()
+    assert step(trace, [(1, 1, 17, (5, 0))], 1) == [(1, 5, 1, 0)]
+    assert step(trace, [], 3) == step(trace, [], 16) == []
+    assert trace.log.n_rows == 1
+    assert step(trace, [], 17) == [(17, 5, -1, 0)]
+    assert trace.log.n_rows == 0
+
+
+def test_one_that_is_told_waits_for_the_negative() -> None:
+    trace = make(TOLD)
+    assert step(trace, [(1, 1, 17, (5, 0))], 1) == [(1, 5, 1, 0)]
+    assert step(trace, [(-1, 17, 17, (5, 0))], 17) == [(17, 5, -1, 0)]
+    assert trace.log.n_rows == 0
+
+
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_what_is_taken_back_early_does_not_leave_again(is_clocked: bool) -> None:
+    """
+    +0 [1, 17)   -0 at 4         happens   +0 at 1   -0 at 4    at 17 both stop to count: -0 and +0, nothing in sum
+    """
+    trace = make(is_clocked)
+    assert step(trace, [(1, 1, 17, (5, 0))], 1) == [(1, 5, 1, 0)]
+    assert step(trace, [(-1, 4, 17, (5, 0))], 4) == [(4, 5, -1, 0)]
+    at_expiry = step(trace, [], 17)
+    assert sum(sign for _, _, sign, _ in at_expiry) == 0
+    assert trace.log.n_rows == 0
+
+
+def test_a_life_within_a_step_is_not_kept() -> None:
+    trace = make()
+    assert step(trace, [(1, 1, 17, (5, 0))], 40) == [(1, 5, 1, 0), (17, 5, -1, 0)]
+    assert trace.log.take_changes() == ({}, [])
+
+
+def test_events_are_in_order_of_time_then_id_and_what_enters_comes_first() -> None:
+    """At 17 two things happen to id 5: a run."""
+    trace = make()
+    step(trace, [(1, 1, 17, (5, 0))], 1)
+    batch = signed([(1, 17, 33, (7, 1)), (1, 17, 33, (5, 2)), (1, 18, 34, (5, 3))], COLUMNS)
+    events = trace.step(batch, ids_of(batch), 18)
+    assert events_of(events) == [(17, 5, 1, 2), (17, 5, -1, 0), (17, 7, 1, 1), (18, 5, 1, 3)]
+    assert events.starts.tolist() == [0, 2, 3, 4]
+    assert (events.run_times.tolist(), events.run_ids.tolist()) == ([17, 17, 18], [5, 7, 5])
+
+
+def test_no_events_have_no_runs() -> None:
+    events = make().step(signed([], COLUMNS), np.empty(0, np.int64), 5)
+    assert (len(events), events.starts.tolist(), events.run_ids.tolist()) == (0, [0], [])
+    assert events.column("n").type == pa.int64()
+
+
+def test_blocks_go_whole_within_an_eighth_of_the_window() -> None:
+    """A tuple a microsecond, window 16: a block spans 2 of expiry, so at most one more than the window is held."""
+    trace = make()
+    for clock in range(100):
+        step(trace, [(1, clock, clock + WINDOW_US, (0, clock))], clock)
+        assert trace.log.n_rows <= WINDOW_US + WINDOW_US // 8
+
+
+def test_pace_says_how_far_time_may_go() -> None:
+    trace = make()
+    step(trace, [(1, 1, 10 + number, (0, number)) for number in range(8)], 1)
+    assert trace.pace(50, 100) == 50
+    paced = trace.pace(50, 3)
+    assert 10 <= paced < 17
+    assert len(step(trace, [], paced)) <= 4
+    assert make(TOLD).pace(50, 3) == 50
+
+
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_renumbered_ids_hold_for_what_is_kept(is_clocked: bool) -> None:
+    trace = make(is_clocked)
+    step(trace, [(1, 1, 17, (0, 0)), (1, 1, 18, (2, 1))], 1)
+    trace.renumber(np.array([1, -1, 0]))
+    if is_clocked:
+        assert events_of(trace.step(signed([], COLUMNS), np.empty(0, np.int64), 18)) == [(17, 1, -1, 0), (18, 0, -1, 1)]
+    else:
+        assert trace._ids.array[: trace.log.rows.n_rows].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_tuples_that_never_expire_are_struck_out_with_what_takes_them_back(
+    is_clocked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a window of two rows: what is kept follows the window, not the run. Of equal tuples one goes."""
+    monkeypatch.setattr(trace_module, "MIN_STRUCK_OUT", 8)
+    trace, sums = make(is_clocked, None), Counter()
+    for clock in range(1, 200):
+        changes = [(1, clock, NEVER, (clock % 3, clock % 2))]
+        changes += [(-1, clock, NEVER, ((clock - 2) % 3, clock % 2))] if clock > 2 else []
+        for _, key, sign, n in step(trace, changes, clock):
+            sums[key, n] += sign
+        assert trace.log.n_rows <= 2 * 2 + 8 + 2
+    assert +sums == {(198 % 3, 0): 1, (199 % 3, 1): 1}
+    held: Counter[tuple] = Counter()
+    for events in trace.rebuild(ids_of):
+        for _, key, sign, n in events_of(events):
+            held[key, n] += sign
+    assert {key: n for key, n in held.items() if n} == +sums
+
+
+def test_what_was_taken_back_and_has_expired_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks with negatives go; the log is empty, and there is nothing to strike out."""
+    monkeypatch.setattr(trace_module, "MIN_STRUCK_OUT", 4)
+    trace = make()
+    step(trace, [(1, 1, 17, (0, number)) for number in range(6)], 1)
+    step(trace, [(-1, 2, 17, (0, 0))], 2)
+    step(trace, [], 17)
+    step(trace, [(1, 18, 34, (0, number)) for number in range(6)], 18)
+    step(trace, [(-1, 19, 34, (0, 0))], 19)
+    step(trace, [], 60)
+    assert trace.log.n_rows == 0
+
+
+def test_another_process_goes_on(tmp_path) -> None:
+    home = Directory(tmp_path)
+    trace = Trace(SCHEMA, WINDOW_US, True, home)
+    step(trace, [(1, 1, 17, (5, 0)), (1, 1, 18, (6, 1))], 1)
+    other = load(dump(trace, home), Directory(tmp_path))
+    assert step(other, [(-1, 4, 18, (6, 1))], 4) == [(4, 6, -1, 1)]
+    assert step(other, [], 17) == [(17, 5, -1, 0)]
+
+
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_what_has_expired_within_a_block_is_not_brought_back(is_clocked: bool) -> None:
+    """
+    clock      1             16               restart   17
+    happens   +0 +1          -0                         -1          one block holds both until 17
+    """
+    lives = [lived(0, 0, 1, 15), lived(0, 1, 1, 16)]
+    trace = make(is_clocked)
+    step(trace, due(lives, 0, 1, not is_clocked), 1)
+    assert step(trace, due(lives, 1, 16, not is_clocked), 16) == [(16, 0, -1, 0)]
+    assert trace.log.n_rows == 2
+    fresh = make(is_clocked)
+    held = fresh.restore(trace.log.entries(), trace.log.next_number, trace.clock, ids_of)
+    assert [events_of(events) for events in held] == [[(0, 0, 1, 1)]]
+    assert step(fresh, due(lives, 16, 17, not is_clocked), 17) == [(17, 0, -1, 1)]
+
+
+LIVES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 20), st.integers(1, WINDOW_US), st.none() | st.integers(1, 15)),
+    max_size=12,
+).map(
+    lambda rows: [
+        lived(k, number, ts, life, ts + after if after is not None and after < life else None)
+        for number, (k, ts, life, after) in enumerate(rows)
+    ]
+)
+
+
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+@pytest.mark.parametrize("min_struck_out", [0, trace_module.MIN_STRUCK_OUT])
+@given(lives=LIVES, cuts=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=6))
+@example([lived(0, 0, 1, 5, back=2), lived(0, 1, 1, 5)], [(1, True), (2, True), (3, True)])
+def test_in_sum_events_are_the_lives(min_struck_out: int, is_clocked: bool, lives: list[Lived], cuts) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trace_module, "MIN_STRUCK_OUT", min_struck_out)
+        trace, seen, last = make(is_clocked), [], 0
+        for clock, restarts in [*sorted(cuts), (60, False)]:
+            events = step(trace, due(lives, last, clock, not is_clocked), clock)
+            assert all(last < time <= clock for time, *_ in events)
+            seen += events
+            last = max(last, clock)
+            trace = restarted(trace, is_clocked) if restarts else trace
+        assert trace.log.n_rows == 0
+    for instant in range(40):
+        count: Counter[tuple] = Counter()
+        for time, key, sign, n in seen:
+            count[key, n] += sign if time <= instant else 0
+        assert {values: times for values, times in count.items() if times} == {
+            lived.values: 1 for lived in lives if lived.ts <= instant < lived.end
+        }

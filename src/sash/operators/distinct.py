@@ -83,13 +83,14 @@ class Distinct:
 
     def registers(self) -> dict[str, int]:
         numbers = {name: log.next_number for name, log in self.logs().items()}
-        return {**numbers, "next_identity": self._keys.next_identity}
+        return {**numbers, "clock": self._trace.clock, "next_identity": self._keys.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        for events in self._trace.restore(entries["window"], registers["window"], self._keys.recall):
+        clock = registers["clock"]
+        for events in self._trace.restore(entries["window"], registers["window"], clock, self._keys.recall):
             self._follow(events)
         self._keys.next_identity = registers["next_identity"]
-        self._recall_shown(entries["answer"], registers["answer"])
+        self._recall_shown(list(self._answer.restore(entries["answer"], registers["answer"], clock, _no_ids)))
 
     def _follow(self, events: Events) -> tuple[np.ndarray, pa.Table]:
         """The changes of what is shown, by key, as tuples without their columns."""
@@ -120,9 +121,8 @@ class Distinct:
         columns |= dict(zip(self.spec.id_columns, identity))
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
 
-    def _recall_shown(self, entries: Mapping[str, bytes], next_number: int) -> None:
+    def _recall_shown(self, held: list[Events]) -> None:
         """Of what was shown and not taken back since, at most one tuple is left per key."""
-        held = list(self._answer.restore(entries, next_number, _no_ids))
         self._shown.array[: self._n_keys] = NOTHING
         if not held:
             return

@@ -105,12 +105,14 @@ class GroupBy:
     def registers(self) -> dict[str, int]:
         return {
             "window": self._trace.log.next_number,
+            "clock": self._trace.clock,
             "next_identity": self._keys.next_identity,
             "has_started": int(self._has_started),
         }
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        for events in self._trace.restore(entries["window"], registers["window"], self._keys.recall):
+        window, clock = registers["window"], registers["clock"]
+        for events in self._trace.restore(entries["window"], window, clock, self._keys.recall):
             self._accumulate(events)
         self._keys.next_identity = registers["next_identity"]
         self._has_started = bool(registers["has_started"])

@@ -127,11 +127,12 @@ class Membership:
 
     def registers(self) -> dict[str, int]:
         numbers = {name: log.next_number for name, log in self.logs().items()}
-        return {**numbers, "next_identity": self._contents.next_identity}
+        return {**numbers, "clock": self._traces[LEFT].clock, "next_identity": self._contents.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        right = self._traces[RIGHT].restore(entries["right"], registers["right"], self._encode_right)
-        left = self._traces[LEFT].restore(entries["left"], registers["left"], self._recall_left)
+        clock = registers["clock"]
+        right = self._traces[RIGHT].restore(entries["right"], registers["right"], clock, self._encode_right)
+        left = self._traces[LEFT].restore(entries["left"], registers["left"], clock, self._recall_left)
         self._replay(left, right)
         self._contents.next_identity = registers["next_identity"]
 

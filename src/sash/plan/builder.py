@@ -63,6 +63,7 @@ class _Builder:
             is_ordered=self._draft.is_ordered,
             emit_changes=bound.emit_changes,
             schedule=self._schedule,
+            is_hinted=any(hint in SCHEDULES for hint in bound.hints),
         )
 
     def _emitted(self) -> Flow:

@@ -109,8 +109,8 @@ class Draft:
 
     def gather(self, flow: Flow, columns: Sequence[str]) -> Flow:
         """The flow such that tuples that agree in the columns are in one group."""
-        if flow.spread.slot is None and flow.spread.fits(columns) and (columns or flow.spread.classes == ()):
-            return flow
+        if flow.spread.fits(columns) and (columns or flow.spread.classes == ()):
+            return replace(flow, spread=flow.spread.fixed())
         return self.distribute(flow, columns)
 
     def distribute(self, flow: Flow, columns: Sequence[str]) -> Flow:
@@ -119,7 +119,7 @@ class Draft:
         if spread.slot is not None and all(name in (spread.origins or {}) for name in columns):
             self._partitions[spread.slot] = tuple((spread.origins or {})[name] for name in columns)
             return replace(flow, spread=spread_by(columns))
-        if spread.slot is None and spread.is_by(columns):
+        if spread.is_by(columns):
             return flow
         self._next_exchange += 1
         exchange = ExchangeSpec(self._next_exchange - 1, tuple(columns))
@@ -129,23 +129,21 @@ class Draft:
         """Two flows such that tuples with equal keys are in one group, and that tell expirations in the same way."""
         left, right = self.agree(left, right)
         classes = left.spread.classes
-        if left.spread.slot is None and classes and left.spread.fits(left_keys):
+        if classes and left.spread.fits(left_keys):
             chosen = [next(idx for idx, name in enumerate(left_keys) if name in each) for each in classes]
+            left = replace(left, spread=left.spread.fixed())
             return left, self.distribute(right, [right_keys[idx] for idx in chosen])
         return self.distribute(left, left_keys), self.distribute(right, right_keys)
 
     def settle(self, flow: Flow) -> Flow:
         """A flow whose stream is spread in one way or another, and stays so."""
-        if flow.spread.slot is None:
-            return flow
-        return replace(flow, spread=Spread(None))
+        return replace(flow, spread=flow.spread.fixed())
 
     def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Spread:
         window = scan.source.window
         if isinstance(window, CountWindow):
             by = own_partition(scan)
-            self._partitions[number] = by
-            return spread_by(by)
+            return replace(spread_by(by), slot=number, origins={name: name for name in by})
         alias, schema = scan.source.alias, scan.source.info.schema
         unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
         return Spread(None, number, {name: name for name in columns if name not in unhashable})

@@ -14,7 +14,8 @@ class Spread:
 
     `classes` are what is hashed, in this order, each with the columns that hold it; () if there is one group, None if
     nothing can be said. A stream that goes straight to where it is needed can be spread as it is needed there: its
-    `slot` is not None, and `origins` gives the columns to hash by the names that they have now.
+    `slot` is not None, and `origins` gives the columns to hash by the names that they have now. One that counts rows by
+    partition has both: it is spread by all columns of its partitions, unless fewer are needed.
     """
 
     classes: tuple[frozenset[str], ...] | None
@@ -28,6 +29,10 @@ class Spread:
             return replace(self, origins=origins)
         classes = tuple(frozenset(new for name in each for new in names.get(name, ())) for each in self.classes)
         return Spread(classes if all(classes) else None, self.slot, origins)
+
+    def fixed(self) -> Spread:
+        """As it is, from now on."""
+        return Spread(self.classes)
 
     def fits(self, columns: Sequence[str]) -> bool:
         """Whether tuples that agree in these columns are in one group."""

@@ -75,6 +75,8 @@ class Plan:
     emit_changes: bool
     schedule: str
     """How operators learn that tuples expire; one of `SCHEDULES`."""
+    is_hinted: bool = False
+    """Whether the schedule was asked for."""
 
     @property
     def fingerprint(self) -> str:

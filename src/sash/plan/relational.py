@@ -13,7 +13,7 @@ from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow, Spread
-from sash.plan.logical import Body, Join, Query, Relational, Scan
+from sash.plan.logical import Body, Join, Query, Relational, Scan, scans_of
 from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.physical import SIGNED
 from sash.store.batch import ID_PREFIX
@@ -30,7 +30,9 @@ class FromClause:
         self._query = query
         self._algorithm = algorithm
         self._build_body = build_body
-        self._partitioning = choose_partitioning(query.input) if isinstance(query.input, Join) else Partitioning({}, {})
+        # A stream that meets no other is spread as the operators above need it.
+        is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
+        self._partitioning = choose_partitioning(query.input) if is_joined else Partitioning({}, {})
 
     def build(self, with_ids: bool) -> Flow:
         return self._relational(self._query.input, with_ids)

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sash.store.batch import EXPIRES, OP, TS, concat, int64_column, signs
+from sash.store.batch import BEGINNING, EXPIRES, OP, TS, concat, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
@@ -84,11 +84,13 @@ class Trace:
         """`window_us` is the longest life of a tuple if there is one."""
         home = home or Memory()
         self.log = BlockLog(schema, home)
+        self.clock = BEGINNING
+        """Of the last step. A block may hold tuples that have expired by then, and do not count any more."""
         self._cut_us = cut_length(window_us)
         self._ids = Vector(np.int64, home)
         self._queue = ExpiryQueue(home) if is_clocked else None
-        self._ends: dict[int, int] = {}
-        self._n_negative = 0
+        self._blocks: dict[int, tuple[int, int]] = {}
+        """By the first row of a block: when the last of its tuples expires, and how many take another one back."""
 
     def step(self, batch: pa.Table, ids: np.ndarray, clock: int) -> Events:
         """What happens up to and including `clock`, when these tuples, with these ids, have come.
@@ -101,23 +103,28 @@ class Trace:
         if self._queue is not None:
             gone = np.flatnonzero(~stays)
             due_at, due = self._queue.pop(clock)
+            due_ids = self._ids.array[due - self.log.rows.base]
+            known = due_ids >= 0
+            due_at, due, due_ids = due_at[known], due[known], due_ids[known]
             parts += [batch.take(pa.array(gone)), self.log.rows.take(due)]
             times += [expires[gone], due_at]
-            all_ids += [ids[gone], self._ids.array[due - self.log.rows.base]]
+            all_ids += [ids[gone], due_ids]
             all_signs += [-ops[gone], -signs(parts[-1])]
         events = Events(parts, *(np.concatenate(each) for each in (times, all_ids, all_signs)))
         self._keep(batch if stays.all() else batch.filter(pa.array(stays)), ids[stays])
+        self.clock = clock
         return events
 
     def evict(self, clock: int, ids_of: IdsOf) -> None:
         """Forgets what does not count any more at `clock`."""
-        dead = [block for block in self.log.blocks if self._ends[block.first] <= clock]
+        dead = [block for block in self.log.blocks if self._blocks[block.first][0] <= clock]
         if dead:
             self.log.drop(dead)
             for block in dead:
-                del self._ends[block.first]
-        if 4 * self._n_negative > self.log.n_rows + MIN_STRUCK_OUT:
-            self._strike_out(clock)
+                del self._blocks[block.first]
+        n_negative = sum(n_negative for _, n_negative in self._blocks.values())
+        if 4 * n_negative > self.log.n_rows + MIN_STRUCK_OUT:
+            self._strike_out()
             self._index(ids_of)
         else:
             self.log.trim(self._ids)
@@ -127,23 +134,29 @@ class Trace:
         return clock if self._queue is None else self._queue.pace(clock, n_max)
 
     def renumber(self, mapping: np.ndarray) -> None:
-        """Takes on new ids, by the old ones."""
-        n_rows = self.log.rows.n_rows
-        self._ids.array[:n_rows] = mapping[self._ids.array[:n_rows]]
+        """Takes on new ids, by the old ones; -1 for those that no tuple that counts has.
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int, ids_of: IdsOf) -> Iterator[Events]:
-        """Becomes the trace that the log's entries describe; see `rebuild`."""
+        Of such an id there may still be tuples that were taken back: they expire together with what took them back, so
+        that nothing happens, and nothing is told of it.
+        """
+        ids = self._ids.array[: self.log.rows.n_rows]
+        ids[:] = np.where(ids < 0, -1, mapping[ids])
+
+    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, ids_of: IdsOf) -> Iterator[Events]:
+        """Becomes the trace that the log's entries describe, after the step with this clock; see `rebuild`."""
         self.log.restore(entries, next_number)
+        self.clock = clock
         return self.rebuild(ids_of)
 
     def rebuild(self, ids_of: IdsOf) -> Iterator[Events]:
-        """Finds out all ids anew; what it holds comes back, block by block, as if it happened at once."""
+        """Finds out all ids anew; what counts of it comes back, block by block, as if it happened at once."""
         self._index(ids_of)
         for block in self.log.blocks:
             tuples = self.log.read(block)
+            counts = int64_column(tuples, EXPIRES) > self.clock
             at = block.first - self.log.rows.base
-            ids = self._ids.array[at : at + block.n_rows].copy()
-            yield Events([tuples], np.zeros(block.n_rows, np.int64), ids, signs(tuples))
+            ids = self._ids.array[at : at + block.n_rows][counts]
+            yield Events([tuples.filter(pa.array(counts))], np.zeros(len(ids), np.int64), ids, signs(tuples)[counts])
 
     def _keep(self, tuples: pa.Table, ids: np.ndarray) -> None:
         """Appends tuples in blocks; their ids go along while slices are cut and put in order."""
@@ -158,13 +171,13 @@ class Trace:
 
     def _note(self, first: int, tuples: pa.Table) -> None:
         expires = int64_column(tuples, EXPIRES)
-        self._ends[first] = int(expires.max())
-        self._n_negative += int((signs(tuples) < 0).sum())
+        self._blocks[first] = int(expires.max()), int((signs(tuples) < 0).sum())
         if self._queue is not None:
-            self._queue.push(expires, np.arange(first, first + len(expires)))
+            counts = np.flatnonzero(expires > self.clock)
+            self._queue.push(expires[counts], first + counts)
 
     def _index(self, ids_of: IdsOf) -> None:
-        self._ends, self._n_negative = {}, 0
+        self._blocks = {}
         if self._queue is not None:
             self._queue.clear()
         self._ids.resize(max(1, self.log.rows.n_rows))
@@ -173,11 +186,8 @@ class Trace:
             self._ids.write(block.first - self.log.rows.base, ids_of(tuples))
             self._note(block.first, tuples)
 
-    def _strike_out(self, clock: int) -> None:
-        """Removes every tuple that was taken back together with what takes it back.
-
-        What has expired goes too: put into the queue once more, it would expire a second time.
-        """
+    def _strike_out(self) -> None:
+        """Removes every tuple that was taken back together with what takes it back."""
         content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
         held = concat([self.log.read(block) for block in self.log.blocks])
         rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
@@ -187,7 +197,6 @@ class Trace:
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
-        goes |= int64_column(held, EXPIRES)[order] <= clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:
             self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))

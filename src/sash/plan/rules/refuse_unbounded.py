@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sash.errors import PlanError
-from sash.plan.logical import Body, Query, Scan, SetOperation, scans_of
+from sash.plan.logical import Body, Query, Scan, SetOperation, bodies_of, scans_of
 from sash.sql.query import CountWindow, StreamInfo, TimeWindow
 
 
@@ -19,6 +19,15 @@ def refuse_unbounded(query: Query) -> Query:
         for scan in _endless(test.body):
             _refuse(scan, query, "the test against the subquery")
     return query
+
+
+def refuse_unbounded_sets(body: Body) -> None:
+    """The same for set operations: all but UNION ALL keep the rows of both sides."""
+    for each in bodies_of(body):
+        if isinstance(each, SetOperation) and (each.bound.operation != "union" or not each.bound.is_all):
+            name = each.bound.operation.upper() + (" ALL" if each.bound.is_all else "")
+            for scan in _endless(each):
+                _refuse(scan, each, name)
 
 
 def _keeper(query: Query) -> str | None:
@@ -45,11 +54,11 @@ def _endless(body: Body) -> Iterator[Scan]:
             yield scan
 
 
-def _refuse(scan: Scan, query: Query, keeper: str) -> None:
+def _refuse(scan: Scan, body: Body, keeper: str) -> None:
     raise PlanError(
         f"the window of `{scan.source.alias}` never lets a tuple go, so {keeper} would have to keep all of "
         f"`{scan.source.name}` for ever; give it a bound such as [RANGE 1 HOUR] or [ROWS 1000], "
         "or pass it as a relation if it does not change",
-        query.bound.text,
+        body.bound.text,
         scan.source.span,
     )
