@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.experiments.scheduling import VirtualRun, Workload, kind_of
+from sash.experiments.scheduling import VirtualRun, Workload
 from sash.frames import relation
 from sash.operators.changes import to_changes
 from sash.store.batch import EXPIRES, TS, int64_column, signs
 from sash.testing.oracle import Comparison, bind_frames, relational_query
 from sash.workloads.datacenter import START_US
-
-NOT_FLOWING = ("Reorder", "Expire")
-"""Belong to the scans: what is in the pipeline has come through them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,7 @@ class Delays:
     processing_us: float
     """The part of the average delay that is work."""
     n_tuples: int
-    """Tuples into all operators above the scans."""
+    """Tuples into all operators between the scans and the answer."""
     tuples_by_operator: dict[str, int]
 
     def facts(self) -> dict[str, Any]:
@@ -110,6 +107,6 @@ def _sum_up(run: VirtualRun, delays_us: np.ndarray, processing_us: np.ndarray) -
         float(delays_us.mean() / 1e6) if n_outputs else 0.0,
         float(delays_us.max(initial=0) / 1e6),
         float(processing_us.mean()) if n_outputs else 0.0,
-        sum(n for name, n in run.rows_in.items() if kind_of(name) not in NOT_FLOWING),
+        run.n_flowing,
         dict(run.rows_in),
     )

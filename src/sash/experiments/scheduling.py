@@ -32,6 +32,7 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
+from sash.operators.project import ProjectSpec
 from sash.plan.physical import Plan
 from sash.store.batch import BEGINNING, EXPIRES, TS, int64_column
 from sash.workloads.retail import SCHEMA, Retail, query_text, relations_of, sales, streams_of
@@ -110,6 +111,17 @@ class VirtualRun:
             taken[slot] = tuples.slice(low, high - low)
         return self._run(self._pipeline.root, taken, now_us)
 
+    @property
+    def n_flowing(self) -> int:
+        """Tuples into the operators between the scans and the answer.
+
+        What puts tuples in order, or tells that they expire, belongs to the scans; a projection on top to the answer.
+        """
+        root = self._pipeline.root
+        dressing = self._names[id(root)] if isinstance(root.spec, ProjectSpec) else None
+        counted = [name for name in self.rows_in if kind_of(name) not in ("Reorder", "Expire") and name != dressing]
+        return sum(self.rows_in[name] for name in counted)
+
     def start_counting(self) -> None:
         """Counts anew."""
         self.rows_in = dict.fromkeys(self.rows_in, 0)
@@ -155,7 +167,7 @@ class VirtualRun:
         n_expired = self._expire(node, inputs, clock)
         self.rows_in[name] += n_rows
         self.expired[name] += n_expired
-        self.busy_us += (n_rows + n_expired) * COSTS_US[self.schedule.hint][kind_of(name)]
+        self.busy_us += (n_rows + n_expired) * COSTS_US[kind_of(name)]
         return output
 
     def _expire(self, node: Node, inputs: list[pa.Table], clock: int) -> int:
