@@ -31,11 +31,11 @@ class Scale:
 
 _SECOND = 1_000_000
 QUICK = Scale(
-    "quick", Period(20 * _SECOND, 40 * _SECOND), (5, 40), (2, 4), (0.1, 1.0), n_outputs=8_000, max_instants=150
+    "quick", Period(10 * _SECOND, 30 * _SECOND), (5, 40), (2, 4), (0.1, 1.0), n_outputs=8_000, max_instants=150
 )
 DEFAULT = Scale(
     "default",
-    Period(60 * _SECOND, 180 * _SECOND),
+    Period(60 * _SECOND, 120 * _SECOND),
     (5, 10, 20, 40),
     (2, 3, 4, 5),
     (0.1, 0.25, 0.5, 0.75, 1.0),

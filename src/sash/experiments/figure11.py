@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import pairwise
 
 from sash.bench.measure import Note
 from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, measure_cases, pick, values_of
@@ -39,7 +40,7 @@ def _delays(rows: Sequence[Row], schedule: str) -> list[float]:
 def _falls(rows: Sequence[Row]) -> Claim:
     delays = _delays(rows, "input")
     told = " → ".join(f"{seconds:.3f} s" for seconds in delays)
-    holds = all(later < earlier for earlier, later in zip(delays, delays[1:]))
+    holds = all(later < earlier for earlier, later in pairwise(delays))
     return Claim("The delay of Input Triggered falls as selectivity rises", told, holds)
 
 

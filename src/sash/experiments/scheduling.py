@@ -34,7 +34,7 @@ from sash.operators.membership import MembershipSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
 from sash.operators.project import ProjectSpec
 from sash.plan.physical import Plan
-from sash.store.batch import BEGINNING, EXPIRES, TS, int64_column
+from sash.store.batch import BEGINNING, EXPIRES, TS, int64_column, signs
 from sash.workloads.retail import SCHEMA, Retail, query_text, relations_of, sales, streams_of
 
 
@@ -100,12 +100,13 @@ class VirtualRun:
         """What all of them cost, by the table of costs."""
         self._alive = {id(node): np.empty(0, np.int64) for _, node in operator_nodes(self._pipeline.root)}
         self._newest = dict.fromkeys(self._names, BEGINNING)
+        self._since_us = BEGINNING
         self._queues: dict[int, deque[pa.Table]] = {}
         self._arrivals = dict(self._ingest(workload.streams()))
 
     def tick(self, since_us: int, now_us: int) -> pa.Table:
         """What leaves the top when it is `now_us` and the tuples since the tick before are taken from the scans."""
-        taken = {}
+        taken, self._since_us = {}, since_us
         for slot, tuples in self._arrivals.items():
             low, high = np.searchsorted(int64_column(tuples, TS), [since_us, now_us], side="right")
             taken[slot] = tuples.slice(low, high - low)
@@ -151,7 +152,12 @@ class VirtualRun:
             return tuples
         waiting = self._queues.setdefault(id(child), deque([tuples.slice(0, 0)] * self.schedule.queue_ticks))
         waiting.append(tuples)
-        return waiting.popleft()
+        return self._still_meant(waiting.popleft())
+
+    def _still_meant(self, tuples: pa.Table) -> pa.Table:
+        """Without what would take back a tuple that the operator has let expire before it came."""
+        is_meant = (signs(tuples) > 0) | (int64_column(tuples, EXPIRES) > self._since_us)
+        return tuples if is_meant.all() else tuples.filter(pa.array(is_meant))
 
     def _process(self, node: Node, inputs: list[pa.Table], now_us: int) -> pa.Table:
         name, n_rows = self._names[id(node)], sum(tuples.num_rows for tuples in inputs)
