@@ -18,6 +18,7 @@ from rich.console import Console
 
 from sash.bench.commands import bench
 from sash.errors import InternalError, PlanError, SashError, SourceError
+from sash.experiments.commands import experiment
 from sash.plan.explain import explain_plan
 from sash.run import QueryRun, Report, Tally
 from sash.script import Script, read_script
@@ -26,6 +27,7 @@ from sash.verify import N_INSTANTS, verify_script
 
 app = typer.Typer(name="sash", add_completion=False)
 app.add_typer(bench)
+app.add_typer(experiment)
 
 
 class Engine(StrEnum):

@@ -18,7 +18,7 @@ def draw_join(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -
     """Throughput per batch of the engines that work in batches, and in steady state of all."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, (left, right) = _new_figure(2)
+    figure, (left, right) = new_figure(2)
     for engine, told in facts["engines"].items():
         if told["checkpoint_bytes_per_batch"] is not None:
             rates = [batch["n_rows"] / batch["seconds"] for batch in told["batches"]]
@@ -34,12 +34,12 @@ def draw_join(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -
         right, steady, "steady state (second half of the batches)", [_COLOURS[name] for name in facts["engines"]]
     )
     right.set_ylabel("tuples per second")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     """What a step costs, by how many times longer its window is."""
-    figure, axes = _new_figure(3)
+    figure, axes = new_figure(3)
     steps: Sequence[Mapping[str, Any]] = facts["steps"]
     figures = {
         "seconds per million tuples": ("seconds_per_million_tuples", 1),
@@ -49,12 +49,12 @@ def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     for ax, (title, (name, unit)) in zip(axes, figures.items()):
         _draw_bars(ax, {f"{step['factor']}×": (step[name] or 0) / unit for step in steps}, title)
         ax.set_xlabel("length of the window")
-    _save(figure, path)
+    save(figure, path)
 
 
 def draw_plans(facts: Mapping[str, Any], path: Path) -> None:
     """How fast each query is, and what its operators take of the time."""
-    figure, (left, right) = _new_figure(2)
+    figure, (left, right) = new_figure(2)
     names = [query["bench"]["query"] for query in facts["queries"]]
     speeds = [query["tuples_per_cpu_second"] for query in facts["queries"]]
     _draw_bars(left, dict(zip(names, speeds)), "tuples per CPU second")
@@ -69,10 +69,10 @@ def draw_plans(facts: Mapping[str, Any], path: Path) -> None:
                 )
             bottom += height
     right.set(title="operators", ylabel="µs per tuple")
-    _save(figure, path)
+    save(figure, path)
 
 
-def _new_figure(n_parts: int) -> tuple[Figure, Sequence[Axes]]:
+def new_figure(n_parts: int) -> tuple[Figure, Sequence[Axes]]:
     """Without pyplot: nothing is opened, and nothing stays in memory afterwards."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def _draw_bars(ax: Axes, bars: Mapping[str, float], title: str, colours: Sequenc
     ax.set_title(title)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save(figure: Figure, path: Path) -> None:
     for ax in figure.axes:
         ax.set_ylim(bottom=0)
     figure.savefig(path, dpi=120)

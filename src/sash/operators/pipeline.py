@@ -124,7 +124,7 @@ class Pipeline:
         self._relations = relations
         self._operators: dict[int, Operator] = {}
         self._work: dict[int, Work] = {}
-        self._root = root
+        self.root = root
         self.schema = self._build(root)
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
@@ -137,14 +137,24 @@ class Pipeline:
         self._work = {}
         while True:
             until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
-            yield self._run(self._root, arrivals, until)
+            yield self._run(self.root, arrivals, until)
             if until == clock:
                 return
             arrivals = {}
 
+    def process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
+        """What one operator makes of its inputs, for whoever schedules operators itself; `step` runs all of them."""
+        started = perf_counter()
+        output = self._operators[id(node)].process(inputs, clock)
+        work = self._work.setdefault(id(node), Work())
+        work.rows_in += sum(batch.num_rows for batch in inputs)
+        work.rows_out += output.num_rows
+        work.seconds += perf_counter() - started
+        return output
+
     def operators(self) -> Iterator[tuple[str, Operator]]:
         """The operators by a name that is stable for a plan: their number, inputs first, and their kind."""
-        for name, node in operator_nodes(self._root):
+        for name, node in operator_nodes(self.root):
             yield name, self._operators[id(node)]
 
     def reset(self, home: Home) -> None:
@@ -163,7 +173,7 @@ class Pipeline:
 
     def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""
-        return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self._root)}
+        return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
 
     def logs(self) -> dict[str, list[BlockLog]]:
         """The logs of each operator, by its name."""
@@ -215,16 +225,7 @@ class Pipeline:
         inputs = [
             self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)
         ]
-        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self._process(node, inputs, clock)
-
-    def _process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
-        started = perf_counter()
-        output = self._operators[id(node)].process(inputs, clock)
-        work = self._work.setdefault(id(node), Work())
-        work.rows_in += sum(batch.num_rows for batch in inputs)
-        work.rows_out += output.num_rows
-        work.seconds += perf_counter() - started
-        return output
+        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self.process(node, inputs, clock)
 
     def _build(self, node: Node) -> pa.Schema:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:

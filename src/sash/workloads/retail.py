@@ -8,7 +8,7 @@ its sales is at a discount. The selectivities of the queries are what `Retail` s
 
     predicate   the share of sales that passes Q1's test of the item, and of those that pass Q2's test of the price
     partners    the share of sales that meets an equal item of another stream within a window of it (Q2)
-    favorites   the share of sales whose item is a favourite one, and of those whose store is (Q3, Q4, Q5)
+    favorites   the share of sales that all joins of a query with relations let pass (Q3, Q4, Q5)
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def sales(retail: Retail, stream: str = "A") -> pa.Table:
     )
 
 
-def favorites(retail: Retail) -> dict[str, pa.Table]:
-    """FavoriteItems and FavoriteStores."""
+def favorites(retail: Retail, share: float) -> dict[str, pa.Table]:
+    """FavoriteItems and FavoriteStores, each with a share of all there are."""
     rng = np.random.default_rng([retail.seed, len(STREAMS)])
     sizes = {"FavoriteItems": ("ItemID", retail.items), "FavoriteStores": ("StoreID", retail.n_stores)}
     tables = {}
     for name, (column, n_all) in sizes.items():
-        chosen = rng.permutation(n_all)[: max(1, round(n_all * retail.favorites))] + 1
+        chosen = rng.permutation(n_all)[: max(1, round(n_all * share))] + 1
         tables[name] = pa.table({column: pa.array(np.sort(chosen), pa.int32())})
     return tables
 
@@ -154,10 +154,10 @@ def streams_of(query: str, n_streams: int = 2) -> dict[str, str]:
 
 
 def relations_of(query: str, retail: Retail) -> dict[str, pa.Table]:
-    """The relations that a query reads."""
-    read = {"q3": ["FavoriteItems"], "q4": ["FavoriteItems", "FavoriteStores"], "q5": ["FavoriteItems"]}
-    tables = favorites(retail)
-    return {name: tables[name] for name in read.get(query, [])}
+    """The relations that a query reads; together they let the share of `favorites` pass."""
+    read = {"q3": ["FavoriteItems"], "q4": ["FavoriteItems", "FavoriteStores"], "q5": ["FavoriteItems"]}.get(query, [])
+    tables = favorites(retail, retail.favorites ** (1 / max(1, len(read))))
+    return {name: tables[name] for name in read}
 
 
 def batches(retail: Retail, query: str, batch_rows: int, n_streams: int = 2) -> Iterator[tuple[str, pa.Table]]:
@@ -174,14 +174,14 @@ def write_retail(directory: Path, retail: Retail = EXAMPLE, n_files: int = 6) ->
     """Sales of two streams as Parquet files, and both relations as CSV files."""
     for stream in STREAMS[:2]:
         write_stream(sales(retail, stream), directory / f"sales_{stream.lower()}", n_files)
-    for name, table in favorites(retail).items():
+    for name, table in favorites(retail, retail.favorites).items():
         pc.write_csv(table, directory / f"{name}.csv")
 
 
 def _list_prices(retail: Retail) -> np.ndarray:
-    """By item, from 1 to `MAX_PRICE`, equally many of each; not in the order of the items."""
+    """By item, from 1 to `MAX_PRICE`, evenly spread; not in the order of the items."""
     rng = np.random.default_rng([retail.seed, len(STREAMS) + 1])
-    return 1 + rng.permutation(retail.items) % MAX_PRICE
+    return 1 + rng.permutation(retail.items) * MAX_PRICE // retail.items
 
 
 def _decimals(cents: np.ndarray) -> pa.Array:
