@@ -5,13 +5,16 @@ Law: a and b join iff key(a) = key(b), residual(a, b), and their lives overlap: 
 
 from __future__ import annotations
 
+from itertools import product
+
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
+from sash.testing.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 WINDOW_US = 6
 LEFT, RIGHT = (
@@ -72,6 +75,44 @@ def test_pairs_do_not_wait_for_order(left: list[Row], right: list[Row]) -> None:
         seen += pairs_of(operator.process([tuples(one[0], LEFT), tuples(one[1], RIGHT)], -1))
     both = [tuples(dict(enumerate(left)), LEFT), tuples(dict(enumerate(right)), RIGHT)]
     assert sorted(seen) == pairs_of(WindowJoin(JOINS["whj"], LEFT, RIGHT).process(both, -1))
+
+
+TOLD = [pa.schema([(f"{alias}.k", pa.int64()), (f"_id.{alias}", pa.int64())]) for alias in ("A", "B")]
+LIVES = st.lists(
+    st.tuples(st.integers(0, 1), st.integers(1, 12), st.integers(1, WINDOW_US), st.none() | st.integers(1, 5)),
+    max_size=8,
+).map(
+    lambda rows: [
+        Lived((k, number), ts, ts + life, ts + after if after is not None and after < life else None)
+        for number, (k, ts, life, after) in enumerate(rows)
+    ]
+)
+
+
+def make_told(window_us: int) -> WindowJoin:
+    spec = WindowJoinSpec("whj", (("A.k", "B.k"),), None, (window_us, window_us), is_told=True)
+    return WindowJoin(spec, *(pa.schema([*columns, *SIGNED_FIELDS]) for columns in TOLD))
+
+
+@pytest.mark.parametrize("window_us", [WINDOW_US, 64])
+@given(left=LIVES, right=LIVES, cuts=st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=5))
+@example([Lived((0, 0), 1, 4)], [Lived((0, 0), 2, 4)], [(2, True), (3, True)])
+def test_where_expirations_are_told_every_pair_is_taken_back_once(window_us: int, left, right, cuts) -> None:
+    """
+    A   |----a----|  -a                  behind a W-EXPIRE (Pipelines §4.5): the first member to leave takes the pair
+    B        |-------b------|  -b        along, and the other one, which finds it gone, does not do it again
+    A⋈B      +ab  -ab
+    """
+    operator, seen, last = make_told(window_us), [], 0
+    for clock, restarts in [*sorted(cuts), (40, False)]:
+        batches = [signed(due(lives, last, clock, True), columns) for lives, columns in zip((left, right), TOLD)]
+        seen += changes_of(operator.process(batches, clock))
+        last = max(last, clock)
+        operator = restarted(operator, lambda: make_told(window_us)) if restarts else operator
+    for instant in range(22):
+        pairs = product(alive_at(left, instant), alive_at(right, instant))
+        assert amount_at(seen, instant, is_told=True) == {a + b: 1 for a, b in pairs if a[0] == b[0]}
+    assert operator.logs()["left"].n_rows == operator.logs()["right"].n_rows == 0
 
 
 def test_nested_loops_look_at_the_whole_window_and_hashing_at_a_bucket() -> None:
