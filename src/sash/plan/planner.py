@@ -6,6 +6,7 @@ from sash.plan.builder import physical_plan
 from sash.plan.logical import logical_plan, map_queries
 from sash.plan.physical import Plan
 from sash.plan.rules import RULES
+from sash.plan.rules.refuse_unbounded import refuse_unbounded_sets
 from sash.sql.query import Block
 
 
@@ -14,4 +15,5 @@ def plan_query(bound: Block) -> Plan:
     body = logical_plan(bound)
     for rule in RULES:
         body = map_queries(body, rule)
+    refuse_unbounded_sets(body)
     return physical_plan(body)
