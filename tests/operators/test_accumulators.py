@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
-from sash.operators.accumulators import Accumulator, Runs, make_accumulator
+from sash.operators.accumulators import BOUNDED, Accumulator, Runs, make_accumulator, make_running_accumulator
 from sash.store.vector import Directory, Memory, dump, load
 
 N_GROUPS = 3
@@ -437,6 +437,64 @@ def test_renumbered_groups_and_another_process_change_nothing(
         accumulator = load(data_of_state, home)
         accumulator.compact(np.arange(N_GROUPS)[::-1].copy())
         numbers = {group: N_GROUPS - 1 - number for group, number in numbers.items()}
+
+
+@st.composite
+def entering_runs(draw: st.DrawFn, values: st.SearchStrategy) -> list[Run]:
+    """Runs in order of time, in which nothing leaves."""
+    groups = draw(st.lists(st.integers(0, N_GROUPS - 1), max_size=8))
+    some = st.lists(nullable(values), min_size=1, max_size=4)
+    return [[Event(group, 1, now // 2, value) for value in draw(some)] for now, group in enumerate(groups)]
+
+
+RUNNING = [
+    *(each for each in FUNCTIONS if each[0] in BOUNDED),
+    *((function, name, SORTABLE[name][0]) for function in ("min", "first") for name in SORTABLE),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "result"), RUNNING)
+@given(data=st.data())
+def test_what_was_written_down_goes_on_as_it_was(
+    function: str, name: str, result: pa.DataType, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+):
+    """After any run the groups so far are written down, and read by an accumulator that numbers them the other way."""
+    type, values = SORTABLE[name]
+    runs = data.draw(entering_runs(values))
+    reference = apply(make_accumulator(function, type, result, Memory()), runs, type)
+    home = Directory(tmp_path_factory.mktemp("vectors"))
+    accumulator, numbers = make_running_accumulator(function, type, result, home), dict(enumerate(range(N_GROUPS)))
+    groups: set[int] = set()
+    for run, pair in zip(runs, reference, strict=True):
+        before, after = accumulator.apply(as_runs([run], numbers), argument([run], type))
+        assert show((before[0].as_py(), after[0].as_py())) == show(pair)
+        groups.add(run[0].group)
+        if data.draw(st.booleans()):
+            dumped = accumulator.dump(np.array([numbers[group] for group in groups]))
+            accumulator, numbers = make_running_accumulator(function, type, result, home), _turned(numbers)
+            accumulator.load(np.array([numbers[group] for group in groups]), dumped)
+
+
+def _turned(numbers: dict[int, int]) -> dict[int, int]:
+    return {group: N_GROUPS - 1 - number for group, number in numbers.items()}
+
+
+def test_sums_of_many_parts_are_read_beside_sums_of_few():
+    """What a sum needs room for may differ between the groups that are read at once."""
+
+    def sums(*runs: Run) -> Any:
+        accumulator = make_running_accumulator("sum", pa.float64(), pa.float64(), Memory())
+        apply(accumulator, list(runs), pa.float64())
+        return accumulator
+
+    values = [2.0 ** (-60 * i) for i in range(16)]
+    long, short = sums([Event(0, 1, 0, value) for value in values]), sums([Event(0, 1, 0, 0.5)])
+    both = [pa.concat_arrays(pair) for pair in zip(short.dump(np.zeros(1, int)), long.dump(np.zeros(1, int)))]
+    assert len(both[1][0].as_py()) < len(both[1][1].as_py())
+    read = sums()
+    read.load(np.arange(2), both)
+    back = [Event(1, -1, 0, value) for value in values[:-1]]
+    assert apply(read, [[Event(0, 1, 0, 0.25)], back], pa.float64()) == [(0.5, 0.75), (1.0, values[-1])]
 
 
 @pytest.mark.parametrize(("function", "name", "result"), FUNCTIONS)

@@ -68,7 +68,41 @@ def test_a_set_operation_within_a_subquery(plan: Callable) -> None:
         "SELECT A.x FROM A [SINCE TIMESTAMP '2026-01-31'] EMIT CHANGES",
         "SELECT A.x FROM A [UNBOUNDED], R WHERE A.k = R.k",
         "SELECT A.x FROM A [ROWS 5], B [NOW] WHERE A.k = B.k",
+        "SELECT count(*) FROM A [UNBOUNDED]",
+        "SELECT A.k, sum(A.x), avg(A.x), stddev(A.x) FROM A [UNBOUNDED] GROUP BY A.k HAVING min(A.s) < max(A.s)",
+        "SELECT R.name, first(A.x), last(A.x) FROM A [SINCE TIMESTAMP '2026-01-31'], R WHERE A.k = R.k GROUP BY R.name",
+        "SELECT count(*) FROM (SELECT k FROM A [UNBOUNDED] UNION ALL SELECT k FROM B [UNBOUNDED]) t WHERE k > 1",
+        "SELECT C.z FROM C [NOW], (SELECT k, count(*) AS n FROM A [UNBOUNDED] GROUP BY k) g WHERE C.k = g.k",
+        "SELECT k FROM A [UNBOUNDED] GROUP BY k EXCEPT SELECT k FROM B [NOW]",
+        "SELECT k FROM A [NOW] WHERE k IN (SELECT max(k) FROM B [UNBOUNDED])",
+        "SELECT k FROM A [UNBOUNDED] UNION ALL SELECT k FROM B [NOW]",
     ],
 )
 def test_what_keeps_no_stream_for_ever_runs(sql: str, plan: Callable) -> None:
     plan(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "keeper"),
+    [
+        ("SELECT median(x) FROM A [UNBOUNDED]", "`MEDIAN`"),
+        ("SELECT k, count(*) FROM A [UNBOUNDED] GROUP BY k HAVING median(x) > 1", "`MEDIAN`"),
+        ("SELECT k, count(DISTINCT x) FROM A [UNBOUNDED] GROUP BY k", "`COUNT(DISTINCT)`"),
+        ("SELECT count(*) FROM A [UNBOUNDED], B [NOW] WHERE A.k = B.k", "the join"),
+        ("SELECT count(*) FROM A [UNBOUNDED] WHERE k IN (SELECT k FROM B [NOW])", "the test against the subquery"),
+        ("SELECT count(*) FROM B [NOW] WHERE k IN (SELECT k FROM A [UNBOUNDED])", "the test against the subquery"),
+        ("SELECT count(*) FROM (SELECT DISTINCT k FROM A [UNBOUNDED]) t", "DISTINCT"),
+        ("SELECT count(*) FROM (SELECT k FROM A [UNBOUNDED] UNION ALL SELECT k FROM B [NOW]) t", "the aggregate"),
+        ("SELECT count(*) FROM (SELECT k FROM A [UNBOUNDED] UNION SELECT k FROM B [NOW]) t", "the aggregate"),
+        ("SELECT k FROM B [NOW] UNION SELECT k FROM A [UNBOUNDED]", "UNION"),
+        ("SELECT k FROM A [UNBOUNDED] EXCEPT ALL SELECT k FROM B [NOW]", "EXCEPT"),
+        ("SELECT k FROM B [NOW] WHERE k IN (SELECT k FROM B [NOW] INTERSECT SELECT k FROM A [UNBOUNDED])", "the test"),
+    ],
+)
+def test_what_would_keep_a_stream_for_ever_is_refused(sql: str, keeper: str, plan: Callable) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan(sql)
+    reason, line, mark = str(caught.value).split("\n")
+    assert reason.startswith(f"the window of `A` never lets a tuple go, so {keeper}")
+    assert "give it a bound such as [RANGE 1 HOUR]" in reason
+    assert line[mark.index("^") :].startswith("A [UNBOUNDED]")

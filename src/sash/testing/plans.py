@@ -34,7 +34,8 @@ _BRACKETS = (
     " [NOW]",
     " [RANGE {length} us SLIDE {slide} us]",
 )
-_ENDLESS = (" [UNBOUNDED]", " [SINCE TIMESTAMP '1970-01-01 00:00:00.000003']", "")
+_LANDMARKS = (" [UNBOUNDED]", " [SINCE TIMESTAMP '1970-01-01 00:00:00.000003']")
+_ENDLESS = (*_LANDMARKS, "")
 _WINDOWS = (
     " WINDOW {length} us",
     " WINDOW {length} us",
@@ -49,17 +50,12 @@ _FILTERS = {
 }
 _PLAIN_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _WHOLE_AGGREGATES = ("count(*)", "CAST(sum({x}.v) AS BIGINT)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
-_TOP_AGGREGATES = (
-    *_PLAIN_AGGREGATES,
-    "count(DISTINCT {x}.v)",
-    "avg({x}.v)",
-    "median({x}.v)",
-    "round(stddev({x}.v), 6)",
-    "sum({x}.v * 2) + 1",
-)
+_ENDLESS_AGGREGATES = (*_PLAIN_AGGREGATES, "avg({x}.v)", "round(stddev({x}.v), 6)", "sum({x}.v * 2) + 1")
+_TOP_AGGREGATES = (*_ENDLESS_AGGREGATES, "count(DISTINCT {x}.v)", "median({x}.v)")
 # Over streams only: of what an operator puts out, the order in which it entered is not known to the oracle.
 _ORDERED_AGGREGATES = ("first({x}.v)", "last({x}.v)")
-_HAVING = ("count(*) > 1", "sum({x}.v) > 2", "max({x}.v) = 2", "min({x}.v) IS NULL", "count(DISTINCT {x}.v) = 1")
+_ENDLESS_HAVING = ("count(*) > 1", "sum({x}.v) > 2", "max({x}.v) = 2", "min({x}.v) IS NULL")
+_HAVING = (*_ENDLESS_HAVING, "count(DISTINCT {x}.v) = 1")
 _FEATURES = ("group", "join", "membership", "subquery", "distinct")
 _SELDOM = st.sampled_from((False, False, False, True))
 _SOMETIMES = st.booleans()
@@ -118,12 +114,21 @@ class _Writer:
     def endless_query(self) -> str:
         """One in which rows may stay for ever, as nothing above has to keep them."""
         self.n_left = 0
-        item = self._stream(self._one(_ENDLESS))
-        text = f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{self._where([item])}"
-        if self.draw(_SOMETIMES):
-            other = self._stream(self._one(_ENDLESS))
-            text += f" UNION ALL SELECT {other.alias}.k, {other.alias}.v FROM {other.text}"
-        return text
+        kind = self._one(("group", "filter", "union", "subquery"))
+        if kind == "group":
+            items = [self._stream(self._one(_LANDMARKS))]
+            items += [self._relation()] if "r" in self.frames and self.draw(_SELDOM) else []
+            return self._grouped(items, self._where(items), _ENDLESS_AGGREGATES)
+        if kind == "subquery":
+            sides = self._endless_select(_LANDMARKS), self._endless_select(_LANDMARKS)
+            item = _Item(f"({' UNION ALL '.join(sides)}) {(alias := self._alias())}", alias, ("k", "v"), is_table=False)
+            return self._grouped([item], self._where([item]), _ENDLESS_AGGREGATES)
+        text = self._endless_select(_ENDLESS)
+        return text if kind == "filter" else f"{text} UNION ALL {self._endless_select(_ENDLESS)}"
+
+    def _endless_select(self, windows: Sequence[str]) -> str:
+        item = self._stream(self._one(windows))
+        return f"SELECT {item.alias}.k, {item.alias}.v FROM {item.text}{self._where([item])}"
 
     def _query(self, columns: Columns) -> str:
         """What stands in brackets: a query for these columns, perhaps with a window of its own."""
@@ -176,7 +181,7 @@ class _Writer:
         aggregates = [f"{self._aggregate(items, pool)} AS x{number}" for number in range(self._one((1, 2, 3)))]
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
         outputs = ", ".join([*shown, *aggregates])
-        having = self._having(items)
+        having = self._having(items, _ENDLESS_HAVING if pool is _ENDLESS_AGGREGATES else _HAVING)
         return f"SELECT {distinct}{outputs} FROM {_from(items)}{where}{group}{having}"
 
     def _aggregate(self, items: list[_Item], pool: Sequence[str]) -> str:
@@ -188,11 +193,11 @@ class _Writer:
         fitting = [call for call in pool if _fits(call, item.columns)]
         return self._one(fitting).format(x=item.alias)
 
-    def _having(self, items: list[_Item]) -> str:
+    def _having(self, items: list[_Item], pool: Sequence[str] = _HAVING) -> str:
         if not self.draw(_SELDOM):
             return ""
         item = self._one(items)
-        conditions = [condition for condition in _HAVING if _fits(condition, item.columns)]
+        conditions = [condition for condition in pool if _fits(condition, item.columns)]
         return f" HAVING {self._one(conditions).format(x=item.alias)}"
 
     def _features(self) -> list[str]:

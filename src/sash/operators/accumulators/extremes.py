@@ -60,9 +60,9 @@ class Extreme:
 
     def load(self, groups: np.ndarray, columns: list[pa.Array]) -> None:
         """As if each value entered."""
-        counts = columns[-1].is_valid()
+        n_groups, counts = int(groups.max(initial=-1)) + 1, columns[-1].is_valid()
         groups, columns = groups[counts.to_numpy(zero_copy_only=False)], [each.filter(counts) for each in columns]
-        n_groups, ones = int(groups.max(initial=-1)) + 1, np.ones(len(groups), np.int8)
+        ones = np.ones(len(groups), np.int8)
         ts = columns[1].to_numpy() if self._has_time else np.zeros(len(groups), np.int64)
         self.apply(Runs(np.arange(len(groups) + 1), groups, n_groups, ones, ts), columns[0])
 

@@ -19,7 +19,7 @@ def refuse_unbounded(query: Query) -> Query:
     """
     keeper = _keeper(query)
     if keeper is not None:
-        for scan in _endless(query):
+        for scan in _endless_scans(query):
             _refuse(scan, query, keeper)
     for test in query.tests:
         for scan in _endless(test.body):
@@ -30,7 +30,7 @@ def refuse_unbounded(query: Query) -> Query:
 def refuse_unbounded_sets(body: Body) -> None:
     """The same for set operations: all but UNION ALL keep the rows of both sides."""
     for each in bodies_of(body):
-        if isinstance(each, SetOperation) and (each.bound.operation != "union" or not each.bound.is_all):
+        if isinstance(each, SetOperation) and not _is_union_all(each):
             name = each.bound.operation.upper() + (" ALL" if each.bound.is_all else "")
             for scan in _endless(each):
                 _refuse(scan, each, name)
@@ -65,23 +65,31 @@ def _lets_none_go(scan: Scan) -> bool:
 def _is_endless(body: Body) -> bool:
     """Whether no row leaves what a query gives out; only filters and UNION ALL pass that on."""
     if isinstance(body, SetOperation):
-        is_union_all = body.bound.operation == "union" and body.bound.is_all
-        return is_union_all and _is_endless(body.left) and _is_endless(body.right)
+        return _is_union_all(body) and _is_endless(body.left) and _is_endless(body.right)
     is_plain = not (body.is_grouped or body.bound.is_distinct or body.tests)
     return is_plain and all(map(_lets_none_go, scans_of(body.input)))
 
 
 def _endless(body: Body) -> Iterator[Scan]:
-    """The streams whose rows never leave what a query gives out, or what it joins."""
+    """The streams whose rows never leave what a query gives out. Of groups there is one row each."""
     if isinstance(body, SetOperation):
         yield from _endless(body.left)
         yield from _endless(body.right)
-        return
-    for scan in scans_of(body.input):
+    elif not body.is_grouped:
+        yield from _endless_scans(body)
+
+
+def _endless_scans(query: Query) -> Iterator[Scan]:
+    """The streams whose rows never leave what a SELECT reads."""
+    for scan in scans_of(query.input):
         if scan.body is not None:
-            yield from () if isinstance(scan.body, Query) and scan.body.is_grouped else _endless(scan.body)
+            yield from _endless(scan.body)
         elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | CountWindow):
             yield scan
+
+
+def _is_union_all(body: SetOperation) -> bool:
+    return body.bound.operation == "union" and body.bound.is_all
 
 
 def _refuse(scan: Scan, body: Body, keeper: str) -> None:
