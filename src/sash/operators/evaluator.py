@@ -6,6 +6,7 @@ written to outside the batch.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 
@@ -67,10 +68,11 @@ def run(sql: str, **tables: pa.Table) -> pa.Table:
     try:
         return db.sql(sql).to_arrow_table()
     except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException) as error:
-        reason = str(error).split("\n", 1)[0]
+        # DuckDB's own remedies may be settings, which are not the user's to make.
+        reason = re.split(r"\.? Use TRY\(|\n", str(error), maxsplit=1)[0]
         raise SourceError(
             f"an expression of the query failed on a row: {reason}; "
-            "TRY_CAST or a CASE around it gives such a row a NULL instead"
+            "TRY(…) or a CASE around it gives such a row a NULL instead"
         ) from None
     finally:
         for name in tables:

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 
 import pyarrow as pa
 
+from sash.errors import PlanError
 from sash.operators.evaluator import quote
 from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call, Grouping
@@ -16,7 +17,7 @@ from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
 from sash.plan.logical import Query
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import Aggregate
+from sash.sql.query import Aggregate, DerivedInfo
 from sash.store.batch import ID_PREFIX
 
 ROW_ID = f"{ID_PREFIX}_row"
@@ -33,6 +34,7 @@ class GroupByClause:
         self._query = query
         self._bound = query.bound
         self._replaces = replaces
+        _refuse_order_of_subqueries(query)
         exprs = [aggregate.argument for aggregate in self._bound.aggregates if aggregate.argument is not None]
         self._arguments = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_duckdb, exprs)))}
         self._types = {self._arguments[to_duckdb(expr)]: type_of(expr, self._bound) for expr in exprs}
@@ -128,6 +130,20 @@ def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroup
 def _sum_type(part: str, types: dict[str, pa.DataType]) -> pa.DataType:
     scales = {sum_name(name): type.scale for name, type in types.items() if pa.types.is_decimal(type)}
     return pa.decimal128(38, scales.get(part, 0))
+
+
+def _refuse_order_of_subqueries(query: Query) -> None:
+    """FIRST and LAST go by the time of rows, which those of a subquery do not have."""
+    bound = query.bound
+    ordered = [aggregate.function.upper() for aggregate in bound.aggregates if aggregate.function in ("first", "last")]
+    for source in bound.sources if ordered else ():
+        if isinstance(source.info, DerivedInfo):
+            raise PlanError(
+                f"`{ordered[0]}` goes by the time of rows, which those of the subquery `{source.alias}` do not have; "
+                "take it within the subquery, or use `MIN` or `MAX`",
+                bound.text,
+                source.span,
+            )
 
 
 def _time_sql(query: Query) -> str | None:

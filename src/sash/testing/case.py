@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from textwrap import indent
 from typing import Any
@@ -77,9 +77,10 @@ class Case:
         catalog, _, relations = self._contents
         return {**accept(self.arrivals, catalog), **relations}
 
-    def run(self) -> pa.Table:
-        """The changes of the whole run."""
-        return run_tables(self.plan, self.arrivals, self.tables)[0]
+    def run(self, *hints: str) -> pa.Table:
+        """The changes of the whole run, with hints if they are given."""
+        plan = plan_query(replace(self.bound, hints=hints)) if hints else self.plan
+        return run_tables(plan, self.arrivals, self.tables)[0]
 
     def start(self) -> Query:
         """The query before its first row."""

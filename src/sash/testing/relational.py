@@ -32,7 +32,7 @@ from sash.store.batch import BEGINNING, NEVER
 from sash.testing.reference import ALWAYS, Tables, find_stream_lives
 
 INSTANT = "_instant"
-_ENTERS, _LEAVES = "#enters", "#leaves"
+_ENTERS, _LEAVES, _TIME = "#enters", "#leaves", "#time"
 _HELD = f'"{_ENTERS}" <= "#i".instant AND "#i".instant < "{_LEAVES}"'
 _ORDERED = ("first", "last")
 _N_ROWS_AT_ONCE = 2_000
@@ -118,7 +118,7 @@ class RelationalQuery:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
-        columns = [*info.schema.names, *([_ENTERS] if table.meta.get("shows_entering") else [])]
+        columns = [*info.schema.names, *([_TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
         return _as_item(held, table)
@@ -128,6 +128,8 @@ class RelationalQuery:
         info, rows = self.catalog[reading.name], self.tables[reading.name]
         is_stream = isinstance(info, StreamInfo)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
+        times = self._times(reading.name) if is_stream else [BEGINNING] * rows.num_rows
+        rows = rows.append_column(_TIME, pa.array(times, pa.int64()))
         rows = rows.append_column(_ENTERS, pa.array([life.enters for life in lives], pa.int64()))
         return rows.append_column(_LEAVES, pa.array([life.leaves for life in lives], pa.int64()))
 
@@ -195,7 +197,7 @@ def _is_aggregate(select: exp.Select) -> bool:
 
 
 def _order_first_and_last(select: exp.Select) -> None:
-    """FIRST and LAST are by the time at which a tuple entered, then by value."""
+    """FIRST and LAST are by the time of rows, then by value."""
     calls = [node for node in _own_nodes(select) if _is_first_or_last(node)]
     if not calls:
         return
@@ -203,11 +205,11 @@ def _order_first_and_last(select: exp.Select) -> None:
     if len(items) < len(list(_items(select))):
         raise PlanError("the order of FIRST and LAST over a subquery is not known here; take them over streams")
     for item in items:
-        item.meta["shows_entering"] = True
-    entered = [exp.column(_ENTERS, _alias_of(item).copy(), quoted=True) for item in items]
+        item.meta["shows_time"] = True
+    times = [exp.column(_TIME, _alias_of(item).copy(), quoted=True) for item in items]
     for call in calls:
         value = call.expressions[0] if isinstance(call, exp.Anonymous) else call.this
-        by = [exp.Ordered(this=exp.Anonymous(this="greatest", expressions=[time.copy() for time in entered]))]
+        by = [exp.Ordered(this=exp.Anonymous(this="greatest", expressions=[time.copy() for time in times]))]
         by.append(exp.Ordered(this=value.copy(), nulls_first=True))
         value.replace(exp.Order(this=value.copy(), expressions=by))
 
