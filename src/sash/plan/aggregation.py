@@ -77,8 +77,8 @@ class GroupByClause:
         calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, self._types)) for name in partial.columns)
         values = [(f"_agg.{idx}", self._put_together(each)) for idx, each in enumerate(self._bound.aggregates)]
         having = conjunction(self._bound.having)
-        for name, sql in values if having else ():
-            having = having.replace(quote(name), f"({sql})")
+        for name, sql in values:
+            having = having and having.replace(quote(name), f"({sql})")
         grouping = self._grouping((), calls, having, None, with_ids)
         return self._draft.project(self._grouped(flow, _group_by_spec(grouping, flow)), values)
 
