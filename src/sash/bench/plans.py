@@ -67,7 +67,7 @@ class PlanBench:
     def retail(self) -> Retail:
         """Sales for as long as it takes, and a little longer.
 
-        There are as many stores as sales of favourite items in a window, so that Q3 counts neither all nor none of them.
+        There are as many stores as sales of favourite items in a window, so that Q3 counts neither all nor none.
         """
         n_rows = self.n_filling + -(-self.n_tuples // len(streams_of(self.query)))
         duration_us = int(n_rows / self.rate * 1.05e6) + 1_000_000
