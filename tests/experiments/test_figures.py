@@ -10,7 +10,7 @@ import pytest
 
 from sash.cli import main
 from sash.experiments.delays import Period
-from sash.experiments.experiment import QUICK, SCALES, Outcome
+from sash.experiments.experiment import QUICK, SCALES, Outcome, pick
 from sash.experiments.registry import EXPERIMENTS
 from sash.experiments.report import write_outcome, write_report
 
@@ -53,7 +53,14 @@ def test_depth():
 
 
 def test_selectivity():
-    assert all(verdicts(run("pipelines-11")).values())
+    outcome = run("pipelines-11")
+    assert verdicts(outcome)["The delay of Input Triggered falls as selectivity rises"]
+    gaps = [
+        pick(outcome.rows, "average_s", selectivity=share, schedule="input")
+        - pick(outcome.rows, "average_s", selectivity=share, schedule="tpa")
+        for share in SMALL.selectivities
+    ]
+    assert gaps[-1] < 0.1 < gaps[0], "at selectivity 1 they are less than the time between two tuples apart"
 
 
 def test_throughput():
