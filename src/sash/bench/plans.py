@@ -33,6 +33,7 @@ from sash.workloads.retail import QUERIES, SCHEMA, Retail, batches, query_text, 
 
 WARM_UP = 2
 """At least so many batches of each stream go before those that are measured."""
+FAVORITES = 0.1
 SLOWER = 20
 """So many times fewer tuples, in windows so many times emptier, are measured where nothing is compiled."""
 
@@ -64,10 +65,16 @@ class PlanBench:
 
     @property
     def retail(self) -> Retail:
-        """Sales for as long as it takes, and a little longer."""
+        """Sales for as long as it takes, and a little longer.
+
+        There are as many stores as sales of favourite items in a window, so that Q3 counts neither all nor none.
+        """
         n_rows = self.n_filling + -(-self.n_tuples // len(streams_of(self.query)))
         duration_us = int(n_rows / self.rate * 1.05e6) + 1_000_000
-        return Retail(self.rate, duration_us, self.window_us, self.n_items, seed=self.seed)
+        n_stores = max(1, round(FAVORITES * self.rate * self.window_us / 1e6))
+        return Retail(
+            self.rate, duration_us, self.window_us, self.n_items, n_stores, favorites=FAVORITES, seed=self.seed
+        )
 
 
 @dataclass(slots=True)
