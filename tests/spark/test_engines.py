@@ -16,12 +16,13 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import sash
+from sash.errors import SourceError
 from sash.frames import Relation, Stream, table_catalog
 from sash.testing.case import Case
 from sash.testing.plans import plans
 from sash.testing.strategies import cases
 
-pytest.importorskip("pyspark")
+StreamingQueryException = pytest.importorskip("pyspark.errors").StreamingQueryException
 
 SECOND = 1_000_000
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -100,6 +101,10 @@ QUERIES = {
     "a C [ROWS 9] WHERE A.k = B.k AND B.name = C.name",
     "global aggregate": "SELECT count(*) AS n, sum(A.price) AS total, count(DISTINCT B.name) AS names FROM a A, b B "
     "WHERE A.k = B.k WINDOW 3 SECONDS",
+    "global aggregate in parts": "SELECT count(*) AS n, sum(A.price) AS total, avg(B.v) AS mean FROM a A, b B "
+    "WHERE A.k = B.k HAVING count(*) > 2 WINDOW 3 SECONDS EMIT CHANGES",
+    "landmark": "SELECT A.name, count(*) AS n, sum(A.price) AS total, max(A.v) AS most FROM a A [UNBOUNDED] "
+    "GROUP BY A.name",
     "group by": "SELECT A.name, count(*) AS n, avg(A.v) AS mean, min(A.price) AS least, max(A.name) AS name2, "
     "median(A.v) AS middle, first(A.v) AS earliest FROM a A GROUP BY A.name HAVING count(*) > 1 WINDOW 9 SECONDS",
     "aggregate over aggregate": "SELECT s.n, count(*) AS names FROM "
@@ -134,6 +139,25 @@ def test_spark_and_embedded_agree(spark, tmp_path, name):
     )
     assert expected.num_rows > 5
     assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT A.v // 0 AS x FROM a A", "Division by zero"),
+        (f"SELECT sum(CAST({'9' * 38} AS DECIMAL(38, 0))) AS x FROM a A WINDOW 9 SECONDS", "beyond 38 digits"),
+    ],
+    ids=["division by zero", "overflow"],
+)
+def test_what_fails_on_a_row_fails_alike(spark, tmp_path, query, reason):
+    a = readings(1)
+    with pytest.raises(SourceError) as embedded:
+        sash.sql(query, a=a)
+    assert reason in str(embedded.value)
+    out = sash.sql(query, a=stream_frame(spark, a, tmp_path / "a"))
+    with pytest.raises(StreamingQueryException) as on_spark:
+        run_frame(out, tmp_path / "checkpoint")
+    assert str(embedded.value) in str(on_spark.value)
 
 
 def test_a_watermark_is_the_slack_and_late_rows_are_written_and_counted(spark, tmp_path):

@@ -151,6 +151,8 @@ def remove(owner, value, roots, nodes, pool, words):
     """Takes one member away, which must be there."""
     parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
     while True:
+        if node == 0:
+            raise KeyError("a member is taken away that is not there")
         nodes[node, SIZE] -= 1
         order = compare(value, nodes[node, VALUE], words)
         if order == 0:

@@ -1,0 +1,44 @@
+"""After a long pause the clock moves bit by bit: what has piled up comes out in parts of bounded size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.operators import pipeline
+
+N_ROWS = 50_000
+LIMIT = 1 << 10
+
+
+@pytest.mark.parametrize("hint", ["", "/*+ nta */ "])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT {}k, count(*) AS n FROM s GROUP BY k WINDOW 1 SECOND",
+        "SELECT {}DISTINCT k FROM s WINDOW 1 SECOND EMIT CHANGES",
+        "SELECT {}k FROM s WINDOW 1 SECOND EMIT CHANGES",
+        "SELECT {}k FROM s EXCEPT ALL SELECT k FROM s WHERE k < 0 WINDOW 1 SECOND EMIT CHANGES",
+    ],
+    ids=["group by", "distinct", "expire", "except all"],
+)
+def test_a_pause_ends_in_parts(query: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "N_PACED", LIMIT)
+    rows = pa.table({"ts": np.arange(N_ROWS), "k": np.arange(N_ROWS)})
+    running = sash.query(query.format(hint), s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
+    before = running.push("s", rows)
+    after = running.advance(10_000_000)
+    assert before.num_rows >= N_ROWS - 1
+    assert after.num_rows >= N_ROWS
+    assert max(batch.num_rows for batch in after.to_batches()) <= 3 * LIMIT
+    assert running.n_state_rows == 0
+
+
+def test_what_expires_at_one_instant_comes_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "N_PACED", LIMIT)
+    rows = pa.table({"ts": np.zeros(N_ROWS, np.int64), "k": np.arange(N_ROWS)})
+    running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
+    running.push("s", rows)
+    assert running.advance(10_000_000).filter(pa.compute.field("_op") < 0).num_rows == N_ROWS

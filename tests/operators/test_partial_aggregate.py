@@ -1,0 +1,96 @@
+"""What each instant adds to the sums of a partition group.
+
+in     5 [1, 4)   NULL [1, 4)   2.50 [3, 6)      out    at 1: 2 rows, 1 value, 5    at 3: 1, 1, 2.50    at 4 …
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sash.operators.partial_aggregate import ROWS, PartialAggregate, PartialAggregateSpec, can_add_up
+from sash.store.batch import SIGNED_FIELDS
+
+SPEC = PartialAggregateSpec(("x",), 8, is_clocked=True)
+ADDED = [ROWS, "_part.countx", "_part.sumx", "_ts"]
+
+
+def make(type: pa.DataType, spec: PartialAggregateSpec = SPEC) -> PartialAggregate:
+    return PartialAggregate(spec, pa.schema([("x", type), *SIGNED_FIELDS]))
+
+
+def tuples(rows: list[tuple], type: pa.DataType) -> pa.Table:
+    """Tuples (x, enters, expires)."""
+    columns = {"x": pa.array([row[0] for row in rows], type)}
+    columns |= {"_ts": [row[1] for row in rows], "_expires": [row[2] for row in rows], "_op": [1] * len(rows)}
+    return pa.table(columns, schema=pa.schema([("x", type), *SIGNED_FIELDS]))
+
+
+def added(changes: pa.Table) -> list[tuple]:
+    return [tuple(row.values()) for row in changes.select(ADDED).to_pylist()]
+
+
+def test_one_row_for_each_instant_at_which_something_comes_or_goes():
+    type = pa.decimal128(9, 2)
+    operator = make(type)
+    arriving = tuples([(Decimal(5), 1, 4), (None, 1, 4), (Decimal("2.5"), 3, 6)], type)
+    assert added(operator.process([arriving], 3)) == [(2, 1, Decimal(5), 1), (1, 1, Decimal("2.50"), 3)]
+    nothing = arriving.slice(0, 0)
+    assert added(operator.process([nothing], 9)) == [(-2, -1, Decimal(-5), 4), (-1, -1, Decimal("-2.50"), 6)]
+    assert operator.logs()["window"].n_rows == 0
+
+
+def test_an_instant_that_adds_nothing_has_no_row():
+    """At 4 a 7 goes and another comes."""
+    operator = make(pa.int64())
+    assert len(added(operator.process([tuples([(7, 1, 4), (7, 4, 8)], pa.int64())], 5))) == 1
+
+
+def test_sums_are_exact_beyond_64_bits():
+    operator = make(pa.int64())
+    largest = 2**63 - 1
+    rows = [(largest, 1, 5)] * 3 + [(-largest - 1, 2, 5)] * 5
+    sums = [row[2] for row in added(operator.process([tuples(rows, pa.int64())], 9))]
+    assert sums == [3 * largest, 5 * (-largest - 1), 5 * (largest + 1) - 3 * largest]
+
+
+def test_restored_it_goes_on():
+    before, after = make(pa.int64()), make(pa.int64())
+    before.process([tuples([(7, 1, 4), (8, 1, 6)], pa.int64())], 2)
+    entries = {name: log.entries() for name, log in before.logs().items()}
+    after.restore(entries, before.registers())
+    nothing = tuples([], pa.int64())
+    assert (
+        added(after.process([nothing], 9)) == added(before.process([nothing], 9)) == [(-1, -1, -7, 4), (-1, -1, -8, 6)]
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**63), 2**63 - 1) | st.none(), st.integers(0, 9), st.integers(1, 8)), max_size=12
+    ),
+    st.lists(st.integers(0, 20), max_size=4).map(sorted),
+)
+def test_the_rows_up_to_an_instant_add_up_to_the_window(lives: list[tuple], clocks: list[int]):
+    operator, seen, done = make(pa.int64()), [], -1
+    for clock in [*clocks, 20]:
+        rows = sorted(((x, ts, ts + life) for x, ts, life in lives if done < ts <= clock), key=lambda row: row[1])
+        seen += added(operator.process([tuples(rows, pa.int64())], clock))
+        done = max(done, clock)
+    for instant in range(21):
+        here = [x for x, ts, life in lives if ts <= instant < ts + life]
+        total = [sum(row[part] for row in seen if row[3] <= instant) for part in range(3)]
+        assert total == [len(here), sum(x is not None for x in here), sum(x or 0 for x in here)]
+
+
+@pytest.mark.parametrize(
+    ("type", "adds_up"),
+    [(pa.int32(), True), (pa.decimal128(18, 2), True), (pa.decimal128(19, 2), False), (pa.float64(), False),
+     (pa.uint64(), False), (pa.string(), False)],
+)  # fmt: skip
+def test_only_what_adds_up_without_rounding_is_worked_out_in_parts(type: pa.DataType, adds_up: bool):
+    assert can_add_up(type) == adds_up
