@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
-from sash.operators.group_by import GroupBySpec
+from sash.operators.grouping import Grouping
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
@@ -39,7 +39,7 @@ def _answer_facts(plan: Plan) -> list[str]:
 def _reading(plan: Plan) -> str:
     """What a reader of the changes has to know."""
     grouping = next((node.spec for node in plan.root.walk() if _is_replacing(node)), None)
-    if isinstance(grouping, GroupBySpec):
+    if isinstance(grouping, Grouping):
         if not grouping.keys:
             gone = "; a -1 row says that HAVING does not hold any more" if grouping.having else ""
             return f"the newest row replaces the older one{gone}"
@@ -54,7 +54,7 @@ def _reading(plan: Plan) -> str:
 
 
 def _is_replacing(node: Node) -> bool:
-    return isinstance(node.spec, GroupBySpec) and not node.spec.retracts
+    return isinstance(node.spec, Grouping) and not node.spec.retracts
 
 
 def _schedule(plan: Plan) -> str:
