@@ -23,6 +23,7 @@ from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
+from sash.store.keys import is_hashable
 
 EXPIRY_ID = f"{ID_PREFIX}{EXPIRES}"
 N_BUILT = 3
@@ -92,6 +93,7 @@ class _Builder:
         if self._schedule == "hybrid":
             flow = self._draft.expire(flow)
         for test in query.tests:
+            _refuse_unhashable(query)
             flow = self._test(flow, test, with_ids and not is_consumed)
         return flow
 
@@ -192,6 +194,20 @@ class _Builder:
         if not query.is_grouped or not self._replaces(query) or not is_aggregate:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
+
+
+def _refuse_unhashable(query: Query) -> None:
+    """A test tells rows apart by all that is read of them."""
+    for scan in scans_of(query.input):
+        for name in scan.columns:
+            type = scan.source.info.schema.field(name).type
+            if not is_hashable(type):
+                raise PlanError(
+                    f"`IN` and `EXISTS` cannot pass on `{scan.source.alias}.{name}`, whose values of type {type} they "
+                    "cannot tell apart; leave the column out, or cast it in a subquery",
+                    query.bound.text,
+                    query.bound.spans["select"],
+                )
 
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:

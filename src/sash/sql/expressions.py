@@ -75,7 +75,8 @@ class ScalarBinder:
         self._text = text
         self._columns = columns.names
         self._connection = duck.connect()
-        self._connection.register("sources", columns.empty_table())
+        # DuckDB takes no table without columns; a constant has none to read.
+        self._connection.register("sources", (columns if len(columns) else pa.schema({"": pa.int8()})).empty_table())
 
     def __enter__(self) -> Self:
         return self
