@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from sash.errors import InternalError
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -75,6 +74,22 @@ Spec: TypeAlias = (
     | UnionSpec
     | ExpireSpec
 )
+
+OPERATORS: dict[type, Callable[..., Operator]] = {
+    ProjectSpec: Project,
+    SlideSpec: Slide,
+    ReorderSpec: Reorder,
+    CountWindowSpec: CountWindow,
+    WindowJoinSpec: WindowJoin,
+    DistinctSpec: Distinct,
+    GroupBySpec: GroupBy,
+    RunningGroupBySpec: RunningGroupBy,
+    PartialAggregateSpec: PartialAggregate,
+    MembershipSpec: Membership,
+    UnionSpec: Union,
+    ExpireSpec: Expire,
+}
+"""What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,36 +255,11 @@ class Pipeline:
         return operator.schema
 
     def _make(self, node: Node, schemas: list[pa.Schema]) -> Operator:
-        match node.spec:
-            case ProjectSpec() as spec:
-                return Project(spec, schemas[0])
-            case ReorderSpec() as spec:
-                return Reorder(spec, schemas[0])
-            case CountWindowSpec() as spec:
-                return CountWindow(spec, schemas[0])
-            case WindowJoinSpec() as spec:
-                return WindowJoin(spec, schemas[0], schemas[1])
-            case LookupJoinSpec() as spec:
-                relation = node.inputs[1].spec
-                assert isinstance(relation, RelationSpec)
-                return LookupJoin(spec, schemas[0], self._relations[relation.alias])
-            case ExpireSpec() as spec:
-                return Expire(spec, schemas[0])
-            case SlideSpec() as spec:
-                return Slide(spec, schemas[0])
-            case DistinctSpec() as spec:
-                return Distinct(spec, schemas[0])
-            case GroupBySpec() as spec:
-                return GroupBy(spec, schemas[0])
-            case RunningGroupBySpec() as spec:
-                return RunningGroupBy(spec, schemas[0])
-            case PartialAggregateSpec() as spec:
-                return PartialAggregate(spec, schemas[0])
-            case MembershipSpec() as spec:
-                return Membership(spec, schemas[0], schemas[1])
-            case UnionSpec() as spec:
-                return Union(spec, schemas[0], schemas[1])
-        raise InternalError(f"no operator runs {type(node.spec).__name__}")
+        if isinstance(node.spec, LookupJoinSpec):
+            relation = node.inputs[1].spec
+            assert isinstance(relation, RelationSpec)
+            return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
+        return OPERATORS[type(node.spec)](node.spec, *schemas)
 
 
 class _Below(Mapping[str, bytes]):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import pyarrow as pa
 
 from sash.store.group_array import GroupArray
 
 
-class Tallies:
+class Tallies(ABC):
     """What COUNT, SUM, AVG and STDDEV share: arrays with an item for each group."""
 
     def compact(self, mapping: np.ndarray) -> None:
@@ -26,5 +28,5 @@ class Tallies:
         for each in self._arrays():
             each.reserve(n_groups)
 
-    def _arrays(self) -> tuple[GroupArray, ...]:
-        raise NotImplementedError
+    @abstractmethod
+    def _arrays(self) -> tuple[GroupArray, ...]: ...
