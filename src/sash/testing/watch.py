@@ -10,7 +10,8 @@ Of a window, once the clock stands at T, with `life` the longest that its tuples
     Reorder        the rows of the batches that have a row newer than T
     CountWindow    twice the rows of each partition, n at most
     WindowJoin     the window of each input        Membership    likewise
-    Expire         the window of its input         GroupBy       likewise
+    Expire         the window of its input         GroupBy, PartialAggregate    likewise
+    RunningGroupBy twice as many rows as there are groups, and a constant more
     Distinct       the window of its input, and as much for what is shown
 """
 
@@ -30,7 +31,9 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.operator import Operator
+from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.store import trace
 from sash.store.batch import EXPIRES, NEVER, TS, int64_column, signs
@@ -104,7 +107,9 @@ class _Watched:
                 return self._n_in_windows(windows_us, trace.MIN_STRUCK_OUT)
             case ExpireSpec(window_us=window_us):
                 return self._n_in_windows((window_us,), 0)
-            case GroupBySpec(window_us=window_us):
+            case RunningGroupBySpec():
+                return 2 * len(self._partitions) + MIN_GONE
+            case GroupBySpec(window_us=window_us) | PartialAggregateSpec(window_us=window_us):
                 return self._n_in_windows((window_us,), trace.MIN_STRUCK_OUT)
             case DistinctSpec(window_us=window_us):
                 return 2 * self._n_in_windows((window_us,), trace.MIN_STRUCK_OUT)
@@ -123,5 +128,11 @@ class _Watched:
         if isinstance(spec, ReorderSpec) and inputs[0].num_rows:
             self._batches.append((int(int64_column(inputs[0], TS).max()), inputs[0].num_rows))
         if isinstance(spec, CountWindowSpec):
-            self._partitions.update(row_keys(inputs[0].select(list(spec.partition_by))) or [()] * inputs[0].num_rows)
+            self._partitions.update(_keys_of(inputs[0], spec.partition_by))
+        if isinstance(spec, RunningGroupBySpec):
+            self._partitions.update(_keys_of(inputs[0], spec.keys))
         return self._process(inputs, clock)
+
+
+def _keys_of(tuples: pa.Table, names: Sequence[str]) -> list[tuple]:
+    return row_keys(tuples.select(list(names))) if names else [()] * tuples.num_rows
