@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ class ProjectSpec:
     predicate: str | None = None
 
     def schema(self, input: pa.Schema) -> pa.Schema:
-        return run(self._sql(), batch=input.empty_table()).schema
+        return _schema_of(self._sql(), input)
 
     def apply(self, batch: pa.Table) -> pa.Table:
         return select(batch, self._items(), self.predicate)
@@ -30,6 +31,12 @@ class ProjectSpec:
 
     def _sql(self) -> str:
         return f"SELECT {', '.join(f'{sql} AS {quote(name)}' for name, sql in self._items())} FROM batch"
+
+
+@lru_cache(maxsize=1024)
+def _schema_of(sql: str, input: pa.Schema) -> pa.Schema:
+    """Kept, because the same plan is built for every fragment, group and run."""
+    return run(sql, batch=input.empty_table()).schema
 
 
 class Project(Stateless):
