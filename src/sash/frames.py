@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.errors import BindError, PlanError, SourceError, suggest
 from sash.operators.changes import read_times
-from sash.sql.query import Catalog, RelationInfo, StreamInfo
+from sash.sql.query import Catalog, RelationInfo, StreamInfo, StreamStatistics
 from sash.sql.windows import parse_interval
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
@@ -27,6 +27,7 @@ class Stream:
     slack_us: int | None = None
     tie: tuple[str, ...] = ()
     late: str | None = None
+    statistics: StreamStatistics = StreamStatistics()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,17 @@ def stream(
     slack: str | None = None,
     tie: str | tuple[str, ...] = (),
     late: str | None = None,
+    rate: float | None = None,
+    distinct: Mapping[str, int] | None = None,
 ) -> Stream:
     """Declares a frame to be a stream.
 
     `time` names its time column (a lone timestamp column needs no naming), `slack` says how late a row may be ("5
     seconds"), `tie` names columns that order rows of one instant. Without a slack, a table or DataFrame at rest is a
     complete recording in which nothing is late; a Spark stream uses the delay of its watermark, or none. `late` is a
-    directory where a Spark stream's late rows are written as Parquet; without it they are only counted.
+    directory where a Spark stream's late rows are written as Parquet; without it they are only counted. `rate` (rows
+    per second of event time) and `distinct` (how many values columns have) let the planner choose how to join; of a
+    table given whole they are observed if not declared.
     """
     slack_us = None if slack is None else parse_interval(slack)
     if late is not None and not is_spark(frame):
@@ -57,7 +62,17 @@ def stream(
         )
     if late is not None and "://" not in late:
         late = os.path.abspath(late)
-    return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late)
+    statistics = _statistics(rate, distinct or {})
+    return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late, statistics)
+
+
+def _statistics(rate: float | None, distinct: Mapping[str, int]) -> StreamStatistics:
+    if rate is not None and not 0 < rate < float("inf"):
+        raise BindError(f"`rate` is {rate}; give the rows per second, more than zero, or leave it out")
+    for column, n_values in distinct.items():
+        if n_values < 1 or n_values != int(n_values):
+            raise BindError(f"`distinct` gives `{column}` {n_values} values; give a whole number of at least 1")
+    return StreamStatistics(rate, tuple((column, int(n_values)) for column, n_values in distinct.items()))
 
 
 def relation(frame: Any) -> Relation:
@@ -96,8 +111,11 @@ def declare(name: str, frame: Stream, schema: pa.Schema, default_slack_us: int =
     for column in frame.tie:
         if column not in schema.names:
             raise BindError(f"stream `{name}` has no column `{column}` to break ties; {suggest(column, schema.names)}")
+    for column, _ in frame.statistics.distinct:
+        if column not in schema.names:
+            raise BindError(f"stream `{name}` has no column `{column}` to count; {suggest(column, schema.names)}")
     slack_us = default_slack_us if frame.slack_us is None else frame.slack_us
-    return StreamInfo(schema, time, slack_us, frame.tie)
+    return StreamInfo(schema, time, slack_us, frame.tie, frame.statistics)
 
 
 def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Table], dict[str, pa.Table]]:

@@ -76,7 +76,9 @@ def bind_script(text: str) -> Script:
         match statement:
             case CreateStream() as made:
                 streams[made.name.lower()] = _source(made, text)
-                catalog[made.name.lower()] = StreamInfo(made.schema, made.time, made.slack_us, made.tie)
+                catalog[made.name.lower()] = StreamInfo(
+                    made.schema, made.time, made.slack_us, made.tie, made.statistics
+                )
             case CreateTable() as made:
                 tables[made.name.lower()] = _source(made, text)
                 catalog[made.name.lower()] = RelationInfo(made.schema)

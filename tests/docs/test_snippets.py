@@ -128,7 +128,7 @@ class Reader:
         source = FileSource(statement.path, statement.format, statement.schema, statement.options)
         is_stream = isinstance(statement, CreateStream)
         self.catalog[statement.name.lower()] = (
-            StreamInfo(source.schema, statement.time, statement.slack_us, statement.tie)
+            StreamInfo(source.schema, statement.time, statement.slack_us, statement.tie, statement.statistics)
             if is_stream
             else RelationInfo(source.schema)
         )

@@ -8,7 +8,7 @@ import pytest
 from sash.errors import Span
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.parsed import ParsedSelect
-from sash.sql.query import CountWindow, TimeWindow
+from sash.sql.query import CountWindow, StreamStatistics, TimeWindow
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable, Into
 
 SCRIPT = """\
@@ -55,6 +55,23 @@ def test_script() -> None:
     assert [query.name for query in (hot, first, second)] == ["hot", "query", "query_2"]
     assert isinstance(second, CreateQuery)
     assert second.select.emit_changes
+
+
+@pytest.mark.parametrize(
+    ("clauses", "rate", "distinct"),
+    [
+        ("", None, ()),
+        ("RATE 500 PER SECOND", 500.0, ()),
+        ("rate 90 per minute DISTINCT (K 10)", 1.5, (("k", 10),)),
+        ("SLACK 1 SECOND DISTINCT (k 1000, j 1)", None, (("k", 1000), ("j", 1))),
+    ],
+)
+def test_statistics_are_declared(clauses: str, rate: float | None, distinct: tuple) -> None:
+    (stream,) = parse_script(
+        f"CREATE STREAM s (k INTEGER, j INTEGER, ts TIMESTAMP) TIMESTAMP BY ts {clauses} FROM 'in' FORMAT csv"
+    )
+    assert isinstance(stream, CreateStream)
+    assert stream.statistics == StreamStatistics(rate, distinct)
 
 
 def test_an_unnamed_query_avoids_names_that_are_taken() -> None:

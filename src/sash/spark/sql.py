@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -71,7 +72,7 @@ def _declare(name: str, frame: Stream):
     }
     time = frame.time or next(iter(marked), None)
     delay_us = 1000 * marked.get(time, 0)
-    return declare(name, Stream(frame.frame, time, frame.slack_us, frame.tie), _schema(frame.frame), delay_us)
+    return declare(name, replace(frame, time=time), _schema(frame.frame), delay_us)
 
 
 def _schema(frame: DataFrame) -> pa.Schema:

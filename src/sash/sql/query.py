@@ -53,6 +53,16 @@ Window: TypeAlias = TimeWindow | CountWindow | UnboundedWindow | SinceWindow
 
 
 @dataclass(frozen=True, slots=True)
+class StreamStatistics:
+    """What is declared of a stream's content. Plans are compared by it; no answer depends on it."""
+
+    rate: float | None = None
+    """Rows per second of event time; None if nobody knows."""
+    distinct: tuple[tuple[str, int], ...] = ()
+    """How many different values columns have."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamInfo:
     """What binding has to know of a stream."""
 
@@ -60,6 +70,8 @@ class StreamInfo:
     time: str
     slack_us: int = 0
     tie: tuple[str, ...] = ()
+    statistics: StreamStatistics = field(default=StreamStatistics(), repr=False, compare=False)
+    """Not shown, as a stream about which more is known is still the same stream."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 What is in brackets may be left out:
 
-    CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [SLACK 5 SECONDS] FROM 'dir' FORMAT f [OPTIONS (…)]
+    CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [SLACK 5 SECONDS]
+        [RATE 500 PER SECOND] [DISTINCT (column 1000, …)] FROM 'dir' FORMAT f [OPTIONS (…)]
     CREATE TABLE name (column TYPE, …) FROM 'path' FORMAT f [OPTIONS (…)]
     CREATE QUERY name AS SELECT … [INTO 'dir' FORMAT f [OPTIONS (…)]]
     SELECT …
@@ -24,7 +25,8 @@ from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
-from sash.sql.windows import parse_length
+from sash.sql.query import StreamStatistics
+from sash.sql.windows import parse_interval, parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -42,6 +44,7 @@ class CreateStream:
     format: str
     options: Options
     span: Span
+    statistics: StreamStatistics = StreamStatistics()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,48 @@ def _parse_stream(parser: SashParser) -> CreateStream:
     time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
     _check_is_time(ordering[0], schema.field(time), parser.sql)
     slack_us = parse_length(parser, "the slack", "leave `SLACK` out to have none") if parser.take("SLACK") else 0
-    return CreateStream(name, schema, time, tuple(tie), slack_us, *_parse_location(parser, "FROM"), span)
+    statistics = _parse_statistics(parser, schema)
+    return CreateStream(name, schema, time, tuple(tie), slack_us, *_parse_location(parser, "FROM"), span, statistics)
+
+
+def _parse_statistics(parser: SashParser, schema: pa.Schema) -> StreamStatistics:
+    rate = _parse_rate(parser) if parser.take("RATE") else None
+    return StreamStatistics(rate, tuple(_parse_distinct(parser, schema)) if parser.take("DISTINCT") else ())
+
+
+def _parse_rate(parser: SashParser) -> float:
+    """Rows per second."""
+    start = parser.index
+    n_rows = parser.number("a number of rows, as in `RATE 500 PER SECOND`,")
+    if n_rows <= 0:
+        reason = f"a rate must be more than zero, not `{n_rows}`; leave `RATE` out if it is not known"
+        raise ParseError(reason, parser.sql, parser.span_since(start))
+    parser.expect("PER")
+    start = parser.index
+    unit = parser.word("a unit of time, as in `RATE 500 PER SECOND`,")
+    try:
+        return float(n_rows) * 1e6 / parse_interval(f"1 {unit}")
+    except ParseError as error:
+        raise ParseError(error.reason, parser.sql, parser.span_since(start)) from None
+
+
+def _parse_distinct(parser: SashParser, schema: pa.Schema) -> Iterator[tuple[str, int]]:
+    parser.expect("(")
+    named: set[str] = set()
+    while True:
+        start = parser.index
+        name = _declared_name(parser.name("a column's name"), schema, parser.sql)
+        if name in named:
+            raise ParseError(f"`{name}` stands twice in `DISTINCT`; remove one", parser.sql, parser.span_since(start))
+        named.add(name)
+        start = parser.index
+        number = parser.number(f"how many values `{name}` has, as in `{name} 1000`,")
+        if number < 1 or number != int(number):
+            reason = f"a column has a whole number of values, at least one, not `{number}`; leave `{name}` out if unsure"
+            raise ParseError(reason, parser.sql, parser.span_since(start))
+        yield name, int(number)
+        if not parser.take(","):
+            return parser.expect(")")
 
 
 def _parse_table(parser: SashParser) -> CreateTable:

@@ -1,0 +1,231 @@
+"""What is known of the tuples that a part of a plan puts out: how fast they come, how long they stay, which keys.
+
+    declared    RATE and DISTINCT of CREATE STREAM, `rate` and `distinct` of `sash.stream`
+    observed    of a table given whole: its rows over its span of time, the keys of `SAMPLE_ROWS` of its rows
+    derived     through the operators above; filters are taken to keep all, unless a table was there to observe
+
+Nothing here changes an answer. What nobody knows is None, and what depends on it, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, singledispatch
+from math import prod
+
+import numpy as np
+import pyarrow as pa
+
+from sash.errors import SashError
+from sash.operators.changes import read_times
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.expire import ExpireSpec
+from sash.operators.ingest import IngestSpec
+from sash.operators.join_cost import JoinLoad
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
+from sash.operators.project import ProjectSpec
+from sash.operators.reorder import ReorderSpec
+from sash.operators.slide import SlideSpec
+from sash.operators.union import UnionSpec
+from sash.operators.window_join import WindowJoinSpec
+from sash.sql.query import StreamInfo
+from sash.store.keys import encode_keys
+
+SAMPLE_ROWS = 1 << 16
+"""So many rows of a table are looked at, at most, however long it is: a few milliseconds."""
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
+
+CountValues = Callable[[tuple[str, ...]], float | None]
+"""How many different values some columns have together."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatistics:
+    """Of the tuples that a node puts out."""
+
+    rate: float | None
+    """Tuples per second of event time."""
+    window_s: float | None
+    """How long a tuple stays."""
+    count: CountValues
+
+
+UNKNOWN = FlowStatistics(None, None, lambda columns: None)
+
+
+class StreamKnowledge:
+    """What is known of one appearance of a stream in FROM; a table is looked at when something is asked for first."""
+
+    def __init__(self, info: StreamInfo, ingest: IngestSpec, frame: pa.Table | None):
+        self._info = info
+        self._ingest = ingest
+        self._frame = frame if frame is not None and frame.num_rows > 1 else None
+
+    @property
+    def rate(self) -> float | None:
+        """Of the rows that pass the filter."""
+        rate = self._info.statistics.rate or self._observed_rate()
+        if rate is None or self._sample is None:
+            return rate
+        tuples, n_rows = self._sample
+        return rate * tuples.num_rows / n_rows or None
+
+    def count(self, columns: tuple[str, ...]) -> float | None:
+        declared = self._declared()
+        if all(column in declared for column in columns):
+            return prod(declared[column] for column in columns)
+        if self._sample is None or self._sample[0].num_rows < 2:
+            return None
+        return count_keys(encode_keys(self._sample[0], columns))
+
+    def _declared(self) -> dict[str, float]:
+        """The columns with a declared number of values, and those computed from such columns alone."""
+        counts = {f"{self._ingest.alias}.{name}": float(n_values) for name, n_values in self._info.statistics.distinct}
+        return counts | _count_computed(self._ingest.project, counts)
+
+    def _observed_rate(self) -> float | None:
+        if self._frame is None:
+            return None
+        ts = read_times(self._frame.column(self._info.time))
+        span_us = int(ts.max()) - int(ts.min())
+        return (len(ts) - 1) / span_us * 1e6 if span_us else None
+
+    @cached_property
+    def _sample(self) -> tuple[pa.Table, int] | None:
+        """Tuples from the middle of the table, and how many rows they were before the filter."""
+        if self._frame is None:
+            return None
+        rows = self._frame.slice(max(0, (self._frame.num_rows - SAMPLE_ROWS) // 2), SAMPLE_ROWS)
+        try:
+            return self._ingest.apply(rows, read_times(rows.column(self._info.time))), rows.num_rows
+        except SashError:
+            return None  # a value that the query cannot compute with is an error when it runs, not when it is planned
+
+
+def count_keys(keys: np.ndarray) -> float:
+    """How many equally frequent keys would be equal as often as these: what a join has to do depends on that alone.
+
+    Two of D equally frequent keys are equal with probability 1 / D, which a sample far smaller than D can tell.
+    """
+    _, counts = np.unique(keys, return_counts=True)
+    n_equal = float((counts * (counts - 1.0)).sum())
+    return max(1.0, len(keys) * (len(keys) - 1.0) / max(n_equal, 1.0))
+
+
+class Statistics:
+    """Statistics of the nodes of a plan in the making."""
+
+    def __init__(self, streams: Sequence[StreamKnowledge]):
+        self._streams = streams
+        """By slot; may grow after this was made."""
+
+    def of(self, node: Node) -> FlowStatistics:
+        if isinstance(node.spec, InputSpec):
+            stream = self._streams[node.spec.slot]
+            return FlowStatistics(stream.rate, None, stream.count)
+        return _derive(node.spec, [self.of(child) for child in node.inputs if _is_flow(child)])
+
+    def load(
+        self, inputs: tuple[Node, Node], keys: Sequence[tuple[str, str]], windows_us: tuple[int | None, int | None]
+    ) -> JoinLoad | None:
+        """What a join of two nodes has to do; None if something of it is not known."""
+        left, right = map(self.of, inputs)
+        windows = [us / 1e6 if us is not None else side.window_s for us, side in zip(windows_us, (left, right))]
+        n_distinct = _count_join_keys(left, right, keys)
+        if left.rate is None or right.rate is None or None in windows or n_distinct is None:
+            return None
+        return JoinLoad((left.rate, right.rate), (float(windows[0] or 0), float(windows[1] or 0)), n_distinct)
+
+
+def _is_flow(node: Node) -> bool:
+    return isinstance(node.spec, InputSpec) or bool(node.inputs)
+
+
+def _count_join_keys(left: FlowStatistics, right: FlowStatistics, keys: Sequence[tuple[str, str]]) -> float | None:
+    """The side with more different keys decides how seldom two are equal."""
+    if not keys:
+        return 1.0
+    counts = [side.count(tuple(dict.fromkeys(names))) for side, names in zip((left, right), zip(*keys))]
+    known = [count for count in counts if count is not None]
+    return max(known) if known else None
+
+
+@singledispatch
+def _derive(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    """Of an operator's output. Of groups, DISTINCT, set operations and tests nothing is known."""
+    return UNKNOWN
+
+
+@_derive.register(SlideSpec | ReorderSpec | ExchangeSpec | ExpireSpec | LookupJoinSpec)
+def _(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    """A row is taken to meet one of a relation."""
+    return inputs[0]
+
+
+@_derive.register
+def _(spec: CountWindowSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    n_windows = inputs[0].count(spec.partition_by) if spec.partition_by else 1.0
+    rate = inputs[0].rate
+    window_s = None if rate is None or n_windows is None else spec.n_rows * n_windows / rate
+    return FlowStatistics(rate, window_s, inputs[0].count)
+
+
+@_derive.register
+def _(spec: ProjectSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    below = inputs[0]
+    sources = {name: _names_in(sql) for name, sql in spec.columns}
+
+    def count(columns: tuple[str, ...]) -> float | None:
+        return below.count(tuple(dict.fromkeys(each for name in columns for each in sources.get(name, (name,)))))
+
+    return FlowStatistics(below.rate, below.window_s, count)
+
+
+@_derive.register
+def _(spec: WindowJoinSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    left, right = inputs
+    rate = None
+    lives = [us / 1e6 if us is not None else side.window_s for us, side in zip(spec.windows_us, inputs)]
+    n_distinct = _count_join_keys(left, right, spec.keys)
+    if left.rate is not None and right.rate is not None and None not in lives and n_distinct is not None:
+        rate = left.rate * right.rate * sum(life or 0.0 for life in lives) / n_distinct
+
+    def count(columns: tuple[str, ...]) -> float | None:
+        counts = [left.count((column,)) or right.count((column,)) for column in columns]
+        return None if None in counts else prod(count or 1.0 for count in counts)
+
+    known = [life for life in lives if life is not None]
+    return FlowStatistics(rate, min(known, default=None), count)
+
+
+@_derive.register
+def _(spec: UnionSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    rates, windows = [each.rate for each in inputs], [each.window_s for each in inputs]
+
+    def count(columns: tuple[str, ...]) -> float | None:
+        counts = [each.count(columns) for each in inputs]
+        return None if None in counts else max(count or 1.0 for count in counts)
+
+    return FlowStatistics(
+        None if None in rates else sum(rate or 0.0 for rate in rates),
+        None if None in windows else max(window or 0.0 for window in windows),
+        count,
+    )
+
+
+def _names_in(sql: str) -> tuple[str, ...]:
+    """The columns that an expression reads."""
+    return tuple(dict.fromkeys(name.replace('""', '"') for name in _QUOTED.findall(sql)))
+
+
+def _count_computed(project: ProjectSpec, counts: Mapping[str, float]) -> dict[str, float]:
+    """An expression has at most as many values as the columns it reads have together."""
+    found = {}
+    for name, sql in project.columns:
+        names = _names_in(sql)
+        if names and all(each in counts for each in names):
+            found[name] = prod(counts[each] for each in names)
+    return found
