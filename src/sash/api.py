@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ def sql(text: str, /, **frames: Any) -> Any:
 
         return spark_sql(text, frames)
     catalog, streams, relations = table_catalog(frames)
-    plan = plan_text(text, catalog)
+    plan = plan_text(text, catalog, streams)
     changes, finished = run_tables(plan, streams, relations)
     _warn_of_late_rows(finished)
     return changes
@@ -42,7 +43,8 @@ def explain(text: str, /, **frames: Any) -> str:
         from sash.spark.sql import spark_plan
 
         return explain_plan(spark_plan(text, frames))
-    return explain_plan(plan_text(text, table_catalog(frames)[0]))
+    catalog, streams, _ = table_catalog(frames)
+    return explain_plan(plan_text(text, catalog, streams))
 
 
 def query(text: str, /, **frames: Any) -> Query:
@@ -79,9 +81,9 @@ def spark_session(master: str = "local[*]", **config: Any) -> Any:
     return start(master, **config)
 
 
-def plan_text(text: str, catalog: Catalog) -> Plan:
-    """The plan of a query text."""
-    return plan_query(bind(parse_query(text), catalog))
+def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None) -> Plan:
+    """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
+    return plan_query(bind(parse_query(text), catalog), streams)
 
 
 def _warn_of_late_rows(finished: Query) -> None:

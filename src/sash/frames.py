@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.errors import BindError, PlanError, SourceError, suggest
 from sash.operators.changes import read_times
-from sash.sql.query import Catalog, RelationInfo, StreamInfo, StreamStatistics
+from sash.sql.query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
 from sash.sql.windows import parse_interval
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
@@ -27,7 +27,7 @@ class Stream:
     slack_us: int | None = None
     tie: tuple[str, ...] = ()
     late: str | None = None
-    statistics: StreamStatistics = StreamStatistics()
+    statistics: StreamStatistics = NO_STATISTICS
 
 
 @dataclass(frozen=True, slots=True)

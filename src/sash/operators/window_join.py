@@ -14,7 +14,7 @@ by the left one within a step. State: each input's tuples until no tuple that ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -22,7 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators import keys as join_keys
+from sash.operators.choose_join import JoinChoice
 from sash.operators.evaluator import keep
+from sash.operators.join_cost import HASH, JoinMethod
 from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
 from sash.store.block_log import BlockLog
@@ -44,6 +46,8 @@ class WindowJoinSpec:
     windows_us: tuple[int | None, int | None]
     is_told: bool = False
     """Whether what expires comes as a negative tuple; else a pair that expires with a member needs none."""
+    method: JoinMethod = field(default=JoinMethod(HASH), repr=False, compare=False)
+    choice: JoinChoice | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         assert self.algorithm in ("whj", "wnl")

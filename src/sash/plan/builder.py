@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -17,11 +17,12 @@ from sash.plan.aggregation import ROW_ID, GroupByClause
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.fragment import Input, cut_fragments
+from sash.plan.hints import read_hints
 from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
-from sash.plan.physical import ALGORITHMS, SCHEDULES, Plan
+from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import Block, StreamInfo, TimeWindow, replaced_by
+from sash.sql.query import StreamInfo, TimeWindow, replaced_by
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
 
@@ -30,21 +31,21 @@ N_BUILT = 3
 """How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
 
 
-def physical_plan(body: Body) -> Plan:
-    """The plan of a query."""
-    return _Builder(body).plan()
+def physical_plan(body: Body, frames: Mapping[str, pa.Table]) -> Plan:
+    """The plan of a query; of the streams in `frames`, by name, the content may be looked at to choose it."""
+    return _Builder(body, frames).plan()
 
 
 class _Builder:
     """Builds the tree of a statement, subqueries before what is above them."""
 
-    def __init__(self, body: Body):
+    def __init__(self, body: Body, frames: Mapping[str, pa.Table]):
         self._body = body
-        self._algorithm, hinted = _read_hints(body.bound)
-        self._schedule = hinted or "tpa"
+        self._hints = read_hints(body.bound)
+        self._schedule = self._hints.schedule or "tpa"
         self._infos = list(_streams_read(body))
-        is_ordered = hinted is not None or any(map(_relies_on_order, bodies_of(body)))
-        self._draft = Draft(self._schedule, is_ordered, len(self._infos))
+        is_ordered = self._hints.schedule is not None or any(map(_relies_on_order, bodies_of(body)))
+        self._draft = Draft(self._schedule, is_ordered, len(self._infos), frames)
 
     def plan(self) -> Plan:
         bound = self._body.bound
@@ -62,7 +63,7 @@ class _Builder:
             is_ordered=self._draft.is_ordered,
             emit_changes=bound.emit_changes,
             schedule=self._schedule,
-            is_hinted=any(hint in SCHEDULES for hint in bound.hints),
+            is_hinted=self._hints.schedule is not None,
         )
 
     def _emitted(self) -> Flow:
@@ -89,7 +90,7 @@ class _Builder:
         takes_back = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
         needs = (with_ids and not is_consumed) or (is_joined and takes_back)
         needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
-        flow = FromClause(self._draft, query, self._algorithm, self._build).build(needs)
+        flow = FromClause(self._draft, query, self._hints.method, self._build).build(needs)
         if self._schedule == "hybrid":
             flow = self._draft.expire(flow)
         for test in query.tests:
@@ -243,18 +244,6 @@ def _retracts(body: Body) -> bool:
     if body.is_grouped or body.tests:
         return True
     return any(scan.counts_rows or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
-
-
-def _read_hints(bound: Block) -> tuple[str | None, str | None]:
-    """The hinted algorithm of joins, and the hinted schedule."""
-    known = ALGORITHMS | SCHEDULES
-    for hint in bound.hints:
-        if hint not in known:
-            choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
-            raise PlanError(f"the hint `{hint}` is not known; there is {choices}", bound.text, bound.spans["hint"])
-    algorithms = [hint for hint in bound.hints if hint in ALGORITHMS]
-    schedules = [hint for hint in bound.hints if hint in SCHEDULES]
-    return (algorithms or [None])[-1], (schedules or [None])[-1]
 
 
 def _time_type(infos: list[StreamInfo]) -> pa.DataType:

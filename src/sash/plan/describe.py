@@ -20,7 +20,8 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.physical import ALGORITHMS, SIGNED, Plan, Slot
+from sash.plan.describe_join import method_facts
+from sash.plan.physical import SIGNED, Plan, Slot
 from sash.plan.wording import computed, format_duration, format_window, plain
 from sash.store.batch import ID_PREFIX
 from sash.store.trace import MIN_STRUCK_OUT
@@ -128,11 +129,9 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
 
 @describe.register
 def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
-    name = ALGORITHMS[spec.algorithm]
-    how = "circular buckets by key" if spec.algorithm == "whj" else "every tuple of the other window is looked at"
     bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
     return "WindowJoin", [
-        ("algorithm", f"{name} ({spec.algorithm.upper()}): {how}"),
+        *method_facts(spec.method, spec.choice),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
         ("residual", plain(spec.residual) or "none"),
         ("expiry", _expiry(spec.windows_us, spec.is_told)),

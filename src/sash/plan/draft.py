@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from sash.operators.count_window import CountWindowSpec
@@ -19,6 +20,7 @@ from sash.plan.flow import Flow, Spread, spread_by
 from sash.plan.logical import Scan
 from sash.plan.partition import own_partition
 from sash.plan.physical import SIGNED, Lookup, Slot
+from sash.plan.statistics import Statistics, StreamKnowledge
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import CountWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.store.batch import BEGINNING, ID_PREFIX
@@ -28,7 +30,7 @@ from sash.store.keys import is_hashable
 class Draft:
     """What parts of a plan share while it is built."""
 
-    def __init__(self, schedule: str, is_ordered: bool, n_streams: int):
+    def __init__(self, schedule: str, is_ordered: bool, n_streams: int, frames: Mapping[str, pa.Table]):
         self.schedule = schedule
         self.is_ordered = is_ordered
         """Whether operators rely on tuples in order of time."""
@@ -36,6 +38,9 @@ class Draft:
         self._scans: list[Scan] = []
         self._partitions: dict[int, tuple[str, ...]] = {}
         self._next_exchange = n_streams
+        self._frames = frames
+        self._known: list[StreamKnowledge] = []
+        self.statistics = Statistics(self._known)
 
     def slots(self) -> tuple[Slot, ...]:
         """The streams that are read, spread as it was asked for."""
@@ -48,6 +53,8 @@ class Draft:
         """A stream of FROM: its rows as tuples, in order if the plan relies on it, filtered."""
         number, alias, window = len(self._scans), scan.source.alias, scan.source.window
         self._scans.append(scan)
+        assert isinstance(scan.source.info, StreamInfo)
+        self._known.append(StreamKnowledge(scan.source.info, ingest_spec(scan), self._frames.get(scan.source.name)))
         id_column = ID_PREFIX + alias
         node = Node(InputSpec(number))
         if isinstance(window, CountWindow):

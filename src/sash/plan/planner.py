@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pyarrow as pa
+
 from sash.plan.builder import physical_plan
 from sash.plan.logical import logical_plan, map_queries
 from sash.plan.physical import Plan
@@ -10,10 +14,13 @@ from sash.plan.rules.refuse_unbounded import refuse_unbounded_sets
 from sash.sql.query import Block
 
 
-def plan_query(bound: Block) -> Plan:
-    """The plan of a bound query, after all rules in their order."""
+def plan_query(bound: Block, frames: Mapping[str, pa.Table] | None = None) -> Plan:
+    """The plan of a bound query, after all rules in their order.
+
+    Streams that are there as tables are looked at, as far as their statistics are not declared.
+    """
     body = logical_plan(bound)
     for rule in RULES:
         body = map_queries(body, rule)
     refuse_unbounded_sets(body)
-    return physical_plan(body)
+    return physical_plan(body, frames or {})

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sash.errors import PlanError
+from sash.operators.choose_join import JoinChoice, MethodHint, choose_method
 from sash.operators.evaluator import quote
+from sash.operators.join_cost import HASH, WHJ, WNL
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.costs import load_prices
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow, Spread
 from sash.plan.logical import Body, Join, Query, Relational, Scan, scans_of
@@ -25,10 +28,10 @@ BuildBody = Callable[[Body, bool], Flow]
 class FromClause:
     """Builds the tree of one SELECT's FROM."""
 
-    def __init__(self, draft: Draft, query: Query, algorithm: str | None, build_body: BuildBody):
+    def __init__(self, draft: Draft, query: Query, hint: MethodHint, build_body: BuildBody):
         self._draft = draft
         self._query = query
-        self._algorithm = algorithm
+        self._hint = hint
         self._build_body = build_body
         # A stream that meets no other is spread as the operators above need it.
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
@@ -67,10 +70,16 @@ class FromClause:
         right = self._item(join.right, with_ids)
         left, right = self._exchange(left, join, LEFT), self._exchange(right, join, RIGHT)
         left, right = self._draft.agree(left, right)
+        choice = self._choose_method(join, left, right)
         spec = WindowJoinSpec(
-            self._choose_algorithm(join), join.keys, conjunction(join.conjuncts), (left.life_us, right.life_us),
+            "wnl" if choice.method.algorithm == WNL else "whj",
+            keys=join.keys,
+            residual=conjunction(join.conjuncts),
+            windows_us=(left.life_us, right.life_us),
             is_told=left.is_told and right.is_told,
-        )  # fmt: skip
+            method=choice.method,
+            choice=choice,
+        )
         lives = [life for life in (left.life_us, right.life_us) if life is not None]
         return left.then(
             spec,
@@ -95,16 +104,16 @@ class FromClause:
         partition = self._partitioning.exchanges.get((join.right.source.alias, side))
         return flow if partition is None else self._draft.distribute(flow, partition)
 
-    def _choose_algorithm(self, join: Join) -> str:
-        algorithm = self._algorithm or ("whj" if join.keys else "wnl")
-        if algorithm == "whj" and not join.keys:
+    def _choose_method(self, join: Join, left: Flow, right: Flow) -> JoinChoice:
+        if self._hint.algorithm in (HASH, WHJ) and not join.keys:
             raise PlanError(
-                f"the hint `whj` needs an equality between `{join.right.source.alias}` and the streams before it; "
-                "add one, or leave the hint out",
+                f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.alias}` and the "
+                "streams before it; add one, or leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,
             )
-        return algorithm
+        load = self._draft.statistics.load((left.node, right.node), join.keys, (left.life_us, right.life_us))
+        return choose_method(load, bool(join.keys), self._hint, load_prices())
 
 
 def _joined(left: Spread, right: Spread) -> Spread:

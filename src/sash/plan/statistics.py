@@ -24,6 +24,7 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
 from sash.operators.join_cost import JoinLoad
+from sash.operators.keys import without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
@@ -32,7 +33,7 @@ from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.sql.query import StreamInfo
-from sash.store.keys import encode_keys
+from sash.store.keys import encode_keys, is_hashable
 
 SAMPLE_ROWS = 1 << 16
 """So many rows of a table are looked at, at most, however long it is: a few milliseconds."""
@@ -77,9 +78,9 @@ class StreamKnowledge:
         declared = self._declared()
         if all(column in declared for column in columns):
             return prod(declared[column] for column in columns)
-        if self._sample is None or self._sample[0].num_rows < 2:
+        if self._sample is None or not all(is_hashable(self._sample[0].schema.field(name).type) for name in columns):
             return None
-        return count_keys(encode_keys(self._sample[0], columns))
+        return count_keys(encode_keys(without_null_keys(self._sample[0], columns), columns))
 
     def _declared(self) -> dict[str, float]:
         """The columns with a declared number of values, and those computed from such columns alone."""
@@ -110,6 +111,8 @@ def count_keys(keys: np.ndarray) -> float:
 
     Two of D equally frequent keys are equal with probability 1 / D, which a sample far smaller than D can tell.
     """
+    if len(keys) < 2:
+        return 1.0
     _, counts = np.unique(keys, return_counts=True)
     n_equal = float((counts * (counts - 1.0)).sum())
     return max(1.0, len(keys) * (len(keys) - 1.0) / max(n_equal, 1.0))

@@ -33,7 +33,7 @@ _CLAUSES = ("window", "emit_changes")
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
-_HINT = re.compile(r"[^\s,(]+(?:\([^)]*\))?")
+_HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 
 T = TypeVar("T")
 

@@ -62,6 +62,9 @@ class StreamStatistics:
     """How many different values columns have."""
 
 
+NO_STATISTICS = StreamStatistics()
+
+
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
     """What binding has to know of a stream."""
@@ -70,7 +73,7 @@ class StreamInfo:
     time: str
     slack_us: int = 0
     tie: tuple[str, ...] = ()
-    statistics: StreamStatistics = field(default=StreamStatistics(), repr=False, compare=False)
+    statistics: StreamStatistics = field(default=NO_STATISTICS, repr=False, compare=False)
     """Not shown, as a stream about which more is known is still the same stream."""
 
 

@@ -25,7 +25,7 @@ from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
-from sash.sql.query import StreamStatistics
+from sash.sql.query import NO_STATISTICS, StreamStatistics
 from sash.sql.windows import parse_interval, parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]
@@ -44,7 +44,7 @@ class CreateStream:
     format: str
     options: Options
     span: Span
-    statistics: StreamStatistics = StreamStatistics()
+    statistics: StreamStatistics = NO_STATISTICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,9 @@ def _parse_distinct(parser: SashParser, schema: pa.Schema) -> Iterator[tuple[str
         start = parser.index
         number = parser.number(f"how many values `{name}` has, as in `{name} 1000`,")
         if number < 1 or number != int(number):
-            reason = f"a column has a whole number of values, at least one, not `{number}`; leave `{name}` out if unsure"
+            reason = (
+                f"a column has a whole number of values, at least one, not `{number}`; leave `{name}` out if unsure"
+            )
             raise ParseError(reason, parser.sql, parser.span_since(start))
         yield name, int(number)
         if not parser.take(","):

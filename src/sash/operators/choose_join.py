@@ -1,0 +1,217 @@
+"""Which method a window join uses: the one whose work, at this machine's prices, takes the least time.
+
+    time(method) = Σ work(method, load) · price(algorithm)  +  tuples · growth(algorithm) · log2(held / CACHED)
+
+The work is the cost model's (`join_cost`). The last term is what it leaves out: a table that outgrows the caches makes
+every tuple that goes to a random place in it dearer. Prices are measured by `sash calibrate`.
+
+A method stays best while rates move a little. `range_of` says how far: until another one is better by more than
+`MARGIN`, which is also when a running join changes its method. So two methods that cost the same never take turns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from sash.operators.join_cost import (
+    HASH,
+    INVALIDATIONS,
+    WHJ,
+    WNL,
+    JoinCosts,
+    JoinLoad,
+    JoinMethod,
+    JoinWork,
+    buffered_tuples,
+    cost_ns,
+    total_work,
+)
+
+MARGIN = 1.2
+"""How many times dearer than the best method one may be before it is given up."""
+FREE = 1.05
+"""What so many times as much costs counts as equal: time against memory, and memory against time."""
+CACHED_TUPLES = 1 << 14
+"""A window of so many tuples is taken to be in the caches."""
+BUCKETS = tuple(4**exponent for exponent in range(2, 10))
+"""The numbers of buckets that are considered for WHJ."""
+FACTORS = tuple(2.0**exponent for exponent in range(1, 15))
+"""How far rates are moved to find where a choice ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlgorithmPrices:
+    """Nanoseconds for each unit of an algorithm's work; `growth` for each tuple and doubling beyond the caches."""
+
+    costs: JoinCosts
+    growth: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPrices:
+    """What the algorithms' work costs on a machine."""
+
+    hash: AlgorithmPrices
+    whj: AlgorithmPrices
+    wnl: AlgorithmPrices
+    origin: str = "shipped with Sash"
+    """Where they are from, for EXPLAIN."""
+
+    def of(self, algorithm: str) -> AlgorithmPrices:
+        return {HASH: self.hash, WHJ: self.whj, WNL: self.wnl}[algorithm]
+
+
+SHIPPED = JoinPrices(
+    hash=AlgorithmPrices(JoinCosts(scan=8.0, insert=150.0, invalidate=20.0, check=0.0, output=60.0), 10.0),
+    whj=AlgorithmPrices(JoinCosts(scan=2.0, insert=200.0, invalidate=20.0, check=2.0, output=60.0), 15.0),
+    wnl=AlgorithmPrices(JoinCosts(scan=1.0, insert=180.0, invalidate=20.0, check=2.0, output=60.0), 0.0),
+)
+"""Measured on a small server."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodHint:
+    """What a query asks for; what it leaves open is chosen."""
+
+    algorithm: str | None = None
+    n_buckets: int | None = None
+    invalidation: str | None = None
+
+    def allows(self, method: JoinMethod) -> bool:
+        wanted = (self.algorithm, self.n_buckets, self.invalidation)
+        got = (method.algorithm, method.n_buckets, method.invalidation)
+        return all(want is None or want == has for want, has in zip(wanted, got))
+
+
+NO_HINT = MethodHint()
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a method is expected to do, and how long that takes, per second of stream time."""
+
+    method: JoinMethod
+    work: JoinWork
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateRange:
+    """By which factors rates may move before another method is better by more than the margin; both ends exclusive.
+
+    0 and infinity: however far they were moved, the method stayed good.
+    """
+
+    both: tuple[float, float]
+    left: tuple[float, float]
+    right: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinChoice:
+    """A method, and why it was chosen."""
+
+    method: JoinMethod
+    prices: JoinPrices
+    has_keys: bool
+    load: JoinLoad | None = None
+    """What the choice is for; None if nobody knows."""
+    is_hinted: bool = False
+    estimates: tuple[Estimate, ...] = ()
+    """Of the method, and of the best method of every other algorithm, cheapest first."""
+
+
+def choose_method(
+    load: JoinLoad | None, has_keys: bool, hint: MethodHint = NO_HINT, prices: JoinPrices = SHIPPED
+) -> JoinChoice:
+    """The cheapest method that the hint allows; `hash`, which is never far off, if the load is not known.
+
+    Without keys only WNL is possible.
+    """
+    is_hinted = hint != NO_HINT
+    if load is None:
+        return JoinChoice(_default(has_keys, hint), prices, has_keys, None, is_hinted)
+    found = [estimate(method, load, prices) for method in candidates(load, has_keys, hint) if hint.allows(method)]
+    chosen = _thriftiest(found, load)
+    others = _best_of_others(load, has_keys, chosen.method.algorithm, prices)
+    return JoinChoice(chosen.method, prices, has_keys, load, is_hinted, (chosen, *others))
+
+
+def is_outrun(method: JoinMethod, load: JoinLoad, has_keys: bool, prices: JoinPrices) -> bool:
+    """Whether another method would serve the load better by more than the margin."""
+    own = estimate(method, load, prices).ns
+    return any(own > MARGIN * estimate(other, load, prices).ns for other in candidates(load, has_keys))
+
+
+def estimate(method: JoinMethod, load: JoinLoad, prices: JoinPrices) -> Estimate:
+    """The work of a method under a load, and its price."""
+    work, price = total_work(method, load), prices.of(method.algorithm)
+    n_held = load.window_tuples(0) + load.window_tuples(1) + method.n_buckets
+    beyond = max(0.0, math.log2(n_held / CACHED_TUPLES))
+    return Estimate(method, work, cost_ns(work, price.costs) + work.insertions * price.growth * beyond)
+
+
+def candidates(load: JoinLoad, has_keys: bool, hint: MethodHint = NO_HINT) -> Iterator[JoinMethod]:
+    """The methods that are compared. Far more buckets than keys help nobody, but whoever asks for them gets them."""
+    if has_keys:
+        yield JoinMethod(HASH)
+        n_useful = 4 * min(load.n_distinct, max(load.window_tuples(0), load.window_tuples(1)))
+        numbers = [n_buckets for n_buckets in BUCKETS if n_buckets <= n_useful] or BUCKETS[:1]
+        for n_buckets in numbers if hint.n_buckets is None else (hint.n_buckets,):
+            yield from (JoinMethod(WHJ, n_buckets, invalidation) for invalidation in INVALIDATIONS)
+    yield from (JoinMethod(WNL, 1, invalidation) for invalidation in INVALIDATIONS)
+
+
+def range_of(choice: JoinChoice) -> RateRange:
+    """How far the rates may move, both together and each by itself, while the other one stays. The load is known."""
+    load = choice.load
+    assert load is not None
+
+    def end(factors: tuple[float, ...], scaled: Callable[[float], JoinLoad], default: float) -> float:
+        is_over = (is_outrun(choice.method, scaled(each), choice.has_keys, choice.prices) for each in factors)
+        return next((each for each, over in zip(factors, is_over) if over), default)
+
+    def bounds(exponents: tuple[int, int]) -> tuple[float, float]:
+        def scaled(factor: float) -> JoinLoad:
+            rates = [rate * factor**exponent for rate, exponent in zip(load.rates, exponents)]
+            return replace(load, rates=(rates[0], rates[1]))
+
+        return end(tuple(1 / factor for factor in FACTORS), scaled, 0.0), end(FACTORS, scaled, math.inf)
+
+    return RateRange(bounds((1, 1)), bounds((1, 0)), bounds((0, 1)))
+
+
+def _thriftiest(found: list[Estimate], load: JoinLoad) -> Estimate:
+    """Of all that cost hardly more than the cheapest, and of these all that hold hardly more than need be, the best."""
+
+    def n_held(each: Estimate) -> float:
+        return sum(buffered_tuples(each.method, load, side) for side in (0, 1)) + each.method.n_buckets
+
+    enough = FREE * min(each.ns for each in found)
+    cheap = [each for each in found if each.ns <= enough]
+    least = FREE * min(map(n_held, cheap))
+    return min((each for each in cheap if n_held(each) <= least), key=lambda each: each.ns)
+
+
+def _best_of_others(load: JoinLoad, has_keys: bool, algorithm: str, prices: JoinPrices) -> list[Estimate]:
+    """The best method of every other algorithm, cheapest first."""
+    best: dict[str, Estimate] = {}
+    for method in candidates(load, has_keys):
+        found = estimate(method, load, prices)
+        known = best.get(method.algorithm)
+        if method.algorithm != algorithm and (known is None or found.ns < known.ns):
+            best[method.algorithm] = found
+    return sorted(best.values(), key=lambda each: each.ns)
+
+
+def _default(has_keys: bool, hint: MethodHint) -> JoinMethod:
+    """What is used if the load is not known."""
+    algorithm = hint.algorithm or (HASH if has_keys else WNL)
+    n_buckets = (hint.n_buckets or DEFAULT_BUCKETS) if algorithm == WHJ else 1
+    return JoinMethod(algorithm, n_buckets, hint.invalidation or JoinMethod(algorithm).invalidation)
+
+
+DEFAULT_BUCKETS = 1024
+"""Of WHJ if it is hinted, without their number, for a load that nobody knows."""

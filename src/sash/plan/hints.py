@@ -1,0 +1,73 @@
+"""Hints: what a query asks the planner to do, for experiments.
+
+    /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
+    /*+ tpa */ · /*+ nta */ · /*+ hybrid */
+
+Of several hints of a kind the last one counts. What a hint does not say is chosen.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sash.errors import PlanError
+from sash.operators.choose_join import NO_HINT, MethodHint
+from sash.operators.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
+from sash.plan.physical import ALGORITHMS, SCHEDULES
+from sash.sql.query import Block
+
+_HINT = re.compile(r"([^\s(]+)\s*(?:\(([^)]*)\))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is asked of joins, and of the schedule; None if nothing is."""
+
+    method: MethodHint = NO_HINT
+    schedule: str | None = None
+
+
+def read_hints(bound: Block) -> Hints:
+    """The hints of a statement; raises PlanError for what nobody understands."""
+    method, schedule = NO_HINT, None
+    for hint in bound.hints:
+        found = _HINT.fullmatch(hint)
+        name, settings = (found[1], found[2]) if found else (hint, None)
+        if name in SCHEDULES and settings is None:
+            schedule = name
+        elif name in ALGORITHMS:
+            method = _read_method(name, settings, hint, bound)
+        else:
+            known = ALGORITHMS | SCHEDULES
+            choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
+            _refuse(f"the hint `{hint}` is not known; there is {choices}", bound)
+    return Hints(method, schedule)
+
+
+def _read_method(algorithm: str, settings: str | None, hint: str, bound: Block) -> MethodHint:
+    n_buckets = invalidation = None
+    for setting in [] if settings is None else [each.strip() for each in settings.split(",")]:
+        if algorithm == WHJ and setting.isdecimal() and n_buckets is None:
+            n_buckets = int(setting)
+            if not 1 <= n_buckets <= MAX_BUCKETS:
+                _refuse(f"`{hint}` asks for {n_buckets} buckets; give 1 to {MAX_BUCKETS}", bound)
+        elif algorithm in (WHJ, WNL) and setting in INVALIDATIONS and invalidation is None:
+            invalidation = setting
+        else:
+            _refuse(f"the hint `{hint}` cannot be set to `{setting}`; {_settings(algorithm)}", bound)
+    return MethodHint(algorithm, n_buckets, invalidation)
+
+
+def _settings(algorithm: str) -> str:
+    """What an algorithm can be set to, for messages."""
+    invalidations = ", ".join(f"`{name}`" for name in INVALIDATIONS)
+    if algorithm == WHJ:
+        return f"`{WHJ}` takes a number of buckets and an invalidation ({invalidations}), as in `{WHJ}(100, optimal)`"
+    if algorithm == WNL:
+        return f"`{WNL}` takes an invalidation ({invalidations}), as in `{WNL}(optimal)`"
+    return f"`{algorithm}` takes no settings"
+
+
+def _refuse(reason: str, bound: Block) -> None:
+    raise PlanError(reason, bound.text, bound.spans["hint"])
