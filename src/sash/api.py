@@ -8,9 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.embedded.analyze import analyze_tables
 from sash.embedded.query import Query
 from sash.embedded.run import run_tables
-from sash.errors import SashWarning
+from sash.errors import PlanError, SashWarning
 from sash.frames import Relation, Stream, declare, is_spark, normalised, table_catalog, to_arrow
 from sash.plan.explain import explain_plan
 from sash.plan.physical import Plan
@@ -37,14 +38,20 @@ def sql(text: str, /, **frames: Any) -> Any:
     return changes
 
 
-def explain(text: str, /, **frames: Any) -> str:
-    """How a query over the named frames would run."""
+def explain(text: str, /, *, analyze: bool = False, **frames: Any) -> str:
+    """How a query over the named frames would run.
+
+    With `analyze` it does run, over frames of this process, and the text also says what every operator has done.
+    """
     if any(is_spark(frame) for frame in frames.values()):
         from sash.spark.sql import spark_plan
 
+        if analyze:
+            raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
         return explain_plan(spark_plan(text, frames))
-    catalog, streams, _ = table_catalog(frames)
-    return explain_plan(plan_text(text, catalog, streams))
+    catalog, streams, relations = table_catalog(frames)
+    plan = plan_text(text, catalog, streams)
+    return analyze_tables(plan, streams, relations) if analyze else explain_plan(plan)
 
 
 def query(text: str, /, **frames: Any) -> Query:

@@ -86,11 +86,42 @@ def run(
 
 
 @app.command()
-def explain(file: ScriptFile) -> None:
+def explain(
+    file: ScriptFile,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run the queries here, discard the answers, and show what was measured.")
+    ] = False,
+) -> None:
     """Show how the queries of a script would run."""
     script: Script = read_script(file)
+    if analyze:
+        from sash.embedded.analyze import analyze_files
+
+        for each in script.runs():
+            print(f"Query {each.name}\n{analyze_files(each)}")
+        return
     for name, plan in script.plans.items():
         print(f"Query {name}\n{explain_plan(plan)}")
+
+
+@app.command()
+def calibrate(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the costs as JSON, and no progress.")] = False,
+) -> None:
+    """Measure what joins cost on this machine, and keep it for the planner. Takes some seconds."""
+    from sash.calibrate import calibrate as measure
+    from sash.calibrate import fit_facts, fitted_prices
+    from sash.plan.costs import save_prices
+    from sash.show import CalibrateProgress, show_fits
+
+    with CalibrateProgress(is_quiet=as_json) as progress:
+        fits = measure(progress.report)
+    facts = {"sash": metadata.version("sash"), **fit_facts(fits)}
+    path = save_prices(fitted_prices(fits), facts)
+    if as_json:
+        print(path.read_text(encoding="utf-8"), end="")
+    else:
+        show_fits(fits, path)
 
 
 @app.command()

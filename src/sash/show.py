@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from rich.live import Live
 from rich.status import Status
 from rich.table import Table
 
+from sash.calibrate import UNITS, Fit
 from sash.operators.changes import read_times
 from sash.run import QueryRun, Tally
 from sash.sources.sink import read_sink
@@ -83,6 +85,36 @@ class VerifyProgress:
 
     def __exit__(self, *_: object) -> None:
         self._status.stop()
+
+
+class CalibrateProgress:
+    """A line on stderr, on a terminal only: how much has been measured."""
+
+    def __init__(self, is_quiet: bool = False):
+        self._status = Status("compiling", console=Console(stderr=True, quiet=is_quiet))
+
+    def report(self, n_done: int, n_all: int) -> None:
+        """Takes note of how many measurements are done."""
+        self._status.update(f"{n_done} of {n_all} measurements done")
+
+    def __enter__(self) -> CalibrateProgress:
+        self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._status.stop()
+
+
+def show_fits(fits: Mapping[str, Fit], path: Path) -> None:
+    """The prices that were fitted, how well they explain what was measured, and where they are kept."""
+    table = Table(title="nanoseconds for one unit of a join's work, on this machine", title_justify="left")
+    for heading in ("algorithm", *UNITS, "mean error", "worst"):
+        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    for name, each in fits.items():
+        prices = [f"{price:,.2f}" if price < 10 else f"{price:,.0f}" for price in each.unit_prices]
+        table.add_row(name, *prices, f"{each.mean_error:.0%}", f"{each.worst_error:.0%}")
+    console.print(table)
+    console.print(f"kept in {path}; queries planned from now on use them", highlight=False, soft_wrap=True)
 
 
 def show_verifications(found: Mapping[str, Verification]) -> None:

@@ -12,7 +12,7 @@ from sash.operators.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
 from sash.operators.join_cost import JoinCosts
 from sash.plan.costs import costs_path, load_prices, save_prices
 
-MEASURED = JoinPrices(*(AlgorithmPrices(JoinCosts(n, 2, 3, 4, 5), 6) for n in (1, 2, 3)))
+MEASURED = JoinPrices(*(AlgorithmPrices(JoinCosts(n, 2, 3, 4, 5), 6, 7) for n in (1, 2, 3)))
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
     assert costs_path() == Path("/home/you/.config/sash/costs.json")
 
 
-ONE = {"scan": 1, "insert": 1, "invalidate": 1, "check": 1, "output": 1, "growth": 1}
+ONE = {"scan": 1, "insert": 1, "invalidate": 1, "check": 1, "output": 1, "far_insert": 1, "far_output": 1}
 ALL = {"hash": ONE, "whj": ONE, "wnl": ONE}
 
 

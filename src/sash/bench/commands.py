@@ -1,4 +1,4 @@
-"""The commands `sash bench join`, `sash bench window` and `sash bench plans`."""
+"""The commands `sash bench join`, `window`, `plans` and `planner`."""
 
 from __future__ import annotations
 
@@ -144,6 +144,26 @@ def plans(
             facts["without_numba"] = compare_without_numba(benches, stages)
     _write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
     _tell(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
+
+
+@bench.command()
+def planner(
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the workloads only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure every join method under fifty loads, and whether the planner's choice is the best of them."""
+    from sash.bench.planner import QUICK, bench_planner, grid, planner_facts
+    from sash.bench.show_planner import show_planner
+    from sash.bench.stages import Stages
+    from sash.plan.costs import load_prices
+
+    prices = load_prices()
+    with Stages(as_json) as stages:
+        facts = planner_facts(bench_planner(grid()[:: QUICK if quick else 1], prices, stages), prices)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        show_planner(facts, Console())
 
 
 def _parse_factors(text: str) -> tuple[int, ...]:

@@ -10,13 +10,14 @@ Changes come out in order of `_ts`, each as soon as no row that could change wha
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple
 
 import pyarrow as pa
 
 from sash.errors import BindError, SourceError, suggest
 from sash.operators.changes import read_times, to_changes
+from sash.operators.operator import Operator
 from sash.operators.pipeline import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
@@ -78,6 +79,10 @@ class Query:
     def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""
         return self._pipeline.work()
+
+    def operators(self) -> Iterator[tuple[str, Operator]]:
+        """The operators that run, by name."""
+        return self._pipeline.operators()
 
     @property
     def n_late(self) -> dict[str, int]:

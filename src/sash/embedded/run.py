@@ -23,7 +23,7 @@ ROWS_PER_STEP = 1 << 17
 def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:
     """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them."""
     query = Query(plan, relations)
-    changes = [query.push(name, part) for name, part in _interleaved(plan, tables)]
+    changes = [query.push(name, part) for name, part in interleaved(plan, tables)]
     changes.append(query.finish())
     return pa.concat_tables(changes).combine_chunks(), query
 
@@ -31,7 +31,7 @@ def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[st
 def run_files(run: QueryRun, report: Report) -> Tally:
     """Runs a script's query over the files that are there now, and writes its outputs."""
     query, tally = Query(run.plan, run.relations), Tally()
-    for stream, file in _in_order_of_arrival(run):
+    for stream, file in in_order_of_arrival(run):
         for records in read_stream_file(run.streams[stream], file.path, run.plan.streams[stream].time, run.filesystem):
             _set_aside(run, records, tally)
             _write(run, query.push(stream, with_identity(records.rows, file.path, records.lines)), tally)
@@ -51,7 +51,7 @@ def _take_stock(query: Query, tally: Tally) -> None:
     tally.n_batches += 1
 
 
-def _interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+def interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
     """Slices of all tables, so that none runs far ahead of the others; the order within a table stays."""
 
     def slices(name: str) -> Iterator[tuple[int, str, pa.Table]]:
@@ -65,7 +65,8 @@ def _interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[s
         yield name, part
 
 
-def _in_order_of_arrival(run: QueryRun) -> list[tuple[str, StreamFile]]:
+def in_order_of_arrival(run: QueryRun) -> list[tuple[str, StreamFile]]:
+    """The files that are there now, of all streams."""
     arrivals = [(name, file) for name, source in run.streams.items() for file in list_files(source, run.filesystem)]
     return sorted(arrivals, key=lambda item: (item[1].modified_us, item[1].path, item[0]))
 

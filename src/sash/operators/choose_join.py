@@ -1,9 +1,13 @@
 """Which method a window join uses: the one whose work, at this machine's prices, takes the least time.
 
-    time(method) = Σ work(method, load) · price(algorithm)  +  tuples · growth(algorithm) · log2(held / CACHED)
+    time(method) = Σ work(method, load) · price(algorithm)  +  Σ touches · price(algorithm) · log2(held / CACHED)
 
-The work is the cost model's (`join_cost`). The last term is what it leaves out: a table that outgrows the caches makes
-every tuple that goes to a random place in it dearer. Prices are measured by `sash calibrate`.
+The work is the cost model's (`join_cost`). The last term is what it leaves out: a window that outgrows the caches makes
+every touch of a random place in it dearer, and every tuple that is inserted and every pair that is put out is one.
+Prices are measured by `sash calibrate`.
+
+Tuples come in steps. `whj` and `wnl` take them in order of time and invalidate as they go. `hash` lets what has expired
+go between steps, so that within one it also scans the step's own tuples: a window is as long as itself and a step.
 
 A method stays best while rates move a little. `range_of` says how far: until another one is better by more than
 `MARGIN`, which is also when a running join changes its method. So two methods that cost the same never take turns.
@@ -35,6 +39,8 @@ FREE = 1.05
 """What so many times as much costs counts as equal: time against memory, and memory against time."""
 CACHED_TUPLES = 1 << 14
 """A window of so many tuples is taken to be in the caches."""
+TUPLES_PER_BUCKET = 8
+"""A bucket, of both sides, takes the room of so many tuples."""
 BUCKETS = tuple(4**exponent for exponent in range(2, 10))
 """The numbers of buckets that are considered for WHJ."""
 FACTORS = tuple(2.0**exponent for exponent in range(1, 15))
@@ -43,10 +49,11 @@ FACTORS = tuple(2.0**exponent for exponent in range(1, 15))
 
 @dataclass(frozen=True, slots=True)
 class AlgorithmPrices:
-    """Nanoseconds for each unit of an algorithm's work; `growth` for each tuple and doubling beyond the caches."""
+    """Nanoseconds for each unit of an algorithm's work, and what each doubling beyond the caches adds to some."""
 
     costs: JoinCosts
-    growth: float = 0.0
+    far_insert: float = 0.0
+    far_output: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +71,9 @@ class JoinPrices:
 
 
 SHIPPED = JoinPrices(
-    hash=AlgorithmPrices(JoinCosts(scan=8.0, insert=150.0, invalidate=20.0, check=0.0, output=60.0), 10.0),
-    whj=AlgorithmPrices(JoinCosts(scan=2.0, insert=200.0, invalidate=20.0, check=2.0, output=60.0), 15.0),
-    wnl=AlgorithmPrices(JoinCosts(scan=1.0, insert=180.0, invalidate=20.0, check=2.0, output=60.0), 0.0),
+    hash=AlgorithmPrices(JoinCosts(scan=8.0, insert=150.0, invalidate=20.0, check=0.0, output=60.0), 10.0, 10.0),
+    whj=AlgorithmPrices(JoinCosts(scan=2.0, insert=200.0, invalidate=20.0, check=2.0, output=60.0), 15.0, 10.0),
+    wnl=AlgorithmPrices(JoinCosts(scan=1.0, insert=180.0, invalidate=20.0, check=2.0, output=60.0), 0.0, 10.0),
 )
 """Measured on a small server."""
 
@@ -118,13 +125,19 @@ class JoinChoice:
     has_keys: bool
     load: JoinLoad | None = None
     """What the choice is for; None if nobody knows."""
+    step_s: float = 0.0
+    """How many seconds of stream a step brings."""
     is_hinted: bool = False
     estimates: tuple[Estimate, ...] = ()
     """Of the method, and of the best method of every other algorithm, cheapest first."""
 
 
 def choose_method(
-    load: JoinLoad | None, has_keys: bool, hint: MethodHint = NO_HINT, prices: JoinPrices = SHIPPED
+    load: JoinLoad | None,
+    has_keys: bool,
+    hint: MethodHint = NO_HINT,
+    prices: JoinPrices = SHIPPED,
+    step_s: float = 0.0,
 ) -> JoinChoice:
     """The cheapest method that the hint allows; `hash`, which is never far off, if the load is not known.
 
@@ -132,25 +145,41 @@ def choose_method(
     """
     is_hinted = hint != NO_HINT
     if load is None:
-        return JoinChoice(_default(has_keys, hint), prices, has_keys, None, is_hinted)
-    found = [estimate(method, load, prices) for method in candidates(load, has_keys, hint) if hint.allows(method)]
-    chosen = _thriftiest(found, load)
-    others = _best_of_others(load, has_keys, chosen.method.algorithm, prices)
-    return JoinChoice(chosen.method, prices, has_keys, load, is_hinted, (chosen, *others))
+        return JoinChoice(_default(has_keys, hint), prices, has_keys, None, step_s, is_hinted)
+    allowed = [method for method in candidates(load, has_keys, hint) if hint.allows(method)]
+    chosen = _thriftiest([estimate(method, load, prices, step_s) for method in allowed], load)
+    others = _best_of_others(load, has_keys, chosen.method.algorithm, prices, step_s)
+    return JoinChoice(chosen.method, prices, has_keys, load, step_s, is_hinted, (chosen, *others))
 
 
-def is_outrun(method: JoinMethod, load: JoinLoad, has_keys: bool, prices: JoinPrices) -> bool:
+def is_outrun(method: JoinMethod, load: JoinLoad, has_keys: bool, prices: JoinPrices, step_s: float = 0.0) -> bool:
     """Whether another method would serve the load better by more than the margin."""
-    own = estimate(method, load, prices).ns
-    return any(own > MARGIN * estimate(other, load, prices).ns for other in candidates(load, has_keys))
+    own = estimate(method, load, prices, step_s).ns
+    return any(own > MARGIN * estimate(other, load, prices, step_s).ns for other in candidates(load, has_keys))
 
 
-def estimate(method: JoinMethod, load: JoinLoad, prices: JoinPrices) -> Estimate:
+def estimate(method: JoinMethod, load: JoinLoad, prices: JoinPrices, step_s: float = 0.0) -> Estimate:
     """The work of a method under a load, and its price."""
     work, price = total_work(method, load), prices.of(method.algorithm)
-    n_held = load.window_tuples(0) + load.window_tuples(1) + method.n_buckets
-    beyond = max(0.0, math.log2(n_held / CACHED_TUPLES))
-    return Estimate(method, work, cost_ns(work, price.costs) + work.insertions * price.growth * beyond)
+    if method.algorithm == HASH:
+        work = replace(work, scans=work.scans + load.rates[0] * load.rates[1] * step_s * load.match_rate)
+    n_tuples = load.window_tuples(0) + load.window_tuples(1)
+    far = far_touches(method, n_tuples, work)
+    return Estimate(method, work, cost_ns(work, price.costs) + far[0] * price.far_insert + far[1] * price.far_output)
+
+
+def far_touches(method: JoinMethod, n_tuples: float, work: JoinWork) -> tuple[float, float]:
+    """Insertions and outputs, each as often as what they touch has doubled since it left the caches.
+
+    A tuple is put somewhere into the index, and a pair fetches two tuples from somewhere in the windows, which hold
+    `n_tuples`.
+    """
+    n_held = n_tuples + TUPLES_PER_BUCKET * method.n_buckets
+    return work.insertions * _doublings(n_held), work.outputs * _doublings(n_tuples)
+
+
+def _doublings(n_held: float) -> float:
+    return max(0.0, math.log2(max(n_held, 1.0) / CACHED_TUPLES))
 
 
 def candidates(load: JoinLoad, has_keys: bool, hint: MethodHint = NO_HINT) -> Iterator[JoinMethod]:
@@ -170,7 +199,9 @@ def range_of(choice: JoinChoice) -> RateRange:
     assert load is not None
 
     def end(factors: tuple[float, ...], scaled: Callable[[float], JoinLoad], default: float) -> float:
-        is_over = (is_outrun(choice.method, scaled(each), choice.has_keys, choice.prices) for each in factors)
+        is_over = (
+            is_outrun(choice.method, scaled(each), choice.has_keys, choice.prices, choice.step_s) for each in factors
+        )
         return next((each for each, over in zip(factors, is_over) if over), default)
 
     def bounds(exponents: tuple[int, int]) -> tuple[float, float]:
@@ -195,11 +226,13 @@ def _thriftiest(found: list[Estimate], load: JoinLoad) -> Estimate:
     return min((each for each in cheap if n_held(each) <= least), key=lambda each: each.ns)
 
 
-def _best_of_others(load: JoinLoad, has_keys: bool, algorithm: str, prices: JoinPrices) -> list[Estimate]:
+def _best_of_others(
+    load: JoinLoad, has_keys: bool, algorithm: str, prices: JoinPrices, step_s: float
+) -> list[Estimate]:
     """The best method of every other algorithm, cheapest first."""
     best: dict[str, Estimate] = {}
     for method in candidates(load, has_keys):
-        found = estimate(method, load, prices)
+        found = estimate(method, load, prices, step_s)
         known = best.get(method.algorithm)
         if method.algorithm != algorithm and (known is None or found.ns < known.ns):
             best[method.algorithm] = found

@@ -59,7 +59,7 @@ def save_prices(prices: JoinPrices, facts: dict[str, Any]) -> Path:
 
 
 def _flat(prices: AlgorithmPrices) -> dict[str, float]:
-    return {**asdict(prices.costs), "growth": prices.growth}
+    return {**asdict(prices.costs), "far_insert": prices.far_insert, "far_output": prices.far_output}
 
 
 def _parse(text: str, path: Path) -> JoinPrices:
@@ -81,8 +81,8 @@ def _parse(text: str, path: Path) -> JoinPrices:
 
 
 def _prices(told: dict[str, Any]) -> AlgorithmPrices:
-    values = {name: float(told[name]) for name in [*_UNITS, "growth"]}
+    values = {name: float(told[name]) for name in [*_UNITS, "far_insert", "far_output"]}
     if not all(0 <= value < math.inf for value in values.values()):
         raise ValueError(f"prices must be finite and not negative, not {values}")
-    growth = values.pop("growth")
-    return AlgorithmPrices(JoinCosts(**values), growth)
+    far_insert, far_output = values.pop("far_insert"), values.pop("far_output")
+    return AlgorithmPrices(JoinCosts(**values), far_insert, far_output)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Grouping
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, operator_nodes
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
+from sash.operators.window_join import WindowJoinSpec
+from sash.plan.analysis import Measure, measure_facts
 from sash.plan.describe import Fact, describe
 from sash.plan.fragment import Fragment
 from sash.plan.physical import SCHEDULES, Plan
@@ -22,10 +26,15 @@ REASONS = {
 }
 
 
-def explain_plan(plan: Plan) -> str:
-    """The plan as a tree, the answer first, with what each operator does, keeps and waits for."""
+def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None) -> str:
+    """The plan as a tree, the answer first, with what each operator does, keeps and waits for.
+
+    With measures, by the names of operators, also what each has done: EXPLAIN ANALYZE.
+    """
     lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
-    lines += _tree(plan.root, plan, "", "")
+    named = {id(node): name for name, node in operator_nodes(plan.root)}
+    by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
+    lines += _tree(plan.root, plan, by_node, "", "")
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -91,13 +100,18 @@ def _spread(fragment: Fragment, whole: str) -> str:
     return "partition groups by the hash of " + ", ".join(name for input in fragment.inputs for name in input.partition)
 
 
-def _tree(node: Node, plan: Plan, first: str, rest: str) -> list[str]:
+def _tree(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> list[str]:
     """A node's lines: `first` leads its title, `rest` everything below it."""
     title, facts = describe(node.spec, node, plan)
+    if id(node) in measures:
+        choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
+        facts = facts + measure_facts(measures[id(node)], choice)
     lines = [first + title, *_facts(facts, rest + ("│    " if node.inputs else "     "))]
     for idx, child in enumerate(node.inputs):
         is_last = idx == len(node.inputs) - 1
-        lines += _tree(child, plan, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
+        lines += _tree(
+            child, plan, measures, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
+        )
     return lines
 
 

@@ -1,0 +1,139 @@
+"""`sash bench planner`: is the method that the planner chooses for a window join the best one?
+
+Fifty loads, from a few tuples in the window to hundreds of thousands. Under each of them the real operator runs by
+every method that the planner considers and that has a chance, one after the other, with full windows. What counts is
+processor time per tuple of the whole operator, the least of several rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from sash.bench.stages import Stages
+from sash.calibrate import JoinBed
+from sash.operators.choose_join import MARGIN, JoinPrices, candidates, choose_method, estimate
+from sash.operators.join_cost import JoinLoad, JoinMethod
+from sash.plan.describe_join import method_name
+from sash.workloads.join_load import even_load
+
+RATES = (10, 100, 1_000, 10_000, 100_000)
+WINDOWS_S = (1, 10)
+RATIOS = (1, 20)
+DISTINCT = (10, 1_000, 100_000)
+MOST_MATCHES = 500
+"""Loads with more pairs per tuple are left out: whoever finds them, putting them out is all the work."""
+STEP_TUPLES = 4096
+BUDGET_NS = 20_000_000
+"""How long a round of a method takes, by its estimate; a method that would take longer gets fewer tuples."""
+HOPELESS = 8
+"""A method that should take so many times as long as the best one is not run."""
+N_ROUNDS = 2
+QUICK = 10
+"""Of how many loads `--quick` takes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A load of the grid."""
+
+    rate: float
+    """Tuples per second of a side, in the mean of both."""
+    ratio: float
+    window_s: float
+    n_distinct: int
+
+    @property
+    def load(self) -> JoinLoad:
+        return even_load(self.rate, self.ratio, self.rate * self.window_s, self.n_distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What was chosen for a load and what would have been best, in nanoseconds per tuple."""
+
+    workload: Workload
+    chosen: JoinMethod
+    best: JoinMethod
+    measured: dict[JoinMethod, float]
+
+    @property
+    def ratio(self) -> float:
+        """How many times longer than the best method the chosen one takes."""
+        return self.measured[self.chosen] / self.measured[self.best]
+
+    @property
+    def is_good(self) -> bool:
+        return self.ratio <= MARGIN
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "workload": asdict(self.workload),
+            "chosen": method_name(self.chosen),
+            "chosen_ns": self.measured[self.chosen],
+            "best": method_name(self.best),
+            "best_ns": self.measured[self.best],
+            "ratio": self.ratio,
+            "ns_per_tuple": {method_name(method): ns for method, ns in self.measured.items()},
+        }
+
+
+def grid() -> list[Workload]:
+    """The loads, from small to large."""
+    found = (
+        Workload(rate, ratio, window_s, n_distinct)
+        for rate, window_s, ratio, n_distinct in product(RATES, WINDOWS_S, RATIOS, DISTINCT)
+    )
+    bounded = [each for each in found if each.rate * each.window_s / each.n_distinct <= MOST_MATCHES]
+    return [Workload(1, 1, 1, 10), *bounded, Workload(100_000, 1, 10, 10_000_000)]
+
+
+def bench_planner(workloads: Sequence[Workload], prices: JoinPrices, stages: Stages) -> list[Cell]:
+    """Measures all methods under every load."""
+    cells = []
+    with stages.stage("measuring every method", len(workloads)) as note:
+        for number, workload in enumerate(workloads):
+            cells.append(measure_cell(workload, prices))
+            note(number + 1)
+    return cells
+
+
+def measure_cell(workload: Workload, prices: JoinPrices) -> Cell:
+    """What the planner chooses for a load, and what every method takes."""
+    load = workload.load
+    step_s = STEP_TUPLES / sum(load.rates)
+    chosen = choose_method(load, True, prices=prices, step_s=step_s).method
+    measured = dict(_measure_methods(load, prices, step_s))
+    return Cell(workload, chosen, min(measured, key=lambda method: measured[method]), measured)
+
+
+def planner_facts(cells: Sequence[Cell], prices: JoinPrices) -> dict[str, Any]:
+    """All of it, for JSON."""
+    return {
+        "benchmark": "planner",
+        "prices": prices.origin,
+        "within": MARGIN,
+        "good": sum(cell.is_good for cell in cells),
+        "cells": [cell.facts() for cell in cells],
+    }
+
+
+def _measure_methods(load: JoinLoad, prices: JoinPrices, step_s: float) -> Iterator[tuple[JoinMethod, float]]:
+    """Every method that has a chance, and its nanoseconds per tuple.
+
+    Rounds alternate, so that a busy moment of the machine spoils one of them only.
+    """
+    estimates = [estimate(method, load, prices, step_s) for method in candidates(load, True)]
+    least = min(each.ns for each in estimates)
+    bed, methods = JoinBed(load), [each.method for each in estimates if each.ns <= HOPELESS * least]
+    rounds = [{method: _measure(bed, method, prices, step_s) for method in methods} for _ in range(N_ROUNDS)]
+    for method in methods:
+        yield method, min(each[method] for each in rounds)
+
+
+def _measure(bed: JoinBed, method: JoinMethod, prices: JoinPrices, step_s: float) -> float:
+    ns = estimate(method, bed.load, prices, step_s).ns / sum(bed.load.rates)
+    n_tuples = int(min(STEP_TUPLES, max(256, BUDGET_NS / ns)))
+    return bed.measure(method, n_tuples).ns_per_tuple

@@ -1,0 +1,58 @@
+"""EXPLAIN ANALYZE: runs a query over its input, discards the answer, and tells what every operator did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sash.embedded.query import Query
+from sash.embedded.run import in_order_of_arrival, interleaved
+from sash.operators.pipeline import in_order_of_time
+from sash.operators.window_join import WindowJoin
+from sash.plan.analysis import JoinMeasure, Measure
+from sash.plan.explain import explain_plan
+from sash.plan.physical import Plan
+from sash.run import QueryRun
+from sash.sources.timed import read_stream_file
+
+
+def analyze_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> str:
+    """EXPLAIN ANALYZE of a plan over finite tables, whose rows are in order of arrival."""
+    return _analyze(plan, relations, interleaved(plan, tables))
+
+
+def analyze_files(run: QueryRun) -> str:
+    """EXPLAIN ANALYZE of a script's query over the files that are there now; nothing is written."""
+
+    def batches() -> Iterable[tuple[str, pa.Table]]:
+        for stream, file in in_order_of_arrival(run):
+            time = run.plan.streams[stream].time
+            for records in read_stream_file(run.streams[stream], file.path, time, run.filesystem):
+                yield stream, records.rows
+
+    return _analyze(run.plan, run.relations, batches())
+
+
+def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]]) -> str:
+    query = Query(plan, relations)
+    measures: dict[str, Measure] = {}
+    for stream, rows in batches:
+        query.push(stream, rows)
+        query.late[stream].clear()
+        _take_note(query, measures)
+    query.finish()
+    _take_note(query, measures)
+    return explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures)
+
+
+def _take_note(query: Query, measures: dict[str, Measure]) -> None:
+    """Adds the work of the last step to what was noted before."""
+    work = query.work()
+    for name, operator in query.operators():
+        measure = measures.setdefault(name, Measure())
+        n_held = sum(log.n_rows for log in operator.logs().values())
+        measure.add(work[name], n_held)
+        if isinstance(operator, WindowJoin):
+            measure.join = JoinMeasure(operator.counts, operator.method, operator.n_replans, operator.span_s)
