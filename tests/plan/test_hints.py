@@ -11,15 +11,15 @@ from sash.operators.window_join import WindowJoinSpec
 
 
 def algorithms(plan) -> list[str]:
-    return [node.spec.algorithm for node in plan.root.walk() if isinstance(node.spec, WindowJoinSpec)]
+    return [node.spec.method.algorithm for node in plan.root.walk() if isinstance(node.spec, WindowJoinSpec)]
 
 
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["whj"]),
+        ("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["hash"]),
         ("SELECT A.x FROM A, B WHERE A.x < B.y WINDOW 1 MINUTE", ["wnl"]),
-        ("SELECT A.x FROM A, B, C WHERE A.k = C.k WINDOW 1 MINUTE", ["whj", "wnl"]),
+        ("SELECT A.x FROM A, B, C WHERE A.k = C.k WINDOW 1 MINUTE", ["hash", "wnl"]),
         ("SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["wnl"]),
         ("SELECT /*+ WHJ */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["whj"]),
         ("SELECT /*+ whj, wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE", ["wnl"]),
@@ -43,8 +43,8 @@ def test_an_unknown_hint_is_refused(plan: Callable) -> None:
     with pytest.raises(PlanError) as caught:
         plan("SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert str(caught.value) == "\n".join([
-        "the hint `mqt` is not known; there is `whj` (windowed hash join), `wnl` (windowed nested loops), "
-        "`tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
+        "the hint `mqt` is not known; there is `hash` (hash join), `whj` (windowed hash join), "
+        "`wnl` (windowed nested loops), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
         "  line 1: SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "                 ^^^^^^^^^^",
     ])  # fmt: skip

@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 
 from sash.kernels.bucket_join import DEAD
 from sash.kernels.hashing import mix64
-from sash.store import circular_buckets
+from sash.store import circular_buckets, join_index
 from sash.store.batch import NEVER
 from sash.store.circular_buckets import INVALIDATIONS, CircularBuckets
+from sash.store.join_index import LEFT, RIGHT, JoinCounts
 from sash.store.vector import Directory, Home, Memory, dump, load
-
-LEFT, RIGHT = 0, 1
 
 
 @dataclass
@@ -35,6 +34,10 @@ class Rows:
     ts: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     ends: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     ids: np.ndarray | None = None
+
+    @property
+    def floor(self) -> int:
+        return self.base
 
     @property
     def next_row(self) -> int:
@@ -85,8 +88,8 @@ def run(
     found = []
     for call in calls:
         firsts = sides[LEFT].add(list(call.left)), sides[RIGHT].add(list(call.right))
-        for left, right in index.arrive(firsts, call.clock):
-            found += zip(left.tolist(), right.tolist(), strict=True)
+        for pairs in index.arrive(firsts, call.clock):
+            found += zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)
         for side in sides:
             side.forget_dead(call.clock)
         if isinstance(home, Directory):
@@ -139,7 +142,7 @@ BUCKETS = st.sampled_from([1, 2, 3, 100, (1, 5), (4, 3)])
 def test_all_overlapping_pairs_are_found_once(invalidation, are_least, calls, n_buckets) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if are_least:
-            patch.setattr(circular_buckets, "PAIRS_PER_CHUNK", 1)
+            patch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
             patch.setattr(circular_buckets, "FIRST_SLOTS", 1)
             patch.setattr(circular_buckets, "MAX_SLACK", 0)
         assert run(calls, n_buckets, invalidation)[1] == expected(calls)
@@ -158,7 +161,7 @@ class Paper:
     def __init__(self, n_buckets: tuple[int, int], invalidation: str):
         self.buckets = [[deque() for _ in range(number)] for number in n_buckets]
         self.invalidation = invalidation
-        self.n_scanned = self.n_inserted = self.n_invalidated = self.n_checked = self.n_output = 0
+        self.scans = self.insertions = self.invalidations = self.checks = self.outputs = 0
 
     def arrive(self, side: int, one: tuple[int, int, int]) -> None:
         key, ts, _ = one
@@ -168,9 +171,9 @@ class Paper:
         )
         for bucket in [other] if self.invalidation in ("probe", "probe_insert") else self.buckets[1 - side]:
             self._remove(bucket, ts)
-        self.n_scanned += len(other)
-        self.n_output += sum(other_key == key and ts < other_end for other_key, _, other_end in other)
-        self.n_inserted += 1
+        self.scans += len(other)
+        self.outputs += sum(other_key == key and ts < other_end for other_key, _, other_end in other)
+        self.insertions += 1
         own.append(one)
         for bucket in {"probe_insert": [own], "optimal": self.buckets[side]}.get(self.invalidation, []):
             self._remove(bucket, ts)
@@ -179,11 +182,11 @@ class Paper:
         return sum(map(len, self.buckets[side]))
 
     def _remove(self, bucket: deque, now: int) -> None:
-        self.n_checked += 1
+        self.checks += 1
         while bucket and bucket[0][2] <= now:
             bucket.popleft()
-            self.n_checked += 1
-            self.n_invalidated += 1
+            self.checks += 1
+            self.invalidations += 1
 
 
 def merged(calls: list[Call]) -> list[tuple[int, tuple[int, int, int]]]:
@@ -207,8 +210,7 @@ def test_the_work_is_that_of_the_paper(invalidation, calls, n_buckets) -> None:
     for call in calls:
         firsts = sides[LEFT].add(list(call.left)), sides[RIGHT].add(list(call.right))
         list(index.arrive(firsts, NEVER - 1))
-    names = ("n_scanned", "n_inserted", "n_invalidated", "n_checked", "n_output")
-    assert {name: getattr(index, name) for name in names} == {name: getattr(paper, name) for name in names}
+    assert index.counts == JoinCounts(*(getattr(paper, name) for name in JoinCounts._fields))
     assert [index.occupancy(side) for side in (LEFT, RIGHT)] == [paper.occupancy(side) for side in (LEFT, RIGHT)]
 
 
@@ -274,7 +276,7 @@ def test_buckets_that_were_full_once_give_their_room_back() -> None:
     index._buckets[LEFT].make_room()
     assert len(index._buckets[LEFT]._slots) < n_once / 10
     found = list(index.arrive((sides[LEFT].next_row, sides[RIGHT].add([(1000, 2999, 3010)])), 2999))
-    assert sorted(sides[LEFT].ts[found[0][0]].tolist()) == [2920, 2960]
+    assert sorted(sides[LEFT].ts[found[0].left].tolist()) == [2920, 2960]
 
 
 def filled(tuples: list[tuple[int, int, int]], ids: list[int] | None = None) -> tuple[CircularBuckets, Rows]:
@@ -321,9 +323,7 @@ def test_a_row_is_found_once() -> None:
 def test_dead_rows_are_not_filled_in_again() -> None:
     index, rows = filled([(7, 1, 9), (7, 2, 9), (8, 3, 9)], ids=[1, 2, 3])
     rows.ends[1] = DEAD
-    index.clear()
-    assert index.occupancy(LEFT) == 0
-    index.refill(LEFT)
+    index.refill()
     assert index.occupancy(LEFT) == 2
     assert probed(index, (7, 3, 9)) == [(0, 0)]
     assert index.find(LEFT, np.array([7]), np.array([[2]])).tolist() == [-1]

@@ -119,17 +119,17 @@ def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right
 
 
 @njit(**BORROWING)
-def insert(table, first, last, horizon, counters):
+def insert(table, first, last, horizon, is_eager, counters):
     """Inserts rows `first..last-1` that are not stale; returns the next row: not `last` when the slots are full.
 
-    A bucket that overflows drops what is stale before it grows.
+    A bucket that overflows drops what is stale before it grows; if `is_eager`, every bucket that a row goes into.
     """
     for row in range(first, last):
         if table.ends[row - table.base] <= horizon:
             continue
         key = table.keys[row - table.base]
         bucket = bucket_of(key, table.heads)
-        if table.heads[bucket, COUNT] == table.heads[bucket, CAPACITY]:
+        if is_eager or table.heads[bucket, COUNT] == table.heads[bucket, CAPACITY]:
             remove_stale(table, bucket, horizon, counters)
         if not has_slot(table, bucket):
             return row

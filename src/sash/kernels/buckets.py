@@ -72,6 +72,7 @@ def remove_stale(table, bucket, horizon, counters):
 
 @njit(**BORROWING)
 def remove_all_stale(table, horizon, counters):
+    """Removes what ends by the horizon from the tails of all buckets."""
     for bucket in range(table.heads.shape[0]):
         remove_stale(table, bucket, horizon, counters)
 

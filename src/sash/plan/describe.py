@@ -10,6 +10,7 @@ from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call
+from sash.operators.join_cost import HASH, WHJ, WNL
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
@@ -24,7 +25,7 @@ from sash.plan.physical import ALGORITHMS, SIGNED, Plan, Slot
 from sash.plan.wording import computed, format_duration, format_window, plain
 from sash.store.batch import ID_PREFIX
 from sash.store.trace import MIN_STRUCK_OUT
-from sash.store.window_buffer import CUTS
+from sash.store.window import CUTS
 
 Fact = tuple[str, str]
 Description = tuple[str, list[Fact]]
@@ -128,11 +129,12 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
 
 @describe.register
 def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
-    name = ALGORITHMS[spec.algorithm]
-    how = "circular buckets by key" if spec.algorithm == "whj" else "every tuple of the other window is looked at"
+    name = ALGORITHMS[spec.method.algorithm]
+    if spec.method.algorithm != HASH:
+        name += f" ({spec.method.algorithm.upper()})"
     bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
     return "WindowJoin", [
-        ("algorithm", f"{name} ({spec.algorithm.upper()}): {how}"),
+        ("algorithm", f"{name}: {_how_pairs_are_found(spec)}"),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
         ("residual", plain(spec.residual) or "none"),
         ("expiry", _expiry(spec.windows_us, spec.is_told)),
@@ -243,6 +245,17 @@ def _expiry(lives_us: tuple[int | None, ...], is_told: bool) -> str:
     if all(life_us is None for life_us in lives_us):
         return "none: a tuple leaves when a -1 tuple takes it back"
     return "told by the -1 tuples of W-EXPIRE below" if is_told else "by the clock, the slowest stream less its slack"
+
+
+def _how_pairs_are_found(spec: WindowJoinSpec) -> str:
+    method = spec.method
+    if method.algorithm == WNL:
+        return "every tuple of the other window is looked at"
+    if method.algorithm == WHJ:
+        return f"{method.n_buckets} circular buckets by key on each side, stale tuples removed by {method.invalidation}"
+    if spec.takes_back:
+        return "circular buckets by key, as many as the tuples need"
+    return "one table of keys for both sides, each with the chains of its tuples"
 
 
 def _buffer_bound(side: str, life_us: int | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
+from sash.operators.join_cost import HASH, WHJ, WNL, JoinMethod
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
@@ -17,6 +18,7 @@ from sash.plan.logical import Body, Join, Query, Relational, Scan, scans_of
 from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.physical import SIGNED
 from sash.store.batch import ID_PREFIX
+from sash.store.circular_buckets import FIRST_BUCKETS
 
 BuildBody = Callable[[Body, bool], Flow]
 """Builds a subquery; the flag asks for identities."""
@@ -68,8 +70,9 @@ class FromClause:
         left, right = self._exchange(left, join, LEFT), self._exchange(right, join, RIGHT)
         left, right = self._draft.agree(left, right)
         spec = WindowJoinSpec(
-            self._choose_algorithm(join), join.keys, conjunction(join.conjuncts), (left.life_us, right.life_us),
-            is_told=left.is_told and right.is_told,
+            join.keys, conjunction(join.conjuncts), (left.life_us, right.life_us),
+            is_told=left.is_told and right.is_told, takes_back=bool(left.ids or right.ids),
+            method=self._choose_method(join),
         )  # fmt: skip
         lives = [life for life in (left.life_us, right.life_us) if life is not None]
         return left.then(
@@ -95,16 +98,16 @@ class FromClause:
         partition = self._partitioning.exchanges.get((join.right.source.alias, side))
         return flow if partition is None else self._draft.distribute(flow, partition)
 
-    def _choose_algorithm(self, join: Join) -> str:
-        algorithm = self._algorithm or ("whj" if join.keys else "wnl")
-        if algorithm == "whj" and not join.keys:
+    def _choose_method(self, join: Join) -> JoinMethod:
+        algorithm = self._algorithm or (HASH if join.keys else WNL)
+        if algorithm != WNL and not join.keys:
             raise PlanError(
-                f"the hint `whj` needs an equality between `{join.right.source.alias}` and the streams before it; "
-                "add one, or leave the hint out",
+                f"the hint `{algorithm}` needs an equality between `{join.right.source.alias}` and the streams before "
+                "it; add one, or leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,
             )
-        return algorithm
+        return JoinMethod(algorithm, FIRST_BUCKETS if algorithm == WHJ else 1)
 
 
 def _joined(left: Spread, right: Spread) -> Spread:

@@ -12,25 +12,25 @@ be taken back, a step goes in phases instead: all are inserted, some are retired
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
 from sash.kernels import bucket_join, buckets
 from sash.kernels.bucket_join import Samples
 from sash.kernels.buckets import HEAD_WIDTH, HELD, SLOT_WIDTH, TOP, Table
+from sash.store import join_index
 from sash.store.batch import BEGINNING, NEVER
+from sash.store.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.store.vector import Home, Memory, Vector
 
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "optimal")
-PAIRS_PER_CHUNK = 1 << 16
-"""Few enough for their memory to be used again from chunk to chunk: fresh pages would cost as much as the pairs."""
+FIRST_BUCKETS = 1024
+MOST_PER_BUCKET = 2
+"""So many tuples per bucket, on average, before there are more buckets."""
 FIRST_SLOTS = 1024
 MAX_SLACK = 8
-
-Pairs: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Rows of the left and of the right side."""
 
 
 class Side(Protocol):
@@ -47,23 +47,33 @@ class Side(Protocol):
     @property
     def base(self) -> int: ...
     @property
+    def floor(self) -> int:
+        """Rows below are gone."""
+        ...
+
+    @property
     def next_row(self) -> int: ...
 
 
 class CircularBuckets:
-    """Finds the pairs of two sides. `n_buckets` is the same for both, or one number for each; 1 is nested loops."""
+    """Finds the pairs of two sides; or, in phases, the rows of one.
+
+    `n_buckets` is the same for all sides, or one number for each; 1 is nested loops. None: as many as tuples need, more
+    when they have become too few.
+    """
 
     def __init__(
         self,
-        sides: tuple[Side, Side],
-        n_buckets: int | tuple[int, int],
+        sides: Sequence[Side],
+        n_buckets: int | tuple[int, ...] | None,
         invalidation: str = "probe_insert",
         home: Home | None = None,
     ):
         self._home = home or Memory()
-        self._sides = sides
+        self._sides = tuple(sides)
         self._strategy = INVALIDATIONS.index(invalidation)
-        each = (n_buckets, n_buckets) if isinstance(n_buckets, int) else n_buckets
+        self._is_growing = n_buckets is None
+        each = n_buckets if isinstance(n_buckets, tuple) else (n_buckets or FIRST_BUCKETS,) * len(self._sides)
         self._buckets = tuple(_Buckets(number, self._home) for number in each)
         self._counters = np.zeros(buckets.N_COUNTERS, np.int64)
         self._clock = BEGINNING
@@ -76,7 +86,7 @@ class CircularBuckets:
         forgotten are taken to have ended.
         """
         orders = tuple(self._in_order(side, first) for side, first in enumerate(firsts))
-        at, limit, capacity = np.zeros(2, np.int64), min(clock, NEVER - 1) + 1, PAIRS_PER_CHUNK
+        at, limit, capacity = np.zeros(2, np.int64), min(clock, NEVER - 1) + 1, join_index.PAIRS_PER_CHUNK
         self._clock = clock
         reason = bucket_join.PAUSED
         while reason != bucket_join.DONE:
@@ -86,27 +96,29 @@ class CircularBuckets:
                 self._counters, self._samples,
             )  # fmt: skip
             if n_out:
-                yield out[0][:n_out], out[1][:n_out]
+                yield self._lives(out[0][:n_out], out[1][:n_out])
             self._home.relax()
-            if reason == bucket_join.NO_OUTPUT_ROOM and 2 * n_out < capacity:
+            if reason == bucket_join.NO_OUTPUT_ROOM and 2 * n_out <= capacity:
                 capacity *= 2
             elif reason in (bucket_join.NO_LEFT_ROOM, bucket_join.NO_RIGHT_ROOM):
                 self._buckets[reason - bucket_join.NO_LEFT_ROOM].make_room()
 
     def insert(self, side: int, first: int, last: int) -> None:
         """Puts rows into their buckets, without looking for pairs."""
-        while first < last:
-            stop = min(last, first + self._home.step)
-            first = bucket_join.insert(self._table(side), first, stop, self._clock, self._counters)
-            self._home.relax()
-            if first < stop:
-                self._buckets[side].make_room()
+        if self._is_growing and self._buckets[side].are_few(self.occupancy(side) + last - first):
+            self._refill(side)
+            return
+        if self._strategy == bucket_join.OPTIMAL:
+            buckets.remove_all_stale(self._table(side), self._clock, self._counters)
+        self._insert(side, first, last)
 
     def probe(
         self, side: int, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray, row_limit: int = NEVER
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs (probing tuple, row of `side`) that join, in chunks; rows from `row_limit` on are left out."""
-        capacity, first = PAIRS_PER_CHUNK, 0
+        if self._strategy in (bucket_join.PROBE_ALL, bucket_join.OPTIMAL):
+            buckets.remove_all_stale(self._table(side), self._clock, self._counters)
+        capacity, first = join_index.PAIRS_PER_CHUNK, 0
         while first < len(keys):
             last = min(len(keys), first + self._home.step)
             out = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -116,7 +128,7 @@ class CircularBuckets:
             if n_out:
                 yield out[0][:n_out], out[1][:n_out]
             self._home.relax()
-            capacity = 2 * capacity if upto < last and 2 * n_out < capacity else capacity
+            capacity = 2 * capacity if upto < last and 2 * n_out <= capacity else capacity
             first = upto
 
     def find(self, side: int, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -134,16 +146,10 @@ class CircularBuckets:
         """Between the phases of steps: whatever ends by this clock is stale from now on."""
         self._clock = clock
 
-    def clear(self) -> None:
-        """Empties all buckets."""
-        for each in self._buckets:
-            each.clear()
-
-    def refill(self, side: int) -> None:
-        """Fills the buckets of a side with all rows of its owner that are not dead: when rows got new numbers."""
-        rows = self._sides[side]
-        self._buckets[side].clear()
-        self.insert(side, rows.base, rows.next_row)
+    def refill(self) -> None:
+        """Fills the buckets anew with all rows of their owners: these have got new numbers, or the index is new."""
+        for side in range(len(self._sides)):
+            self._refill(side)
 
     def occupancy(self, side: int) -> int:
         """How many tuples are in the buckets of a side, stale ones included."""
@@ -162,27 +168,33 @@ class CircularBuckets:
         return held
 
     @property
-    def n_scanned(self) -> int:
-        """Tuples compared in scans."""
-        return int(self._counters[buckets.SCANNED])
+    def counts(self) -> JoinCounts:
+        """Of checks there are one and the number of stale tuples, for each bucket that is looked at."""
+        scans, insertions, invalidations, checks, outputs, _ = self._counters.tolist()
+        return JoinCounts(scans, insertions, invalidations, checks, outputs)
 
-    @property
-    def n_inserted(self) -> int:
-        return int(self._counters[buckets.INSERTED])
+    def _refill(self, side: int) -> None:
+        rows, own = self._sides[side], self._buckets[side]
+        own.clear()
+        while self._is_growing and own.are_few(rows.next_row - rows.floor):
+            own.clear(4 * len(own))
+        self._insert(side, rows.floor, rows.next_row)
 
-    @property
-    def n_invalidated(self) -> int:
-        """Stale tuples removed."""
-        return int(self._counters[buckets.INVALIDATED])
+    def _insert(self, side: int, first: int, last: int) -> None:
+        is_eager = self._strategy == bucket_join.PROBE_INSERT
+        while first < last:
+            stop = min(last, first + self._home.step)
+            first = bucket_join.insert(self._table(side), first, stop, self._clock, is_eager, self._counters)
+            self._home.relax()
+            if first < stop:
+                self._buckets[side].make_room()
 
-    @property
-    def n_checked(self) -> int:
-        """Comparisons of the invalidation: one and the number of stale tuples, for each bucket looked at."""
-        return int(self._counters[buckets.CHECKED])
-
-    @property
-    def n_output(self) -> int:
-        return int(self._counters[buckets.OUTPUT])
+    def _lives(self, left: np.ndarray, right: np.ndarray) -> Pairs:
+        """Row pairs with their lives. Tuples that arrive in turn leave by the clock alone: they end as they expire."""
+        one, other = self._sides[LEFT], self._sides[RIGHT]
+        at, other_at = left - one.base, right - other.base
+        ts, expires = np.maximum(one.ts[at], other.ts[other_at]), np.minimum(one.ends[at], other.ends[other_at])
+        return Pairs(left, right, ts, expires)
 
     def _in_order(self, side: int, first: int) -> np.ndarray:
         """The rows of a side from `first` on, in order of time."""
@@ -205,7 +217,16 @@ class _Buckets:
         self._slots = Vector(np.int64, home, SLOT_WIDTH)
         self.clear()
 
-    def clear(self) -> None:
+    def __len__(self) -> int:
+        return len(self._heads)
+
+    def are_few(self, n_tuples: int) -> bool:
+        """Whether so many tuples need more buckets."""
+        return n_tuples > MOST_PER_BUCKET * len(self._heads)
+
+    def clear(self, n_buckets: int | None = None) -> None:
+        """Empties the buckets; from now on there are `n_buckets` if that is said."""
+        self._heads.resize(n_buckets or len(self._heads))
         self.state[:] = 0
         self._heads.array[:] = 0
         self._resize(max(4 * len(self._heads), FIRST_SLOTS))
