@@ -152,12 +152,13 @@ def fit(samples: Sequence[Sample]) -> Fit:
     """Prices that are not negative, and that miss the measured times by as little as possible, relatively."""
     work = np.array([each.work for each in samples], float)
     ns = np.array([each.ns for each in samples], float)
-    relative, weights = work / ns[:, None], np.ones(len(ns))
+    relative = work / ns[:, None]
+    found = least_squares(relative, np.ones(len(ns)))
     for _ in range(N_FITS):
-        found = least_squares(relative * weights[:, None], weights)
-        errors = np.abs(relative @ found - 1)
         # A moment at which the machine was busy must not count as much as all the others.
-        weights = 1 / np.sqrt(np.maximum(errors, LITTLE_ERROR))
+        weights = 1 / np.sqrt(np.maximum(np.abs(relative @ found - 1), LITTLE_ERROR))
+        found = least_squares(relative * weights[:, None], weights)
+    errors = np.abs(relative @ found - 1)
     *costs, far_insert, far_output, step_ns, block_ns = found.tolist()
     prices = AlgorithmPrices(JoinCosts(*costs), far_insert, far_output)
     return Fit(prices, step_ns, block_ns, len(samples), float(errors.mean()), float(errors.max()))

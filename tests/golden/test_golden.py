@@ -17,9 +17,10 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.store import keys, window_buffer
+from sash.operators import window_join
+from sash.store import circular_buckets, hash_index, join_index, keys
 from sash.store.block_log import BlockLog
-from sash.store.window_buffer import WindowBuffer
+from sash.store.circular_buckets import CircularBuckets
 from sash.testing import assert_snapshot
 
 
@@ -130,16 +131,18 @@ def test_restart_from_journal_after_every_batch(case) -> None:
 
 def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And room for one pair at a time."""
-    init = WindowBuffer.__init__
-    monkeypatch.setattr(WindowBuffer, "__init__", lambda self, *args, **_: init(self, *args[:3], n_buckets=1))
-    monkeypatch.setattr(window_buffer, "PAIRS_PER_PROBE", 1)
+    init = CircularBuckets.__init__
+    monkeypatch.setattr(CircularBuckets, "__init__", lambda self, sides, _, *args: init(self, sides, 1, *args))
+    monkeypatch.setattr(window_join, "HashIndex", lambda windows: CircularBuckets(windows, None))
+    monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 
 
 def test_all_hashes_collide(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And buckets that are too few, in a log that is rewritten whenever a row has died."""
     monkeypatch.setattr(keys, "hash_rows", lambda arrays: np.zeros(len(arrays[0]), np.uint64))
-    monkeypatch.setattr(window_buffer, "FIRST_BUCKETS", 1)
+    monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
+    monkeypatch.setattr(hash_index, "FIRST_SLOTS", 1)
     monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sash.operators.join_cost import JoinMethod
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
 from sash.testing.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
@@ -21,9 +22,10 @@ LEFT, RIGHT = (
     pa.schema([*SIGNED_FIELDS, (f"{alias}.k", pa.int64()), (f"{alias}.n", pa.int64())]) for alias in ("A", "B")
 )
 JOINS = {
-    "whj": WindowJoinSpec("whj", (("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US)),
-    "wnl": WindowJoinSpec("wnl", (("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US)),
-    "wnl without keys": WindowJoinSpec("wnl", (), '"A.k" = "B.k"', (WINDOW_US, WINDOW_US)),
+    "hash": WindowJoinSpec((("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US)),
+    "whj": WindowJoinSpec((("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US), method=JoinMethod("whj", 100)),
+    "wnl": WindowJoinSpec((("A.k", "B.k"),), None, (WINDOW_US, WINDOW_US), method=JoinMethod("wnl")),
+    "wnl without keys": WindowJoinSpec((), '"A.k" = "B.k"', (WINDOW_US, WINDOW_US), method=JoinMethod("wnl")),
 }
 
 Row = tuple[int, int]
@@ -90,7 +92,7 @@ LIVES = st.lists(
 
 
 def make_told(window_us: int) -> WindowJoin:
-    spec = WindowJoinSpec("whj", (("A.k", "B.k"),), None, (window_us, window_us), is_told=True)
+    spec = WindowJoinSpec((("A.k", "B.k"),), None, (window_us, window_us), is_told=True, takes_back=True)
     return WindowJoin(spec, *(pa.schema([*columns, *SIGNED_FIELDS]) for columns in TOLD))
 
 
@@ -122,11 +124,11 @@ def test_nested_loops_look_at_the_whole_window_and_hashing_at_a_bucket() -> None
         operator = WindowJoin(spec, LEFT, RIGHT)
         operator.process([left, RIGHT.empty_table()], 0)
         assert operator.process([LEFT.empty_table(), right], 0).num_rows == 1
-        scans[name] = operator.n_scanned
+        scans[name] = operator.counts.scans
     assert scans["wnl"] == scans["wnl without keys"] == 200
     assert 1 <= scans["whj"] < 10
 
 
 def test_a_hash_join_needs_a_key() -> None:
     with pytest.raises(AssertionError):
-        WindowJoinSpec("whj", (), "TRUE", (WINDOW_US, WINDOW_US))
+        WindowJoinSpec((), "TRUE", (WINDOW_US, WINDOW_US))

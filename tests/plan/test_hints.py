@@ -76,7 +76,7 @@ def test_an_unknown_hint_is_refused(plan: Callable) -> None:
     with pytest.raises(PlanError) as caught:
         plan("SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert str(caught.value) == "\n".join([
-        "the hint `mqt` is not known; there is `hash` (hash index), `whj` (windowed hash join), "
+        "the hint `mqt` is not known; there is `hash` (hash join), `whj` (windowed hash join), "
         "`wnl` (windowed nested loops), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
         "  line 1: SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "                 ^^^^^^^^^^",

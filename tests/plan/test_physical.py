@@ -114,12 +114,16 @@ def test_where_a_plan_is_cut_changes_what_a_checkpoint_means(plan: Callable) -> 
         "SELECT A.x AS y FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "SELECT A.x FROM A, B WHERE A.s = B.s WINDOW 1 MINUTE",
         "SELECT A.x FROM A, C B WHERE A.k = B.k WINDOW 1 MINUTE",
-        "SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE EMIT CHANGES",
     ],
 )
 def test_another_query_has_another_fingerprint(other: str, plan: Callable) -> None:
     assert plan(other).fingerprint != plan(JOIN).fingerprint
+
+
+def test_another_method_goes_on_from_the_same_checkpoint(plan: Callable) -> None:
+    hinted = plan("SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
+    assert hinted.fingerprint == plan("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE").fingerprint
 
 
 def test_the_same_query_written_otherwise_has_the_same_fingerprint(plan: Callable) -> None:

@@ -22,10 +22,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.store import window_buffer
+from sash.store import circular_buckets, join_index, window
 from sash.store.batch import EXPIRES, NEVER, OP, TS, int64_column
 from sash.store.vector import Directory, dump, load
-from sash.store.window_buffer import CUTS, WindowBuffer
+from sash.store.window import CUTS
+from sash.store.window_buffer import WindowBuffer
 
 SCHEMA = pa.schema(
     [("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8()), ("_id.a", pa.int64())]
@@ -104,7 +105,7 @@ class Model:
         """From the log; or, if the arrays are in files, by mapping them anew."""
         old = self.buffer
         if self.directory:
-            self.buffer = load(dump(old, old._home), Directory(self.directory, resident_bytes=0))
+            self.buffer = load(dump(old, old.home), Directory(self.directory, resident_bytes=0))
         else:
             self.buffer = self._fresh()
             self.buffer.restore(old.log.entries(), old.log.next_number, clock)
@@ -174,16 +175,16 @@ STEPS = st.lists(
 def test_probes_find_what_a_list_of_everything_would(are_least: bool, steps: list[Step], window_us, n_buckets) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if are_least:
-            patch.setattr(window_buffer, "FIRST_BUCKETS", 1)
-            patch.setattr(window_buffer, "PAIRS_PER_PROBE", 1)
-            patch.setattr(window_buffer, "MAX_GAPS", 1)
+            patch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
+            patch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
+            patch.setattr(window, "MAX_GAPS", 1)
         run(steps, window_us, n_buckets)
 
 
 @given(steps=STEPS, window_us=st.none() | st.integers(1, 20), n_buckets=st.sampled_from([None, 1]))
 def test_another_process_goes_on_with_the_files(steps: list[Step], window_us, n_buckets) -> None:
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_buffer, "FIRST_BUCKETS", 1)
+        patch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
         run(steps, window_us, n_buckets, Path(directory))
 
 
@@ -221,7 +222,7 @@ def test_an_eighth_of_the_window_at_most_lies_dead() -> None:
 def test_a_batch_that_spans_many_windows_is_cut_into_a_bounded_number_of_blocks() -> None:
     model = Model(window_us=8)
     model.take(Step(0, tuples=tuple(Made(1, 1 + after * 7 % 1000) for after in range(1000))))
-    assert len(model.buffer.log.blocks) <= window_buffer.MAX_CUTS_PER_BATCH + 1
+    assert len(model.buffer.log.blocks) <= window.MAX_CUTS_PER_BATCH + 1
     model.take(Step(500, probes=(Made(1, 501),)))
 
 
@@ -234,7 +235,7 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
         )
     assert len(model.living()) == 1
     assert model.buffer.log.n_rows <= 2
-    assert len(model.buffer._keys) <= 4 * window_buffer.FIRST_BUCKETS
+    assert len(model.buffer._keys) <= 4 * window.FIRST_ROWS
     model.take(Step(1, probes=(Made(0), Made(1))))
 
 

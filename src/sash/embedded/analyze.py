@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from sash.embedded.query import Query
 from sash.embedded.run import in_order_of_arrival, interleaved
+from sash.operators.changes import read_times
+from sash.operators.join_cost import JoinWork
 from sash.operators.pipeline import in_order_of_time
 from sash.operators.window_join import WindowJoin
 from sash.plan.analysis import JoinMeasure, Measure
@@ -16,6 +19,7 @@ from sash.plan.explain import explain_plan
 from sash.plan.physical import Plan
 from sash.run import QueryRun
 from sash.sources.timed import read_stream_file
+from sash.store.batch import BEGINNING, NEVER
 
 
 def analyze_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> str:
@@ -36,14 +40,19 @@ def analyze_files(run: QueryRun) -> str:
 
 
 def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]]) -> str:
-    query = Query(plan, relations)
+    query, span = Query(plan, relations), Span()
     measures: dict[str, Measure] = {}
     for stream, rows in batches:
+        span.see(read_times(rows.column(plan.streams[stream].time)))
         query.push(stream, rows)
         query.late[stream].clear()
         _take_note(query, measures)
     query.finish()
     _take_note(query, measures)
+    for name, operator in query.operators():
+        if isinstance(operator, WindowJoin):
+            work = JoinWork(*operator.counts)
+            measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
     return explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures)
 
 
@@ -51,8 +60,21 @@ def _take_note(query: Query, measures: dict[str, Measure]) -> None:
     """Adds the work of the last step to what was noted before."""
     work = query.work()
     for name, operator in query.operators():
-        measure = measures.setdefault(name, Measure())
         n_held = sum(log.n_rows for log in operator.logs().values())
-        measure.add(work[name], n_held)
-        if isinstance(operator, WindowJoin):
-            measure.join = JoinMeasure(operator.counts, operator.method, operator.n_replans, operator.span_s)
+        measures.setdefault(name, Measure()).add(work[name], n_held)
+
+
+@dataclass(slots=True)
+class Span:
+    """From the oldest to the newest row."""
+
+    oldest_us: int = NEVER
+    newest_us: int = BEGINNING
+
+    def see(self, ts: np.ndarray) -> None:
+        if len(ts):
+            self.oldest_us, self.newest_us = min(self.oldest_us, int(ts.min())), max(self.newest_us, int(ts.max()))
+
+    @property
+    def seconds(self) -> float:
+        return max(0, self.newest_us - self.oldest_us) / 1e6

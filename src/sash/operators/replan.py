@@ -16,12 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from sash.operators.choose_join import JoinChoice, choose_method, is_outrun
 from sash.operators.join_cost import JoinLoad, JoinMethod
 from sash.store.batch import BEGINNING
 
 MIN_WINDOW_S = 1e-6
+
+Held: TypeAlias = tuple[int, int]
+"""How many tuples the windows of both sides hold."""
 
 
 @dataclass(slots=True)
@@ -37,7 +41,7 @@ class LoadWatch:
     """Pairs of an arriving tuple and one in the window of the other side."""
     n_pairs: int = 0
     """Those of them with equal keys."""
-    n_held: tuple[int, int] = (0, 0)
+    n_held: Held = (0, 0)
     n_steps: int = 0
     n_strikes: int = 0
     """How many intervals in a row the method was outrun in."""
@@ -45,15 +49,15 @@ class LoadWatch:
     """Tuples that have arrived since the method was last changed."""
     n_changes: int = 0
 
-    def see(self, arrived: Sequence[int], held: tuple[int, int], n_pairs: int) -> None:
-        """Takes note of a step: tuples that came, tuples that both windows held after it, pairs that were found."""
+    def see(self, arrived: Sequence[int], held: tuple[Held, Held], n_pairs: int) -> None:
+        """Takes note of a step: tuples that came, what the windows held before and after it, pairs that were found."""
+        before, after = held
         for side in (0, 1):
             self.n_arrived[side] += arrived[side]
-            met = max(0.0, held[1 - side] - arrived[1 - side] / 2)
-            self.n_meetings += arrived[side] * met
+            self.n_meetings += arrived[side] * (before[1 - side] + after[1 - side]) / 2
         self.n_pairs += n_pairs
         self.n_steps += 1
-        self.n_held = held
+        self.n_held = after
         self.n_since_change += sum(arrived)
 
     def load(self, clock: int) -> JoinLoad | None:

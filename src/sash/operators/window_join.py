@@ -7,13 +7,14 @@
     B        |-------b------|    window of b
     A⋈B      |----|              the pair (a, b)
 
-The condition is the same whichever of the two came first, so a pair is found once: by the tuple of the later step, or
-by the left one within a step. State: each input's tuples until no tuple that can still come overlaps them.
+The condition is the same whichever of the two came first, so a pair is found once: by the tuple that arrives later.
+State: each input's tuples until no tuple that can still come overlaps them. How pairs are found is the method's choice;
+its index is made from the tuples, and another method can go on with them at any step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -22,48 +23,54 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators import keys as join_keys
+from sash.operators import replan
 from sash.operators.choose_join import JoinChoice
 from sash.operators.evaluator import keep
-from sash.operators.join_cost import HASH, JoinMethod
+from sash.operators.join_cost import HASH, WNL, JoinMethod
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, signs
+from sash.operators.replan import LoadWatch
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs
 from sash.store.block_log import BlockLog
+from sash.store.circular_buckets import CircularBuckets
+from sash.store.hash_index import HashIndex
+from sash.store.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
-from sash.store.window_buffer import WindowBuffer
+from sash.store.window import Window
 
-LEFT, RIGHT = 0, 1
-SIGNED_NAMES = tuple(field.name for field in SIGNED_FIELDS)
+SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
+NO_ROWS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowJoinSpec:
     """`keys` are pairs of columns of equal type; `windows_us` the longest life on each side, None if rows bound it."""
 
-    algorithm: str
     keys: tuple[tuple[str, str], ...]
     residual: str | None
     windows_us: tuple[int | None, int | None]
     is_told: bool = False
     """Whether what expires comes as a negative tuple; else a pair that expires with a member needs none."""
-    method: JoinMethod = field(default=JoinMethod(HASH), repr=False, compare=False)
-    choice: JoinChoice | None = field(default=None, repr=False, compare=False)
+    takes_back: bool = False
+    """Whether tuples carry identities, by which they may be taken back."""
+    method: JoinMethod = field(default=JoinMethod(HASH), repr=False)
+    """How pairs are found. It is no part of what tells plans apart: state does not depend on it."""
+    choice: JoinChoice | None = field(default=None, repr=False)
+    """Why so, and with which prices to choose anew while the join runs; None: it keeps its method."""
 
     def __post_init__(self) -> None:
-        assert self.algorithm in ("whj", "wnl")
-        assert self.algorithm == "wnl" or self.keys
+        assert self.keys or self.method.algorithm == WNL
 
 
 class WindowJoin(Unpaced):
     """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_buffers", "_clock")
+    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_method", "_clock", "_watch", "counts")
 
     def __init__(self, spec: WindowJoinSpec, left: pa.Schema, right: pa.Schema):
         self.spec = spec
-        self.schema = pa.schema([field for side in (left, right) for field in side if field.name not in SIGNED_NAMES])
-        for field in SIGNED_FIELDS:
-            self.schema = self.schema.append(field)
+        payload = [each for side in (left, right) for each in side if each.name not in SIGNED_NAMES]
+        self.schema = pa.schema([*payload, *SIGNED_FIELDS])
         self._key_columns = tuple(tuple(pair[side] for pair in spec.keys) for side in (LEFT, RIGHT))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, left)
         self._inputs = (left, right)
@@ -71,111 +78,183 @@ class WindowJoin(Unpaced):
         self.reset(Memory())
 
     def reset(self, home: Home) -> None:
-        n_buckets = 1 if self.spec.algorithm == "wnl" else None
-        self._buffers = [
-            WindowBuffer(schema, self._key_of(side), self.spec.windows_us[side], n_buckets, home)
-            for side, schema in enumerate(self._inputs)
-        ]
+        self._windows = [self._make_window(side, home) for side in (LEFT, RIGHT)]
+        self._method = self.spec.method
+        self._index = self._make_index()
         self._clock = BEGINNING
+        self._watch = LoadWatch(self.spec.windows_us)
+        self.counts = JoinCounts(0, 0, 0, 0, 0)
+        """The work done so far to find pairs, by all methods, which the cost model estimates."""
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         inputs = [join_keys.without_null_keys(batch, self._key_columns[side]) for side, batch in enumerate(inputs)]
-        positives = [batch.filter(pa.array(signs(batch) > 0)) for batch in inputs]
-        old_right = self._buffers[RIGHT].log.next_row
-        old_left = self._buffers[LEFT].log.next_row
+        firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
         horizon = self._horizon(clock)
-        for side, batch in enumerate(positives):
-            self._buffers[side].insert(batch, horizon)
-        retired = [self._retire(side, batch) for side, batch in enumerate(inputs)]
-        found = [
-            *self._new_pairs(LEFT, old_left, NEVER),
-            *self._new_pairs(RIGHT, old_right, old_left),
-            *self._lost_pairs(LEFT, retired[LEFT]),
-            *self._lost_pairs(RIGHT, retired[RIGHT]),
-        ]
-        for side, buffer in enumerate(self._buffers):
-            buffer.evict(horizon, self._taken_back(side, retired[side]))
+        done, held = self._index.counts, self._n_held
+        if isinstance(self._index, CircularBuckets) and self.spec.takes_back:
+            found = self._signed_pairs(self._index, inputs, firsts, horizon)
+        else:
+            found = self._pairs(inputs, firsts, horizon)
         self._clock = clock
+        fresh = JoinCounts(*(now - before for now, before in zip(self._index.counts, done)))
+        self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
+        self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
     def logs(self) -> dict[str, BlockLog]:
-        return {"left": self._buffers[LEFT].log, "right": self._buffers[RIGHT].log}
+        return {"left": self._windows[LEFT].log, "right": self._windows[RIGHT].log}
 
     def registers(self) -> dict[str, int]:
         return {"clock": self._clock, **{name: log.next_number for name, log in self.logs().items()}}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
-        for buffer, name in zip(self._buffers, ("left", "right"), strict=True):
-            buffer.restore(entries[name], registers[name], self._horizon(self._clock))
+        for window, name in zip(self._windows, ("left", "right"), strict=True):
+            window.restore(entries[name], registers[name], self._horizon(self._clock))
+        self._index.advance(self._horizon(self._clock))
+        self._index.refill()
+
+    def adopt(self, method: JoinMethod) -> None:
+        """Finds pairs by another method from the next step on, with the same tuples."""
+        self._method = method
+        self._index = self._make_index()
+        self._index.advance(self._horizon(self._clock))
+        self._index.refill()
 
     @property
-    def n_scanned(self) -> int:
-        """Bucket entries looked at so far: the work that the cost model counts."""
-        return sum(buffer.n_scanned for buffer in self._buffers)
+    def method(self) -> JoinMethod:
+        """How pairs are found now."""
+        return self._method
+
+    @property
+    def n_replans(self) -> int:
+        """How often the method was changed because the load had changed."""
+        return self._watch.n_changes
+
+    @property
+    def _n_held(self) -> tuple[int, int]:
+        return self._windows[LEFT].log.n_rows, self._windows[RIGHT].log.n_rows
+
+    def _replan(self, arrived: Sequence[int], held: tuple[int, int], n_pairs: int) -> None:
+        """Watches the load of a join that may change its method, and changes it when the time has come."""
+        choice = self.spec.choice
+        if choice is None or choice.is_hinted or not choice.has_keys:
+            return
+        self._watch.see(arrived, (held, self._n_held), n_pairs)
+        method = replan.POLICY.next_method(self._watch, self._clock, self._method, choice)
+        if method is not None and method != self._method:
+            self._watch.n_changes += 1
+            self.adopt(method)
 
     def _horizon(self, clock: int) -> int:
         """A tuple that expires at clock + 1 meets no other any more; but if it is told to expire, it must be there."""
         return max(clock, BEGINNING + 1) - 1 if self.spec.is_told else clock
 
-    def _key_of(self, side: int):
-        return partial(encode_keys, columns=self._key_columns[side])
+    def _make_window(self, side: int, home: Home) -> Window:
+        key_of = partial(encode_keys, columns=self._key_columns[side])
+        return Window(self._inputs[side], key_of, self.spec.windows_us[side], home)
 
-    def _retire(self, side: int, batch: pa.Table) -> np.ndarray:
+    def _make_index(self) -> HashIndex | CircularBuckets:
+        """Tuples that are taken back have to be found in the middle of a window, which is what buckets are for."""
+        method = self._method
+        if method.algorithm == HASH and not self.spec.takes_back:
+            return HashIndex(self._windows)
+        n_buckets = None if method.algorithm == HASH else method.n_buckets
+        return CircularBuckets(self._windows, n_buckets, method.invalidation, self._windows[LEFT].home)
+
+    def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> list[pa.Table]:
+        """The joined tuples of this step, where none is ever taken back."""
+        for window, batch in zip(self._windows, inputs, strict=True):
+            window.insert(batch, horizon)
+        found = [self._form(pairs, +1) for pairs in self._index.arrive(firsts, horizon)]
+        self._evict([NO_ROWS, NO_ROWS], horizon)
+        return found
+
+    def _signed_pairs(
+        self, index: CircularBuckets, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int
+    ) -> list[pa.Table]:
+        """The joined tuples of this step and those that it takes back, in phases: all that ends early has to be known
+        before lives are compared.
+        """
+        for side, batch in enumerate(inputs):
+            self._windows[side].insert(batch.filter(pa.array(signs(batch) > 0)), horizon)
+            index.insert(side, firsts[side], self._windows[side].next_row)
+        retired = [self._retire(index, side, batch) for side, batch in enumerate(inputs)]
+        found = [
+            *self._new_pairs(index, LEFT, firsts[LEFT], NEVER),
+            *self._new_pairs(index, RIGHT, firsts[RIGHT], firsts[LEFT]),
+            *self._lost_pairs(index, LEFT, retired[LEFT]),
+            *self._lost_pairs(index, RIGHT, retired[RIGHT]),
+        ]
+        self._evict([self._taken_back(side, rows) for side, rows in enumerate(retired)], horizon)
+        return found
+
+    def _evict(self, retired: list[np.ndarray], horizon: int) -> None:
+        n_rebuilds = sum(window.n_rebuilds for window in self._windows)
+        for window, rows in zip(self._windows, retired, strict=True):
+            window.evict(horizon, rows)
+        self._index.advance(horizon)
+        if sum(window.n_rebuilds for window in self._windows) > n_rebuilds:
+            self._index.refill()
+
+    def _retire(self, index: CircularBuckets, side: int, batch: pa.Table) -> np.ndarray:
+        """Ends the tuples that this step's negatives take back, and returns their rows."""
         negatives = batch.filter(pa.array(signs(batch) < 0))
         if not negatives.num_rows:
-            return np.empty(0, np.int64)
-        return self._buffers[side].retire(negatives, self._key_of(side)(negatives))
+            return NO_ROWS
+        window = self._windows[side]
+        rows = index.find(side, encode_keys(negatives, self._key_columns[side]), window.ids_of(negatives))
+        assert rows.min() >= 0, "a tuple is taken back that never came"
+        window.ends[rows - window.base] = int64_column(negatives, TS)
+        return rows
 
     def _taken_back(self, side: int, retired: np.ndarray) -> np.ndarray:
         """Of the retired tuples those that did not just expire, which needs no note."""
         if not self.spec.is_told or not len(retired):
             return retired
-        _, expires, ends = self._buffers[side].values(retired)
+        _, expires, ends = self._windows[side].values(retired)
         return retired[ends < expires]
 
-    def _new_pairs(self, side: int, first_new: int, other_limit: int) -> list[pa.Table]:
+    def _new_pairs(self, index: CircularBuckets, side: int, first_new: int, other_limit: int) -> Iterator[pa.Table]:
         """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
-        rows = np.arange(first_new, self._buffers[side].log.next_row)
-        return [
-            self._form(side, own, other, +1, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
-            for own, (own_ts, own_expires, _), other, (other_ts, other_expires, _) in self._overlaps(
-                side, rows, other_limit
-            )
-        ]
+        rows = np.arange(first_new, self._windows[side].next_row)
+        for own, other in self._overlaps(index, side, rows, other_limit):
+            own_ts, own_expires, _ = self._windows[side].values(own)
+            other_ts, other_expires, _ = self._windows[1 - side].values(other)
+            pair = (own, other) if side == LEFT else (other, own)
+            pairs = Pairs(*pair, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
+            yield self._form(pairs, +1)
 
-    def _lost_pairs(self, side: int, retired: np.ndarray) -> list[pa.Table]:
+    def _lost_pairs(self, index: CircularBuckets, side: int, retired: np.ndarray) -> Iterator[pa.Table]:
         """Pairs that end because a tuple of this side was taken back; of two that end together the left one counts."""
-        lost = []
-        for own, (_, own_expires, own_ends), other, (_, other_expires, other_ends) in self._overlaps(
-            side, retired, NEVER
-        ):
+        for own, other in self._overlaps(index, side, retired, NEVER):
+            _, own_expires, own_ends = self._windows[side].values(own)
+            _, other_expires, other_ends = self._windows[1 - side].values(other)
             expires = np.minimum(own_expires, other_expires)
             is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
             chosen = is_first & (own_ends <= expires if self.spec.is_told else own_ends < expires)
             if chosen.any():
-                lost.append(self._form(side, own[chosen], other[chosen], -1, own_ends[chosen], expires[chosen]))
-        return lost
+                pair = (own[chosen], other[chosen]) if side == LEFT else (other[chosen], own[chosen])
+                yield self._form(Pairs(*pair, own_ends[chosen], expires[chosen]), -1)
 
-    def _overlaps(self, side: int, rows: np.ndarray, other_limit: int):
-        """Row pairs with equal keys and overlapping lives, with the values of both, in chunks."""
+    def _overlaps(self, index: CircularBuckets, side: int, rows: np.ndarray, other_limit: int):
+        """Row pairs (own, other) with equal keys and overlapping lives, in chunks."""
         if not len(rows):
             return
-        own, other = self._buffers[side], self._buffers[1 - side]
-        ts, _, ends = own.values(rows)
-        for at, other_rows in other.probe(own.keys(rows), ts, ends, other_limit):
-            own_rows = rows[at]
-            yield own_rows, own.values(own_rows), other_rows, other.values(other_rows)
+        window = self._windows[side]
+        at = rows - window.base
+        for probing, other in index.probe(1 - side, window.keys[at], window.ts[at], window.ends[at], other_limit):
+            yield rows[probing], other
 
-    def _form(
-        self, side: int, own: np.ndarray, other: np.ndarray, sign: int, ts: np.ndarray, expires: np.ndarray
-    ) -> pa.Table:
-        """The joined tuples of row pairs, less those that the residual condition refuses."""
-        rows = (own, other) if side == LEFT else (other, own)
+    def _form(self, pairs: Pairs, sign: int) -> pa.Table:
+        """The joined tuples of row pairs, in order of time, less those that the residual condition refuses."""
+        if np.any(pairs.ts[1:] < pairs.ts[:-1]):
+            order = np.argsort(pairs.ts, kind="stable")
+            pairs = Pairs(*(array[order] for array in pairs))
         columns = {}
-        for buffer, taken, names in zip(self._buffers, rows, self._payload, strict=True):
-            payload = buffer.log.rows.take(taken, names)
+        for window, rows, names in zip(self._windows, (pairs.left, pairs.right), self._payload, strict=True):
+            payload = window.log.rows.take(rows, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        columns.update({TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
-        pairs = pa.table(columns)
-        return keep(pairs, self._check).cast(self.schema) if self._check else pairs
+        columns.update({TS: pairs.ts, EXPIRES: pairs.expires, OP: np.full(len(pairs.ts), sign, np.int8)})
+        joined = pa.table(columns)
+        return keep(joined, self._check).cast(self.schema) if self._check else joined

@@ -25,7 +25,7 @@ from sash.plan.physical import SIGNED, Plan, Slot
 from sash.plan.wording import computed, format_duration, format_window, plain
 from sash.store.batch import ID_PREFIX
 from sash.store.trace import MIN_STRUCK_OUT
-from sash.store.window_buffer import CUTS
+from sash.store.window import CUTS
 
 Fact = tuple[str, str]
 Description = tuple[str, list[Fact]]
@@ -131,7 +131,7 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
 def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
     bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
     return "WindowJoin", [
-        *method_facts(spec.method, spec.choice),
+        *method_facts(spec.method, spec.choice, spec.takes_back),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
         ("residual", plain(spec.residual) or "none"),
         ("expiry", _expiry(spec.windows_us, spec.is_told)),

@@ -5,27 +5,35 @@ from __future__ import annotations
 import math
 
 from sash.operators.choose_join import MARGIN, Estimate, JoinChoice, range_of
-from sash.operators.join_cost import HASH, OPTIMAL, PROBE, PROBE_ALL, PROBE_INSERT, WHJ, JoinLoad, JoinMethod, JoinWork
+from sash.operators.join_cost import (
+    HASH,
+    OPTIMAL,
+    PROBE,
+    PROBE_ALL,
+    PROBE_INSERT,
+    WHJ,
+    WNL,
+    JoinLoad,
+    JoinMethod,
+    JoinWork,
+)
 from sash.plan.physical import ALGORITHMS
 
-HOW = {
-    HASH: "one place for every key; what has expired goes in bulk",
-    WHJ: "circular buckets by key",
-    "wnl": "every tuple of the other window is looked at",
-}
+ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
+GROWING = "circular buckets by key, as many as the tuples need"
 LOOKS = {
-    PROBE: "in the bucket that is probed",
-    PROBE_INSERT: "in the buckets that are probed and inserted into",
-    PROBE_ALL: "in all buckets of the side that is probed",
-    OPTIMAL: "in all buckets of both sides",
+    PROBE: "where one is probed",
+    PROBE_INSERT: "where one is probed or inserted into",
+    PROBE_ALL: "everywhere on the side that is probed",
+    OPTIMAL: "everywhere",
 }
 UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
 UNKNOWN_HINTED = "rates unknown"
 
 
-def method_facts(method: JoinMethod, choice: JoinChoice | None) -> list[tuple[str, str]]:
-    """The lines of EXPLAIN about a join's method."""
-    facts = [("algorithm", _method(method))]
+def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool) -> list[tuple[str, str]]:
+    """The lines of EXPLAIN about a join's method; `takes_back`: whether its tuples may be taken back."""
+    facts = [("algorithm", _method(method, takes_back))]
     if choice is None:
         return facts
     if choice.load is None:
@@ -67,13 +75,14 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:.3g}"
 
 
-def _method(method: JoinMethod) -> str:
+def _method(method: JoinMethod, takes_back: bool) -> str:
     name = ALGORITHMS[method.algorithm]
     if method.algorithm == HASH:
-        return f"{name} (HASH): {HOW[HASH]}"
-    buckets = f", {method.n_buckets:,} buckets" if method.algorithm == WHJ else ""
+        return f"{name}: {GROWING if takes_back else ONE_TABLE}"
+    if method.algorithm == WNL:
+        return f"{name} (WNL): every tuple of the other window is looked at"
     looks = LOOKS[method.invalidation]
-    return f"{name} ({method.algorithm.upper()}){buckets}: {HOW[method.algorithm]}; stale tuples are looked for {looks}"
+    return f"{name} (WHJ): {method.n_buckets:,} circular buckets by key, in which stale tuples are looked for {looks}"
 
 
 def _load(load: JoinLoad) -> str:

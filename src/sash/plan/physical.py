@@ -16,7 +16,7 @@ from sash.sql.query import Source, StreamInfo
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
-ALGORITHMS = {"hash": "hash index", "whj": "windowed hash join", "wnl": "windowed nested loops"}
+ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
 SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
 
 

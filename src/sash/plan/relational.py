@@ -8,7 +8,7 @@ from dataclasses import replace
 from sash.errors import PlanError
 from sash.operators.choose_join import JoinChoice, MethodHint, choose_method
 from sash.operators.evaluator import quote
-from sash.operators.join_cost import HASH, WHJ, WNL
+from sash.operators.join_cost import HASH, WHJ
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
@@ -72,11 +72,11 @@ class FromClause:
         left, right = self._draft.agree(left, right)
         choice = self._choose_method(join, left, right)
         spec = WindowJoinSpec(
-            "wnl" if choice.method.algorithm == WNL else "whj",
             keys=join.keys,
             residual=conjunction(join.conjuncts),
             windows_us=(left.life_us, right.life_us),
             is_told=left.is_told and right.is_told,
+            takes_back=bool(left.ids or right.ids),
             method=choice.method,
             choice=choice,
         )

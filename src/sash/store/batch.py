@@ -15,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.kernels.ties import LONGEST_SORTED, sort_short_runs
+
 NEVER = np.iinfo(np.int64).max
 BEGINNING = np.iinfo(np.int64).min
 
@@ -69,9 +71,27 @@ def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
     tied[1:] = ts[1:] == ts[:-1]
     tied[:-1] |= tied[1:]
     places = np.flatnonzero(tied)
+    rows = table if len(places) == len(ts) else table.take(pa.array(places))
+    ordered = _order_within(ts[places], rows.drop_columns([TS]))
+    if ordered is None:
+        return table
     order = np.arange(len(ts))
-    order[places] = places[content_order(table.take(pa.array(places)), [TS, OP])]
+    order[places] = places[ordered]
     return table.take(pa.array(order))
+
+
+def _order_within(ts: np.ndarray, rows: pa.Table) -> np.ndarray | None:
+    """The permutation that sorts rows with equal `ts`, which stand together, by sign and content; None: it is so."""
+    names = [OP, *(name for name in rows.column_names if name != OP)]
+    ranks = np.column_stack([_rank(rows.column(name)) for name in names])
+    starts = np.concatenate([[0], np.flatnonzero(ts[1:] != ts[:-1]) + 1, [len(ts)]])
+    order = np.arange(len(ts))
+    is_changed = sort_short_runs(starts, ranks, order)
+    for idx in np.flatnonzero(np.diff(starts) > LONGEST_SORTED):
+        low, high = starts[idx], starts[idx + 1]
+        order[low:high] = low + np.lexsort(ranks[low:high].T[::-1])
+        is_changed = True
+    return order if is_changed else None
 
 
 def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
@@ -87,15 +107,21 @@ def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
 def _rank(column: pa.ChunkedArray) -> np.ndarray:
     """Integers in the order of the column's values."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if pa.types.is_int64(column.type) and column.null_count == 0:
-        return column.to_numpy(zero_copy_only=False)
+    if column.null_count == 0 and _is_integer(column.type):
+        return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
     if pa.types.is_null(column.type):
         return np.zeros(len(column), np.int64)
     if pa.types.is_floating(column.type):
         column = _sortable_bits(column)
     elif any(is_odd(column.type) for is_odd in (pa.types.is_nested, pa.types.is_dictionary, pa.types.is_interval)):
         column = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
-    return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy()
+    return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy().astype(np.int64)
+
+
+def _is_integer(type: pa.DataType) -> bool:
+    """Whether values are integers, of 64 bits with a sign at most, in their own order."""
+    is_integer = pa.types.is_integer(type) and not pa.types.is_uint64(type)
+    return is_integer or pa.types.is_timestamp(type) or pa.types.is_date64(type) or pa.types.is_time64(type)
 
 
 def _sortable_bits(column: pa.Array) -> pa.Array:

@@ -25,7 +25,7 @@ from sash.store.block_log import BlockLog
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
 from sash.store.vector import Home, Memory, Vector
-from sash.store.window_buffer import cut_length, sliced_by_expiry
+from sash.store.window import cut_length, sliced_by_expiry
 
 DENSE = "_dense"
 MIN_STRUCK_OUT = 1024

@@ -1,0 +1,199 @@
+"""Hash buckets that are circular buffers in order of arrival: the window buffer of Kostowski's joins (§2).
+
+    bucket b:   `heads[b]` holds START, CAPACITY, TAIL, COUNT: its part of the slots, and what is in it
+
+        slot_keys  | ka | kb |    |    | kc | ka |     a scan reads keys from end to end, and nothing else
+        slots      | 17 | 23 |    |    |  5 |  9 |     ROW, TIME and END of each: what a pair needs lies together
+                               ^ next insert  ^ tail
+
+A row is a number that grows with every tuple of a side; its values stand at `row - base` in the columns. Rows below
+`base` are gone. Capacities are powers of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.hashing import mix64
+
+START, CAPACITY, TAIL, COUNT = 0, 1, 2, 3
+HEAD_WIDTH = 4
+ROW, TIME, END = 0, 1, 2
+SLOT_WIDTH = 3
+TOP, HELD = 0, 1
+"""The state of a table: how much of the slots has been given to buckets, and how many tuples are in them."""
+SCANNED, INSERTED, INVALIDATED, CHECKED, OUTPUT, SAMPLED = 0, 1, 2, 3, 4, 5
+N_COUNTERS = 6
+BORROWING: dict[str, Any] = {"cache": True, "_nrt": False}
+"""Kernels that allocate nothing, and so need not count references to arrays, which costs more than most of them do."""
+
+
+class Table(NamedTuple):
+    """One side: the columns of its rows, and its buckets."""
+
+    keys: np.ndarray
+    ts: np.ndarray
+    ends: np.ndarray
+    base: int
+    heads: np.ndarray
+    slot_keys: np.ndarray
+    slots: np.ndarray
+    state: np.ndarray
+
+
+@njit(**BORROWING, inline="always")
+def bucket_of(key, heads):
+    return np.int64(mix64(key) % np.uint64(heads.shape[0]))
+
+
+@njit(**BORROWING, inline="always")
+def remove_stale(table, bucket, horizon, counters):
+    """Removes what ends by the horizon from the tail of a bucket, up to the first tuple that does not."""
+    heads = table.heads
+    start, capacity = heads[bucket, START], heads[bucket, CAPACITY]
+    tail, count = heads[bucket, TAIL], heads[bucket, COUNT]
+    n_stale = 0
+    while n_stale < count:
+        row = table.slots[start + tail, ROW]
+        if row >= table.base and table.ends[row - table.base] > horizon:
+            break
+        tail = (tail + 1) & (capacity - 1)
+        n_stale += 1
+    counters[CHECKED] += 1 + n_stale
+    if n_stale:
+        heads[bucket, TAIL] = tail
+        heads[bucket, COUNT] = count - n_stale
+        table.state[HELD] -= n_stale
+        counters[INVALIDATED] += n_stale
+
+
+@njit(**BORROWING)
+def remove_all_stale(table, horizon, counters):
+    """Removes what ends by the horizon from the tails of all buckets."""
+    for bucket in range(table.heads.shape[0]):
+        remove_stale(table, bucket, horizon, counters)
+
+
+@njit(**BORROWING)
+def is_clogged(table, bucket):
+    """Whether a bucket is full, with a row at its tail that its owner does not have any more."""
+    heads = table.heads
+    is_full = 0 < heads[bucket, COUNT] == heads[bucket, CAPACITY]
+    return is_full and table.slots[heads[bucket, START] + heads[bucket, TAIL], ROW] < table.base
+
+
+@njit(**BORROWING)
+def has_slot(table, bucket):
+    """Whether a bucket has a slot left, or can move to a larger place."""
+    capacity = table.heads[bucket, CAPACITY]
+    if table.heads[bucket, COUNT] < capacity:
+        return True
+    return table.state[TOP] + max(2 * capacity, 2) <= table.slots.shape[0]
+
+
+@njit(**BORROWING)
+def _grow(table, bucket):
+    """Moves a bucket to the top of the slots, with twice the room. What it leaves is reclaimed by `move_together`."""
+    heads, top = table.heads, table.state[TOP]
+    start, capacity, tail = heads[bucket, START], heads[bucket, CAPACITY], heads[bucket, TAIL]
+    for i in range(heads[bucket, COUNT]):
+        slot = start + ((tail + i) & (capacity - 1))
+        table.slot_keys[top + i] = table.slot_keys[slot]
+        for c in range(SLOT_WIDTH):
+            table.slots[top + i, c] = table.slots[slot, c]
+    heads[bucket, START] = top
+    heads[bucket, CAPACITY] = max(2 * capacity, 2)
+    heads[bucket, TAIL] = 0
+    table.state[TOP] = top + heads[bucket, CAPACITY]
+
+
+@njit(**BORROWING)
+def insert_row(table, bucket, row):
+    """Puts a row at the head of a bucket. There must be a slot for it, or room to grow."""
+    heads = table.heads
+    if heads[bucket, COUNT] == heads[bucket, CAPACITY]:
+        _grow(table, bucket)
+    slot = heads[bucket, START] + ((heads[bucket, TAIL] + heads[bucket, COUNT]) & (heads[bucket, CAPACITY] - 1))
+    at = row - table.base
+    table.slot_keys[slot] = table.keys[at]
+    table.slots[slot, ROW] = row
+    table.slots[slot, TIME] = table.ts[at]
+    table.slots[slot, END] = table.ends[at]
+    heads[bucket, COUNT] += 1
+    table.state[HELD] += 1
+
+
+@njit(**BORROWING)
+def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
+    """Puts out the rows of a bucket that join a tuple (key, ts, end), each beside `own_value`. Returns `n_out`.
+
+    Slots with the key are gathered first, without a branch that could be mispredicted; there is room for all.
+    """
+    key, ts, end = probe
+    start, tail, count = table.heads[bucket, START], table.heads[bucket, TAIL], table.heads[bucket, COUNT]
+    n_first = min(count, table.heads[bucket, CAPACITY] - tail)
+    n_same = n_out
+    for part in range(2):
+        first = start + tail if part == 0 else start
+        last = first + n_first if part == 0 else start + count - n_first
+        for slot in range(np.uint64(first), np.uint64(last)):
+            out_rows[np.uint64(n_same)] = slot
+            n_same += table.slot_keys[slot] == key
+    for i in range(n_out, n_same):
+        slot = out_rows[i]
+        if max(table.slots[slot, TIME], ts) < min(table.slots[slot, END], end):
+            out_own[n_out] = own_value
+            out_rows[n_out] = table.slots[slot, ROW]
+            n_out += 1
+    return n_out
+
+
+@njit(**BORROWING)
+def _reverse(values, first, last):
+    last -= 1
+    while first < last:
+        for c in range(values.shape[1]):
+            values[first, c], values[last, c] = values[last, c], values[first, c]
+        first += 1
+        last -= 1
+
+
+@njit(**BORROWING)
+def _straighten(values, start, capacity, tail):
+    """Turns a circular buffer in its place so that its tail comes first."""
+    _reverse(values, start, start + tail)
+    _reverse(values, start + tail, start + capacity)
+    _reverse(values, start, start + capacity)
+
+
+@njit(**BORROWING)
+def _slide(values, start, count, top):
+    for i in range(count):
+        for c in range(values.shape[1]):
+            values[top + i, c] = values[start + i, c]
+
+
+@njit(**BORROWING)
+def move_together(heads, slot_keys, slots, by_start):
+    """Moves all buckets, given in order of their place, to the beginning of the slots, each with just enough room.
+
+    `slot_keys` has one column. Returns the new top.
+    """
+    top = 0
+    for bucket in by_start:
+        start, capacity = heads[bucket, START], heads[bucket, CAPACITY]
+        tail, count = heads[bucket, TAIL], heads[bucket, COUNT]
+        _straighten(slot_keys, start, capacity, tail)
+        _straighten(slots, start, capacity, tail)
+        _slide(slot_keys, start, count, top)
+        _slide(slots, start, count, top)
+        while capacity > 2 and capacity // 2 >= count:
+            capacity //= 2
+        heads[bucket, START] = top
+        heads[bucket, CAPACITY] = capacity
+        heads[bucket, TAIL] = 0
+        top += capacity
+    return top

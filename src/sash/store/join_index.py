@@ -1,0 +1,62 @@
+"""What an index over the windows of a join's two sides does: as tuples arrive, it finds those that they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+LEFT, RIGHT = 0, 1
+PAIRS_PER_CHUNK = 1 << 18
+
+
+class Pairs(NamedTuple):
+    """Rows of both sides that join, and from when to when each pair is there."""
+
+    left: np.ndarray
+    right: np.ndarray
+    ts: np.ndarray
+    expires: np.ndarray
+
+    @classmethod
+    def room(cls, capacity: int) -> Pairs:
+        """For so many pairs."""
+        return cls(*(np.empty(capacity, np.int64) for _ in range(4)))
+
+    def first(self, n_pairs: int) -> Pairs:
+        return Pairs(*(array[:n_pairs] for array in self))
+
+
+class JoinCounts(NamedTuple):
+    """The work of an index so far, which the cost model estimates."""
+
+    scans: int
+    """Tuples looked at to find pairs."""
+    insertions: int
+    invalidations: int
+    """Tuples removed."""
+    checks: int
+    """Comparisons to find out which tuples to remove."""
+    outputs: int
+
+
+class JoinIndex(Protocol):
+    """Rows of two windows, found by key."""
+
+    @property
+    def counts(self) -> JoinCounts: ...
+
+    def arrive(self, firsts: tuple[int, int], clock: int) -> Iterator[Pairs]:
+        """Puts the rows of each side from `firsts` on into the index; the pairs they make, with rows of the other side
+        that are there and with each other, in chunks. `clock` is the clock after this step.
+        """
+        ...
+
+    def advance(self, clock: int) -> None:
+        """After a step: whatever ends by this clock is stale."""
+        ...
+
+    def refill(self) -> None:
+        """Starts afresh with all rows of the windows: their numbers have changed, or the index is new."""
+        ...
