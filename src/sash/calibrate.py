@@ -17,7 +17,6 @@ import numpy as np
 
 from sash.operators.choose_join import SHIPPED, AlgorithmPrices, JoinPrices, estimate, far_touches
 from sash.operators.join_cost import (
-    ALGORITHMS,
     HASH,
     OPTIMAL,
     PROBE,
@@ -116,7 +115,7 @@ class JoinBed:
 
 
 def calibrate(note: Note = lambda done, total: None) -> dict[str, Fit]:
-    """Measures every algorithm, and fits its prices."""
+    """Measures every algorithm, and fits the prices of both kinds of index."""
     planned = list(_beds())
     n_done, n_total = 0, N_ROUNDS * sum(len(methods) for _, _, methods in planned)
     samples: list[Sample] = []
@@ -130,12 +129,15 @@ def calibrate(note: Note = lambda done, total: None) -> dict[str, Fit]:
                 n_done += 1
                 note(n_done, n_total)
         samples += [min(rounds, key=lambda sample: sample.ns_per_tuple) for rounds in zip(*found)]
-    return {name: fit([each for each in samples if each.method.algorithm == name]) for name in ALGORITHMS}
+    return {
+        "hash": fit([each for each in samples if each.method.algorithm == HASH]),
+        "buckets": fit([each for each in samples if each.method.algorithm != HASH]),
+    }
 
 
 def fitted_prices(fits: dict[str, Fit]) -> JoinPrices:
     """The prices of all algorithms."""
-    return JoinPrices(fits[HASH].prices, fits[WHJ].prices, fits[WNL].prices, "measured on this machine")
+    return JoinPrices(fits["hash"].prices, fits["buckets"].prices, "measured on this machine")
 
 
 def fit_facts(fits: dict[str, Fit]) -> dict[str, Any]:

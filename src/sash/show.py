@@ -108,8 +108,8 @@ class CalibrateProgress:
 def show_fits(fits: Mapping[str, Fit], path: Path) -> None:
     """The prices that were fitted, how well they explain what was measured, and where they are kept."""
     table = Table(title="nanoseconds for one unit of a join's work, on this machine", title_justify="left")
-    for heading in ("algorithm", *UNITS, "mean error", "worst"):
-        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    for heading in ("index", *UNITS, "mean error", "worst"):
+        table.add_column(heading, justify="left" if heading == "index" else "right")
     for name, each in fits.items():
         prices = [f"{price:,.2f}" if price < 10 else f"{price:,.0f}" for price in each.unit_prices]
         table.add_row(name, *prices, f"{each.mean_error:.0%}", f"{each.worst_error:.0%}")

@@ -24,8 +24,7 @@ from sash.operators.join_cost import HASH, WHJ, WNL, JoinCosts, JoinLoad, JoinMe
 
 PRICES = JoinPrices(
     hash=AlgorithmPrices(JoinCosts(scan=5, insert=300, invalidate=20, check=0, output=50), 10),
-    whj=AlgorithmPrices(JoinCosts(scan=2, insert=150, invalidate=20, check=3, output=50), 40),
-    wnl=AlgorithmPrices(JoinCosts(scan=1, insert=100, invalidate=20, check=3, output=50), 0),
+    buckets=AlgorithmPrices(JoinCosts(scan=1, insert=150, invalidate=20, check=3, output=50), 40),
 )
 LOADS = st.builds(
     JoinLoad,

@@ -7,7 +7,7 @@ processor time per tuple of the whole operator, the least of several rounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -31,6 +31,9 @@ BUDGET_NS = 20_000_000
 HOPELESS = 8
 """A method that should take so many times as long as the best one is not run."""
 N_ROUNDS = 2
+N_FINALISTS = 3
+N_FINAL_ROUNDS = 8
+"""The best ones and the planner's choice run again, so that luck does not make the best."""
 QUICK = 10
 """Of how many loads `--quick` takes one."""
 
@@ -105,8 +108,16 @@ def measure_cell(workload: Workload, prices: JoinPrices) -> Cell:
     load = workload.load
     step_s = STEP_TUPLES / sum(load.rates)
     chosen = choose_method(load, True, prices=prices, step_s=step_s).method
-    measured = dict(_measure_methods(load, prices, step_s))
-    return Cell(workload, chosen, min(measured, key=lambda method: measured[method]), measured)
+    estimates = {method: estimate(method, load, prices, step_s).ns / sum(load.rates) for method in methods_of(load)}
+    race = _Race(JoinBed(load), estimates)
+    race.run([method for method, ns in estimates.items() if ns <= HOPELESS * min(estimates.values())], N_ROUNDS)
+    race.run({chosen, *race.first(N_FINALISTS)}, N_FINAL_ROUNDS)
+    return Cell(workload, chosen, race.first(1)[0], race.measured)
+
+
+def methods_of(load: JoinLoad) -> list[JoinMethod]:
+    """All that the planner considers."""
+    return list(candidates(load, True))
 
 
 def planner_facts(cells: Sequence[Cell], prices: JoinPrices) -> dict[str, Any]:
@@ -120,20 +131,22 @@ def planner_facts(cells: Sequence[Cell], prices: JoinPrices) -> dict[str, Any]:
     }
 
 
-def _measure_methods(load: JoinLoad, prices: JoinPrices, step_s: float) -> Iterator[tuple[JoinMethod, float]]:
-    """Every method that has a chance, and its nanoseconds per tuple.
+class _Race:
+    """Methods under one load. Rounds alternate, so that a busy moment of the machine spoils one of them only."""
 
-    Rounds alternate, so that a busy moment of the machine spoils one of them only.
-    """
-    estimates = [estimate(method, load, prices, step_s) for method in candidates(load, True)]
-    least = min(each.ns for each in estimates)
-    bed, methods = JoinBed(load), [each.method for each in estimates if each.ns <= HOPELESS * least]
-    rounds = [{method: _measure(bed, method, prices, step_s) for method in methods} for _ in range(N_ROUNDS)]
-    for method in methods:
-        yield method, min(each[method] for each in rounds)
+    def __init__(self, bed: JoinBed, estimates: Mapping[JoinMethod, float]):
+        self.measured: dict[JoinMethod, float] = {}
+        """The least nanoseconds per tuple so far."""
+        self._bed = bed
+        self._estimates = estimates
 
+    def run(self, methods: Collection[JoinMethod], n_rounds: int) -> None:
+        for _ in range(n_rounds):
+            for method in methods:
+                n_tuples = int(min(STEP_TUPLES, max(256, BUDGET_NS / self._estimates[method])))
+                ns = self._bed.measure(method, n_tuples).ns_per_tuple
+                self.measured[method] = min(ns, self.measured.get(method, ns))
 
-def _measure(bed: JoinBed, method: JoinMethod, prices: JoinPrices, step_s: float) -> float:
-    ns = estimate(method, bed.load, prices, step_s).ns / sum(bed.load.rates)
-    n_tuples = int(min(STEP_TUPLES, max(256, BUDGET_NS / ns)))
-    return bed.measure(method, n_tuples).ns_per_tuple
+    def first(self, n_methods: int) -> list[JoinMethod]:
+        """The fastest ones."""
+        return sorted(self.measured, key=lambda method: self.measured[method])[:n_methods]

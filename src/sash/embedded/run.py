@@ -10,14 +10,13 @@ import pyarrow as pa
 from sash.embedded.query import Query
 from sash.operators.changes import read_times
 from sash.plan.physical import Plan
+from sash.plan.statistics import ROWS_PER_STEP
 from sash.run import QueryRun, Report, Tally, strict_error
 from sash.sources.files import StreamFile, list_files
 from sash.sources.records import Records
 from sash.sources.sink import FileSink
 from sash.sources.timed import read_stream_file, with_identity
 from sash.store.batch import BEGINNING
-
-ROWS_PER_STEP = 1 << 17
 
 
 def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:

@@ -17,7 +17,7 @@ from typing import Any
 
 from sash.errors import SashError, SourceError
 from sash.operators.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
-from sash.operators.join_cost import ALGORITHMS, JoinCosts
+from sash.operators.join_cost import JoinCosts
 
 FORMAT = 1
 """Of the file; prices of another version mean something else."""
@@ -48,10 +48,10 @@ def load_prices() -> JoinPrices:
 def save_prices(prices: JoinPrices, facts: dict[str, Any]) -> Path:
     """Stores measured prices, with facts about how they were measured; returns where."""
     path = costs_path()
-    algorithms = {algorithm: _flat(prices.of(algorithm)) for algorithm in ALGORITHMS}
+    indexes = {"hash": _flat(prices.hash), "buckets": _flat(prices.buckets)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = {"format": FORMAT, **facts, "nanoseconds": algorithms}
+        told = {"format": FORMAT, **facts, "nanoseconds": indexes}
         path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise SourceError(f"cannot write the join costs to {path}: {error}; name another file in SASH_COSTS") from None
@@ -73,7 +73,7 @@ def _parse(text: str, path: Path) -> JoinPrices:
         reason = f"{path} holds join costs of format {told['format']}, but this version of Sash reads format {FORMAT}"
         raise SourceError(f"{reason}; {REMEDY}")
     try:
-        read = {algorithm: _prices(told["nanoseconds"][algorithm]) for algorithm in ALGORITHMS}
+        read = {index: _prices(told["nanoseconds"][index]) for index in ("hash", "buckets")}
     except (KeyError, TypeError, ValueError, SashError) as error:
         reason = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"the join costs in {path} cannot be used: {reason}; {REMEDY}") from None

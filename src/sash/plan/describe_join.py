@@ -43,7 +43,7 @@ def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool
     why = "by hint" if choice.is_hinted else "as the cheapest"
     return [
         *facts,
-        ("chosen", f"{why}; for {_load(choice.load)}"),
+        ("chosen", f"{why}; for {_load(choice.load)}{_step(choice.step_s)}"),
         ("estimate", f"{work_text(chosen.work)}; {_time(chosen)} of CPU per second of stream"),
         ("others", "; ".join(f"{method_name(each.method)} {_time(each)}" for each in others)),
         ("range", _range(choice)),
@@ -91,6 +91,10 @@ def _load(load: JoinLoad) -> str:
         for side, rate, window in zip(("left", "right"), load.rates, load.windows_s)
     ]
     return f"{'; '.join(sides)}; {count_text(1 / load.match_rate if load.match_rate else load.n_distinct)} keys"
+
+
+def _step(step_s: float) -> str:
+    return f"; {count_text(step_s)} seconds at a time" if step_s else ""
 
 
 def _time(estimate: Estimate) -> str:

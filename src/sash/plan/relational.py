@@ -113,7 +113,8 @@ class FromClause:
                 join.right.source.span,
             )
         load = self._draft.statistics.load((left.node, right.node), join.keys, (left.life_us, right.life_us))
-        return choose_method(load, bool(join.keys), self._hint, load_prices())
+        step_s = self._draft.statistics.step_s((left.node, right.node))
+        return choose_method(load, bool(join.keys), self._hint, load_prices(), step_s)
 
 
 def _joined(left: Spread, right: Spread) -> Spread:

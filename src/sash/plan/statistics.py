@@ -35,6 +35,8 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.sql.query import StreamInfo
 from sash.store.keys import encode_keys, is_hashable
 
+ROWS_PER_STEP = 1 << 17
+"""Where tables are given whole, so many rows of a stream are worked on at once."""
 SAMPLE_ROWS = 1 << 16
 """So many rows of a table are looked at, at most, however long it is: a few milliseconds."""
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"')
@@ -52,6 +54,8 @@ class FlowStatistics:
     window_s: float | None
     """How long a tuple stays."""
     count: CountValues
+    step_s: float = 0.0
+    """How many seconds of stream come at once; 0 if it is as few as can be."""
 
 
 UNKNOWN = FlowStatistics(None, None, lambda columns: None)
@@ -73,6 +77,12 @@ class StreamKnowledge:
             return rate
         tuples, n_rows = self._sample
         return rate * tuples.num_rows / n_rows or None
+
+    @property
+    def step_s(self) -> float:
+        """Tables come in slices of `ROWS_PER_STEP`."""
+        rate = self._observed_rate()
+        return 0.0 if self._frame is None or rate is None else min(self._frame.num_rows, ROWS_PER_STEP) / rate
 
     def count(self, columns: tuple[str, ...]) -> float | None:
         declared = self._declared()
@@ -128,8 +138,12 @@ class Statistics:
     def of(self, node: Node) -> FlowStatistics:
         if isinstance(node.spec, InputSpec):
             stream = self._streams[node.spec.slot]
-            return FlowStatistics(stream.rate, None, stream.count)
+            return FlowStatistics(stream.rate, None, stream.count, stream.step_s)
         return _derive(node.spec, [self.of(child) for child in node.inputs if _is_flow(child)])
+
+    def step_s(self, inputs: tuple[Node, Node]) -> float:
+        """How many seconds of stream a step of a join brings: as much as its slower input takes."""
+        return max(self.of(node).step_s for node in inputs)
 
     def load(
         self, inputs: tuple[Node, Node], keys: Sequence[tuple[str, str]], windows_us: tuple[int | None, int | None]
@@ -173,7 +187,7 @@ def _(spec: CountWindowSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
     n_windows = inputs[0].count(spec.partition_by) if spec.partition_by else 1.0
     rate = inputs[0].rate
     window_s = None if rate is None or n_windows is None else spec.n_rows * n_windows / rate
-    return FlowStatistics(rate, window_s, inputs[0].count)
+    return FlowStatistics(rate, window_s, inputs[0].count, inputs[0].step_s)
 
 
 @_derive.register
@@ -184,7 +198,7 @@ def _(spec: ProjectSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
     def count(columns: tuple[str, ...]) -> float | None:
         return below.count(tuple(dict.fromkeys(each for name in columns for each in sources.get(name, (name,)))))
 
-    return FlowStatistics(below.rate, below.window_s, count)
+    return FlowStatistics(below.rate, below.window_s, count, below.step_s)
 
 
 @_derive.register
@@ -201,7 +215,7 @@ def _(spec: WindowJoinSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
         return None if None in counts else prod(count or 1.0 for count in counts)
 
     known = [life for life in lives if life is not None]
-    return FlowStatistics(rate, min(known, default=None), count)
+    return FlowStatistics(rate, min(known, default=None), count, max(left.step_s, right.step_s))
 
 
 @_derive.register
@@ -216,6 +230,7 @@ def _(spec: UnionSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
         None if None in rates else sum(rate or 0.0 for rate in rates),
         None if None in windows else max(window or 0.0 for window in windows),
         count,
+        max(each.step_s for each in inputs),
     )
 
 
