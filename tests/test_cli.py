@@ -95,7 +95,7 @@ def test_explain_needs_no_data(place, sash):
     (place / "a" / "1.csv").unlink()
     done = sash("explain", "script.sql")
     assert done.returncode == 0
-    assert "windowed hash join (WHJ)" in done.stdout
+    assert "hash join: one table of keys for both sides" in done.stdout
 
 
 def test_verify_compares_with_duckdb(place, sash):

@@ -64,10 +64,9 @@ def test_several_keys_and_computed_ones() -> None:
     assert load(text.format("A.k < B.k"), a=a, b=b) == JoinLoad((1, 1), (1, 1), 1)
 
 
-def test_windows_of_rows_last_as_long_as_their_rows_take_to_come() -> None:
-    text = "SELECT A.v FROM a A [ROWS 100], b B [PARTITION BY v ROWS 5] WHERE A.k = B.k"
-    found = load(text, a=declared(50, k=10), b=declared(10, k=10, v=4))
-    assert found == JoinLoad((50, 10), (2, 2), 10)
+def test_of_windows_of_rows_nothing_is_known() -> None:
+    text = "SELECT A.v FROM a A [ROWS 100], b B [RANGE 1 SECOND] WHERE A.k = B.k"
+    assert load(text, a=declared(50, k=10), b=declared(10, k=10)) is None
 
 
 def test_a_join_of_a_join() -> None:

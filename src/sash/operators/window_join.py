@@ -138,7 +138,7 @@ class WindowJoin(Unpaced):
     def _replan(self, arrived: Sequence[int], held: tuple[int, int], n_pairs: int) -> None:
         """Watches the load of a join that may change its method, and changes it when the time has come."""
         choice = self.spec.choice
-        if choice is None or choice.is_hinted or not choice.has_keys:
+        if choice is None or choice.is_hinted or not choice.has_keys or self.spec.takes_back:
             return
         self._watch.see(arrived, (held, self._n_held), n_pairs)
         method = replan.POLICY.next_method(self._watch, self._clock, self._method, choice)

@@ -28,7 +28,7 @@ LOOKS = {
     OPTIMAL: "everywhere",
 }
 UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
-UNKNOWN_HINTED = "rates unknown"
+TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
 
 
 def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool) -> list[tuple[str, str]]:
@@ -37,8 +37,7 @@ def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool
     if choice is None:
         return facts
     if choice.load is None:
-        why = f"by hint; {UNKNOWN_HINTED}" if choice.is_hinted else UNKNOWN
-        return [*facts, ("chosen", why)]
+        return [*facts, ("chosen", "by hint" if choice.is_hinted else TAKEN_BACK if takes_back else UNKNOWN)]
     chosen, *others = choice.estimates
     why = "by hint" if choice.is_hinted else "as the cheapest"
     return [

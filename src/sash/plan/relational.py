@@ -112,6 +112,9 @@ class FromClause:
                 self._query.bound.text,
                 join.right.source.span,
             )
+        if left.ids or right.ids:
+            # Buckets that grow are the one index that finds tuples to be taken back; its load does not matter.
+            return choose_method(None, bool(join.keys), self._hint, load_prices())
         load = self._draft.statistics.load((left.node, right.node), join.keys, (left.life_us, right.life_us))
         step_s = self._draft.statistics.step_s((left.node, right.node))
         return choose_method(load, bool(join.keys), self._hint, load_prices(), step_s)

@@ -1,4 +1,4 @@
-"""What is known of the tuples that a part of a plan puts out: how fast they come, how long they stay, which keys.
+"""What is known of the tuples that a part of a plan puts out: how fast they come, and how many keys they have.
 
     declared    RATE and DISTINCT of CREATE STREAM, `rate` and `distinct` of `sash.stream`
     observed    of a table given whole: its rows over its span of time, the keys of `SAMPLE_ROWS` of its rows
@@ -20,10 +20,9 @@ import pyarrow as pa
 
 from sash.errors import SashError
 from sash.operators.changes import read_times
-from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
-from sash.operators.join_cost import JoinLoad
+from sash.operators.join_cost import JoinLoad, total_work
 from sash.operators.keys import without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
@@ -51,14 +50,12 @@ class FlowStatistics:
 
     rate: float | None
     """Tuples per second of event time."""
-    window_s: float | None
-    """How long a tuple stays."""
     count: CountValues
     step_s: float = 0.0
     """How many seconds of stream come at once; 0 if it is as few as can be."""
 
 
-UNKNOWN = FlowStatistics(None, None, lambda columns: None)
+UNKNOWN = FlowStatistics(None, lambda columns: None)
 
 
 class StreamKnowledge:
@@ -88,9 +85,13 @@ class StreamKnowledge:
         declared = self._declared()
         if all(column in declared for column in columns):
             return prod(declared[column] for column in columns)
-        if self._sample is None or not all(is_hashable(self._sample[0].schema.field(name).type) for name in columns):
+        if self._sample is None or not all(map(self._is_key, columns)):
             return None
         return count_keys(encode_keys(without_null_keys(self._sample[0], columns), columns))
+
+    def _is_key(self, column: str) -> bool:
+        schema = self._sample[0].schema if self._sample else pa.schema([])
+        return column in schema.names and is_hashable(schema.field(column).type)
 
     def _declared(self) -> dict[str, float]:
         """The columns with a declared number of values, and those computed from such columns alone."""
@@ -138,7 +139,7 @@ class Statistics:
     def of(self, node: Node) -> FlowStatistics:
         if isinstance(node.spec, InputSpec):
             stream = self._streams[node.spec.slot]
-            return FlowStatistics(stream.rate, None, stream.count, stream.step_s)
+            return FlowStatistics(stream.rate, stream.count, stream.step_s)
         return _derive(node.spec, [self.of(child) for child in node.inputs if _is_flow(child)])
 
     def step_s(self, inputs: tuple[Node, Node]) -> float:
@@ -150,11 +151,20 @@ class Statistics:
     ) -> JoinLoad | None:
         """What a join of two nodes has to do; None if something of it is not known."""
         left, right = map(self.of, inputs)
-        windows = [us / 1e6 if us is not None else side.window_s for us, side in zip(windows_us, (left, right))]
-        n_distinct = _count_join_keys(left, right, keys)
-        if left.rate is None or right.rate is None or None in windows or n_distinct is None:
-            return None
-        return JoinLoad((left.rate, right.rate), (float(windows[0] or 0), float(windows[1] or 0)), n_distinct)
+        return _load(left, right, keys, windows_us)
+
+
+def _load(
+    left: FlowStatistics,
+    right: FlowStatistics,
+    keys: Sequence[tuple[str, str]],
+    windows_us: tuple[int | None, int | None],
+) -> JoinLoad | None:
+    n_distinct = _count_join_keys(left, right, keys)
+    if left.rate is None or right.rate is None or n_distinct is None or None in windows_us:
+        return None
+    windows_s = (windows_us[0] or 0) / 1e6, (windows_us[1] or 0) / 1e6
+    return JoinLoad((left.rate, right.rate), windows_s, n_distinct)
 
 
 def _is_flow(node: Node) -> bool:
@@ -172,7 +182,7 @@ def _count_join_keys(left: FlowStatistics, right: FlowStatistics, keys: Sequence
 
 @singledispatch
 def _derive(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
-    """Of an operator's output. Of groups, DISTINCT, set operations and tests nothing is known."""
+    """Of an operator's output. Of groups, DISTINCT, set operations, tests and windows of rows nothing is known."""
     return UNKNOWN
 
 
@@ -183,14 +193,6 @@ def _(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
 
 
 @_derive.register
-def _(spec: CountWindowSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
-    n_windows = inputs[0].count(spec.partition_by) if spec.partition_by else 1.0
-    rate = inputs[0].rate
-    window_s = None if rate is None or n_windows is None else spec.n_rows * n_windows / rate
-    return FlowStatistics(rate, window_s, inputs[0].count, inputs[0].step_s)
-
-
-@_derive.register
 def _(spec: ProjectSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
     below = inputs[0]
     sources = {name: _names_in(sql) for name, sql in spec.columns}
@@ -198,29 +200,25 @@ def _(spec: ProjectSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
     def count(columns: tuple[str, ...]) -> float | None:
         return below.count(tuple(dict.fromkeys(each for name in columns for each in sources.get(name, (name,)))))
 
-    return FlowStatistics(below.rate, below.window_s, count, below.step_s)
+    return FlowStatistics(below.rate, count, below.step_s)
 
 
 @_derive.register
 def _(spec: WindowJoinSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
     left, right = inputs
-    rate = None
-    lives = [us / 1e6 if us is not None else side.window_s for us, side in zip(spec.windows_us, inputs)]
-    n_distinct = _count_join_keys(left, right, spec.keys)
-    if left.rate is not None and right.rate is not None and None not in lives and n_distinct is not None:
-        rate = left.rate * right.rate * sum(life or 0.0 for life in lives) / n_distinct
+    load = _load(left, right, spec.keys, spec.windows_us)
+    rate = None if load is None else total_work(spec.method, load).outputs
 
     def count(columns: tuple[str, ...]) -> float | None:
         counts = [left.count((column,)) or right.count((column,)) for column in columns]
         return None if None in counts else prod(count or 1.0 for count in counts)
 
-    known = [life for life in lives if life is not None]
-    return FlowStatistics(rate, min(known, default=None), count, max(left.step_s, right.step_s))
+    return FlowStatistics(rate, count, max(left.step_s, right.step_s))
 
 
 @_derive.register
 def _(spec: UnionSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
-    rates, windows = [each.rate for each in inputs], [each.window_s for each in inputs]
+    rates = [each.rate for each in inputs]
 
     def count(columns: tuple[str, ...]) -> float | None:
         counts = [each.count(columns) for each in inputs]
@@ -228,7 +226,6 @@ def _(spec: UnionSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
 
     return FlowStatistics(
         None if None in rates else sum(rate or 0.0 for rate in rates),
-        None if None in windows else max(window or 0.0 for window in windows),
         count,
         max(each.step_s for each in inputs),
     )
