@@ -1,18 +1,24 @@
-"""Law 6: every algorithm that may serve a query gives the same output. WNL = WHJ."""
+"""Law 6: every algorithm that may serve a query gives the same output. WNL = WHJ = hash, also if they take turns."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import cycle
 
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
 import sash
 from sash.embedded.run import run_tables
+from sash.operators import replan
+from sash.operators.choose_join import JoinChoice
+from sash.operators.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
+from sash.operators.replan import LoadWatch, ReplanPolicy
 from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
-from sash.testing.strategies import cases
+from sash.testing.strategies import batch_cuts, cases
 
 
 @given(cases())
@@ -24,10 +30,38 @@ def test_nested_loops_and_hash_join_agree(case: Case) -> None:
         if "needs an equality" not in str(error):
             raise
         expected = _run_hinted(case)
-    assert_changes(_run_hinted(case, "wnl"), expected)
+    for hints in (("wnl",), ("wnl(optimal)",), ()):
+        assert_changes(_run_hinted(case, *hints), expected)
 
 
-@pytest.mark.parametrize(("hint", "shown"), [("wnl", "nested loops"), ("whj", "hash join")])
+class Restless(ReplanPolicy):
+    """Another method after every step."""
+
+    methods = cycle([
+        JoinMethod(HASH),
+        JoinMethod(WNL),
+        *(JoinMethod(WHJ, n_buckets, each) for n_buckets in (2, 64) for each in INVALIDATIONS),
+    ])  # fmt: skip
+
+    def next_method(self, watch: LoadWatch, clock: int, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
+        return next(self.methods)
+
+
+@given(st.data())
+def test_methods_may_take_turns(data: st.DataObject) -> None:
+    case = data.draw(cases())
+    assume(len(case.plan.slots) > 1)
+    steps = data.draw(batch_cuts(case))
+    expected, _ = case.replay(steps)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replan, "POLICY", Restless())
+        changes, _ = case.replay(steps)
+    assert_changes(changes, expected)
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"), [("wnl", "nested loops"), ("whj", "windowed hash join"), ("hash", "one table of keys")]
+)
 def test_the_hint_decides(hint: str, shown: str) -> None:
     stream = sash.stream(stream_of("ts | k", ts="BIGINT"), time="ts")
     text = f"SELECT /*+ {hint} */ A.k FROM s A, s B WHERE A.k = B.k WINDOW 3 us"

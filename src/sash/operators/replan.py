@@ -22,8 +22,6 @@ from sash.operators.choose_join import JoinChoice, choose_method, is_outrun
 from sash.operators.join_cost import JoinLoad, JoinMethod
 from sash.store.batch import BEGINNING
 
-MIN_WINDOW_S = 1e-6
-
 Held: TypeAlias = tuple[int, int]
 """How many tuples the windows of both sides hold."""
 
@@ -61,16 +59,13 @@ class LoadWatch:
         self.n_since_change += sum(arrived)
 
     def load(self, clock: int) -> JoinLoad | None:
-        """Per second since the interval began; None if a side has been silent, of which nothing can be said."""
+        """Per second since the interval began; None if a side has been silent, or if its window is not of time."""
         seconds = (clock - self.since) / 1e6
-        if self.since == BEGINNING or seconds <= 0 or not all(self.n_arrived):
+        if seconds <= 0 or not all(self.n_arrived) or None in self.windows_us:
             return None
         rates = self.n_arrived[0] / seconds, self.n_arrived[1] / seconds
-        left, right = (
-            max(self.n_held[side] / rates[side] if us is None else us / 1e6, MIN_WINDOW_S)
-            for side, us in enumerate(self.windows_us)
-        )
-        return JoinLoad(rates, (left, right), max(1.0, self.n_meetings / max(self.n_pairs, 1)))
+        windows_s = (self.windows_us[0] or 0) / 1e6, (self.windows_us[1] or 0) / 1e6
+        return JoinLoad(rates, windows_s, max(1.0, self.n_meetings / max(self.n_pairs, 1)))
 
     def begin(self, clock: int) -> None:
         """Starts a new interval."""
