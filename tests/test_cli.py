@@ -98,6 +98,22 @@ def test_explain_needs_no_data(place, sash):
     assert "hash join: one table of keys for both sides" in done.stdout
 
 
+def test_explain_can_run_the_query_and_leaves_nothing_behind(place, sash):
+    done = sash("explain", "script.sql", "--analyze")
+    assert done.returncode == 0, done.stderr
+    assert "3 rows in, 1 out; at most 3 rows in state" in done.stdout
+    assert "3 insertions" in done.stdout
+    assert not (place / "out").exists()
+
+
+def test_broken_costs_are_named(place, sash, monkeypatch):
+    (place / "costs.json").write_text("{}")
+    monkeypatch.setenv("SASH_COSTS", str(place / "costs.json"))
+    done = sash("explain", "script.sql")
+    assert done.returncode == 1
+    assert "costs.json holds no join costs: it has no `format`; run `sash calibrate`" in done.stderr
+
+
 def test_verify_compares_with_duckdb(place, sash):
     done = sash("verify", "script.sql")
     assert done.returncode == 0, done.stderr

@@ -163,7 +163,7 @@ def planner(
     if as_json:
         print(json.dumps(facts))
     else:
-        show_planner(facts, Console())
+        show_planner(facts, Console(width=max(120, Console().width)))
 
 
 def _parse_factors(text: str) -> tuple[int, ...]:

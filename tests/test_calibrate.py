@@ -1,0 +1,78 @@
+"""`sash calibrate` finds the prices with which work explains time, and keeps them for the planner."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sash import calibrate
+from sash.calibrate import UNITS, JoinBed, Sample, fit, least_squares
+from sash.cli import main
+from sash.operators.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
+from sash.plan.costs import load_prices
+from sash.workloads.join_load import even_load
+
+PRICES = np.array([20.0, 100.0, 30.0, 50.0, 40.0, 80.0, 30.0, 50.0, 20.0])
+"""In the order of the units."""
+
+
+def made_up(n_samples: int, noise: float) -> list[Sample]:
+    """Samples whose time follows from the prices; a third of them was taken at a busy moment."""
+    rng = np.random.default_rng(7)
+    samples = []
+    for number in range(n_samples):
+        work = rng.integers(1, 10_000, len(UNITS)).astype(float)
+        slowdown = 1 + noise * (number % 3 == 0)
+        samples.append(Sample(JoinMethod(HASH), 1000, tuple(work), float(work @ PRICES) * slowdown))
+    return samples
+
+
+def test_prices_are_found_again() -> None:
+    found = fit(made_up(60, noise=0.0))
+    assert found.unit_prices == pytest.approx(PRICES, rel=1e-6)
+    assert found.worst_error < 1e-6
+
+
+def test_busy_moments_count_little() -> None:
+    found = fit(made_up(90, noise=0.5))
+    assert found.prices.costs.insert == pytest.approx(100, rel=0.1)
+    assert found.worst_error == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_no_price_is_negative() -> None:
+    matrix = np.array([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]])
+    assert least_squares(matrix, np.array([3.0, 2.0, 1.0])).min() >= 0
+
+
+@pytest.mark.parametrize("method", [JoinMethod(HASH), JoinMethod(WHJ, 8), JoinMethod(WNL)])
+def test_a_bed_does_the_work_that_the_model_expects(method: JoinMethod) -> None:
+    load = even_load(1000, 4, 500, 50)
+    sample = JoinBed(load).measure(method, 400)
+    expected = total_work(method, load).times(sample.n_tuples / sum(load.rates))
+    seen = JoinWork(*sample.work[:5])
+    assert sample.n_tuples == pytest.approx(400, abs=2)
+    assert seen.insertions == sample.n_tuples
+    assert seen.outputs == pytest.approx(expected.outputs, rel=0.2)
+    if method.algorithm != HASH:
+        assert seen.scans == pytest.approx(expected.scans, rel=0.2)
+
+
+def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) -> None:
+    load = even_load(1000, 1, 50, 10)
+    methods = [JoinMethod(HASH), JoinMethod(WNL), JoinMethod(WHJ, 4)]
+    monkeypatch.setattr(calibrate, "_beds", lambda: iter([(load, True, methods)]))
+    monkeypatch.setattr(calibrate, "STEP_TUPLES", 256)
+    monkeypatch.setenv("SASH_COSTS", str(tmp_path / "costs.json"))
+    monkeypatch.setattr(sys, "argv", ["sash", "calibrate"])
+    main()
+    assert f"kept in {tmp_path / 'costs.json'}" in capsys.readouterr().out.replace("\n", "")
+    assert str(tmp_path) in load_prices().origin
+    monkeypatch.setattr(sys, "argv", ["sash", "calibrate", "--json"])
+    main()
+    told = json.loads(capsys.readouterr().out)
+    assert told == json.loads((tmp_path / "costs.json").read_text())
+    assert set(told) == {"format", "sash", "fit", "nanoseconds"}
