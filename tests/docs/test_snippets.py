@@ -199,7 +199,7 @@ def _commands(block: Block) -> Iterator[list[str]]:
 
 def _is_run(block: Block) -> bool:
     """Whether a shell block can be run here; heredocs keep us from looking at each line as a command."""
-    if re.search(r"^(make|pip|git|cd|sash bench|sash experiment) ", block.code, re.MULTILINE):
+    if re.search(r"^(make|pip|git|cd|sash bench|sash calibrate|sash experiment)\b", block.code, re.MULTILINE):
         return False
     return all("--engine embedded" in line for line in re.findall(r"^sash run .*", block.code, re.MULTILINE))
 
