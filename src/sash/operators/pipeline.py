@@ -129,6 +129,8 @@ class Work:
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
+    n_replans: int = 0
+    """How often it changed its method because its load had changed."""
 
 
 class Pipeline:
@@ -160,8 +162,11 @@ class Pipeline:
     def process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
         """What one operator makes of its inputs, for whoever schedules operators itself; `step` runs all of them."""
         started = perf_counter()
-        output = self._operators[id(node)].process(inputs, clock)
+        operator = self._operators[id(node)]
+        n_replans = operator.n_replans if isinstance(operator, WindowJoin) else 0
+        output = operator.process(inputs, clock)
         work = self._work.setdefault(id(node), Work())
+        work.n_replans += operator.n_replans - n_replans if isinstance(operator, WindowJoin) else 0
         work.rows_in += sum(batch.num_rows for batch in inputs)
         work.rows_out += output.num_rows
         work.seconds += perf_counter() - started

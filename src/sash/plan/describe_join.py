@@ -39,7 +39,7 @@ def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool
     if choice.load is None:
         return [*facts, ("chosen", "by hint" if choice.is_hinted else TAKEN_BACK if takes_back else UNKNOWN)]
     chosen, *others = choice.estimates
-    why = "by hint" if choice.is_hinted else "as the cheapest"
+    why = "by hint" if choice.is_hinted else "by cost"
     return [
         *facts,
         ("chosen", f"{why}; for {_load(choice.load)}{_step(choice.step_s)}"),
