@@ -12,8 +12,9 @@ import sash
 from sash.api import plan_text
 from sash.frames import table_catalog
 from sash.operators.join_cost import JoinLoad
+from sash.operators.keys import count_keys
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.statistics import SAMPLE_ROWS, count_keys
+from sash.plan.statistics import SAMPLE_ROWS
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
 

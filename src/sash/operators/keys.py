@@ -1,7 +1,8 @@
-"""What a join asks of its keys: which rows have one, and what is left to check of two rows whose integers are equal."""
+"""What a join asks of its keys: which rows have one, what is left to check of two with equal integers, how many."""
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
 from sash.operators.evaluator import quote
@@ -22,3 +23,15 @@ def pair_condition(keys: tuple[tuple[str, str], ...], residual: str | None, left
     if keys and not is_exact([left.field(name).type for name, _ in keys]):
         conditions += [f"{quote(a)} = {quote(b)}" for a, b in keys]
     return " AND ".join(conditions) or None
+
+
+def count_keys(keys: np.ndarray) -> float:
+    """How many equally frequent keys would be equal as often as these: what a join has to do depends on that alone.
+
+    Two of D equally frequent keys are equal with probability 1 / D, which a sample far smaller than D can tell.
+    """
+    if len(keys) < 2:
+        return 1.0
+    _, counts = np.unique(keys, return_counts=True)
+    n_equal = float((counts * (counts - 1.0)).sum())
+    return max(1.0, len(keys) * (len(keys) - 1.0) / max(n_equal, 1.0))

@@ -8,6 +8,9 @@ intervals in a row must agree, and the margin by which another method must be be
 taking turns. Between two changes at least as many tuples arrive as the state holds, so that filling indexes anew at
 most doubles the work of insertions.
 
+A join of which nothing was known when it was planned does not wait that long: it chooses by its first step, before it
+looks for pairs.
+
 Nothing of this is in the output: every method finds the same pairs. Nor in the state: after a restart a join begins
 with the plan's method and watches anew.
 """
@@ -46,6 +49,8 @@ class LoadWatch:
     n_since_change: int = 0
     """Tuples that have arrived since the method was last changed."""
     n_changes: int = 0
+    has_begun: bool = False
+    """Whether the first step that says something of the load has come."""
 
     def see(self, arrived: Sequence[int], held: tuple[Held, Held], n_pairs: int) -> None:
         """Takes note of a step: tuples that came, what the windows held before and after it, pairs that were found."""
@@ -99,6 +104,12 @@ class ReplanPolicy:
         if watch.n_strikes < self.patience or watch.n_since_change < sum(watch.n_held):
             return None
         watch.n_strikes = watch.n_since_change = 0
+        return choose_method(load, choice.has_keys, prices=choice.prices, step_s=step_s).method
+
+    def first_method(self, load: JoinLoad, step_s: float, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
+        """The method to begin with, for the load of the first step, where a plan could not say; None: the plan's."""
+        if not is_outrun(method, load, choice.has_keys, choice.prices, step_s):
+            return None
         return choose_method(load, choice.has_keys, prices=choice.prices, step_s=step_s).method
 
     def _window_us(self, watch: LoadWatch) -> int:

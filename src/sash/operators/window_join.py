@@ -26,7 +26,7 @@ from sash.operators import keys as join_keys
 from sash.operators import replan
 from sash.operators.choose_join import JoinChoice
 from sash.operators.evaluator import keep
-from sash.operators.join_cost import HASH, WNL, JoinMethod
+from sash.operators.join_cost import HASH, WNL, JoinLoad, JoinMethod
 from sash.operators.operator import Unpaced
 from sash.operators.replan import LoadWatch
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs
@@ -40,6 +40,8 @@ from sash.store.window import Window
 
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 NO_ROWS = np.empty(0, np.int64)
+N_TELLING = 1024
+"""So many tuples say enough of the rates and keys to come to begin with a method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class WindowJoin(Unpaced):
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         inputs = [join_keys.without_null_keys(batch, self._key_columns[side]) for side, batch in enumerate(inputs)]
+        if not self._watch.has_begun:
+            self._begin(inputs)
         firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
         horizon = self._horizon(clock)
         done, held = self._index.counts, self._n_held
@@ -135,13 +139,39 @@ class WindowJoin(Unpaced):
     def _n_held(self) -> tuple[int, int]:
         return self._windows[LEFT].log.n_rows, self._windows[RIGHT].log.n_rows
 
+    @property
+    def _may_replan(self) -> bool:
+        choice = self.spec.choice
+        return choice is not None and not choice.is_hinted and choice.has_keys and not self.spec.takes_back
+
+    def _begin(self, inputs: Sequence[pa.Table]) -> None:
+        """Chooses the method by the first step that tells something, if the plan knew nothing of the load."""
+        n_tuples = [batch.num_rows for batch in inputs]
+        choice, windows_us = self.spec.choice, self.spec.windows_us
+        if not all(n_tuples) or sum(n_tuples) < N_TELLING:
+            return
+        self._watch.has_begun = True
+        if choice is None or choice.load is not None or not self._may_replan or None in windows_us:
+            return
+        times = np.concatenate([int64_column(batch, TS) for batch in inputs])
+        seconds = max(1, int(times.max()) - int(times.min())) / 1e6
+        keys = [encode_keys(batch.slice(0, N_TELLING), self._key_columns[side]) for side, batch in enumerate(inputs)]
+        load = JoinLoad(
+            (n_tuples[LEFT] / seconds, n_tuples[RIGHT] / seconds),
+            ((windows_us[LEFT] or 0) / 1e6, (windows_us[RIGHT] or 0) / 1e6),
+            max(map(join_keys.count_keys, keys)),
+        )
+        self._change(replan.POLICY.first_method(load, seconds, self._method, choice))
+
     def _replan(self, arrived: Sequence[int], held: tuple[int, int], n_pairs: int) -> None:
         """Watches the load of a join that may change its method, and changes it when the time has come."""
         choice = self.spec.choice
-        if choice is None or choice.is_hinted or not choice.has_keys or self.spec.takes_back:
+        if choice is None or not self._may_replan:
             return
         self._watch.see(arrived, (held, self._n_held), n_pairs)
-        method = replan.POLICY.next_method(self._watch, self._clock, self._method, choice)
+        self._change(replan.POLICY.next_method(self._watch, self._clock, self._method, choice))
+
+    def _change(self, method: JoinMethod | None) -> None:
         if method is not None and method != self._method:
             self._watch.n_changes += 1
             self.adopt(method)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property, singledispatch
 from math import prod
 
-import numpy as np
 import pyarrow as pa
 
 from sash.errors import SashError
@@ -23,7 +22,7 @@ from sash.operators.changes import read_times
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
 from sash.operators.join_cost import JoinLoad, total_work
-from sash.operators.keys import without_null_keys
+from sash.operators.keys import count_keys, without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
@@ -115,18 +114,6 @@ class StreamKnowledge:
             return self._ingest.apply(rows, read_times(rows.column(self._info.time))), rows.num_rows
         except SashError:
             return None  # a value that the query cannot compute with is an error when it runs, not when it is planned
-
-
-def count_keys(keys: np.ndarray) -> float:
-    """How many equally frequent keys would be equal as often as these: what a join has to do depends on that alone.
-
-    Two of D equally frequent keys are equal with probability 1 / D, which a sample far smaller than D can tell.
-    """
-    if len(keys) < 2:
-        return 1.0
-    _, counts = np.unique(keys, return_counts=True)
-    n_equal = float((counts * (counts - 1.0)).sum())
-    return max(1.0, len(keys) * (len(keys) - 1.0) / max(n_equal, 1.0))
 
 
 class Statistics:
