@@ -16,6 +16,7 @@ from functools import cached_property, singledispatch
 from math import prod
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sash.errors import SashError
 from sash.operators.changes import read_times
@@ -36,7 +37,7 @@ from sash.store.keys import encode_keys, is_hashable
 ROWS_PER_STEP = 1 << 17
 """Where tables are given whole, so many rows of a stream are worked on at once."""
 SAMPLE_ROWS = 1 << 16
-"""So many rows of a table are looked at, at most, however long it is: a few milliseconds."""
+"""So many rows of a table are looked at, at most, however long it is: some milliseconds."""
 _QUOTED = re.compile(r'"((?:[^"]|"")+)"')
 
 CountValues = Callable[[tuple[str, ...]], float | None]
@@ -68,7 +69,7 @@ class StreamKnowledge:
     @property
     def rate(self) -> float | None:
         """Of the rows that pass the filter."""
-        rate = self._info.statistics.rate or self._observed_rate()
+        rate = self._info.statistics.rate or self._observed_rate
         if rate is None or self._sample is None:
             return rate
         tuples, n_rows = self._sample
@@ -77,7 +78,7 @@ class StreamKnowledge:
     @property
     def step_s(self) -> float:
         """Tables come in slices of `ROWS_PER_STEP`."""
-        rate = self._observed_rate()
+        rate = self._observed_rate
         return 0.0 if self._frame is None or rate is None else min(self._frame.num_rows, ROWS_PER_STEP) / rate
 
     def count(self, columns: tuple[str, ...]) -> float | None:
@@ -97,12 +98,15 @@ class StreamKnowledge:
         counts = {f"{self._ingest.alias}.{name}": float(n_values) for name, n_values in self._info.statistics.distinct}
         return counts | _count_computed(self._ingest.project, counts)
 
+    @cached_property
     def _observed_rate(self) -> float | None:
         if self._frame is None:
             return None
-        ts = read_times(self._frame.column(self._info.time))
-        span_us = int(ts.max()) - int(ts.min())
-        return (len(ts) - 1) / span_us * 1e6 if span_us else None
+        time = self._frame.column(self._info.time)
+        ends = pc.min_max(time)
+        oldest_us, newest_us = read_times(pa.chunked_array([pa.array([ends["min"], ends["max"]], time.type)]))
+        span_us = int(newest_us) - int(oldest_us)
+        return (self._frame.num_rows - 1) / span_us * 1e6 if span_us else None
 
     @cached_property
     def _sample(self) -> tuple[pa.Table, int] | None:
