@@ -1,4 +1,4 @@
-"""What every test may use: the Hypothesis profiles `dev` and `ci`, and one Spark session."""
+"""What every test may use: the Hypothesis profiles `dev` and `ci`, and one Spark session; and who runs which test."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ settings.register_profile(
 settings.load_profile("dev")
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark, and before xdist reads its groups
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark, and before xdist reads the order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what uses the `spark` fixture, however deep, so that `-m "not spark"` never starts a JVM."""
     for item in items:
