@@ -1,0 +1,158 @@
+"""The commands `sash workload list`, `sash workload NAME` and `sash workload replay`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sash.errors import PlanError
+from sash.sql.windows import parse_interval
+from sash.workloads.batches import Cut
+from sash.workloads.progress import Progress
+from sash.workloads.recorder import Clock, Recorder, play, record
+from sash.workloads.registry import KINDS, PARAMETERS, make_workload
+from sash.workloads.replay import Replay
+from sash.workloads.workload import Workload
+
+N_FILES = 10
+"""Of each stream, if nothing else is said and all are written at once."""
+LIVE_FILE_US = 1_000_000
+
+workload = typer.Typer(name="workload")
+
+
+class Format(StrEnum):
+    """What files are written."""
+
+    csv = "csv"
+    json = "json"
+    parquet = "parquet"
+
+
+Out = Annotated[Path, typer.Option(help="A new or empty directory, for the streams and streams.sql.")]
+OutFormat = Annotated[Format, typer.Option("--format", help="What files are written.")]
+FileRows = Annotated[int | None, typer.Option(help="A file has so many rows.")]
+FileEvery = Annotated[str | None, typer.Option(help='A file has the rows of so much time, such as "10 seconds".')]
+Live = Annotated[bool, typer.Option("--live", help="Write files in real time, with times from now on, until Ctrl-C.")]
+Now = Annotated[bool, typer.Option("--now", help="Times start now; all files are still written at once.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print what was written as JSON, and no progress.")]
+OUT = Path("workload")
+
+
+@workload.callback(invoke_without_command=True)
+def describe(context: typer.Context) -> None:
+    """Generate streams as files, or play a recording again."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@workload.command("list")
+def list_workloads() -> None:
+    """Show which workloads there are."""
+    for name, kind in KINDS.items():
+        streams = ", ".join(stream.name for stream in kind.make().streams)
+        options = " ".join(f"--{option}" for option in kind.options)
+        print(f"{name:10}{kind.title}\n{'':10}streams {streams}; {options}")
+        if kind.settings:
+            print(f"{'':10}--set {' '.join(f'{each}=…' for each in kind.settings)}")
+
+
+def generate(
+    context: typer.Context,
+    out: Out = OUT,
+    format: OutFormat = Format.parquet,
+    rate: Annotated[float | None, typer.Option(help="Rows per second, of each stream.")] = None,
+    duration: Annotated[str | None, typer.Option(help='How long, such as "60s" or "2 hours".')] = None,
+    arrivals: Annotated[str | None, typer.Option(help="even, poisson, pareto:BURST or bmodel:BIAS.")] = None,
+    keys: Annotated[int | None, typer.Option(help="How many keys.")] = None,
+    key_skew: Annotated[str | None, typer.Option(help="none, zipf:EXPONENT or bmodel:BIAS.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same streams.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE, as `sash workload list` shows them.")
+    ] = None,
+    file_rows: FileRows = None,
+    file_every: FileEvery = None,
+    live: Live = False,
+    now: Now = False,
+    as_json: AsJson = False,
+) -> None:
+    """Generate a workload."""
+    name = str(context.info_name)
+    options = dict(zip(PARAMETERS, (rate, duration, arrivals, keys, key_skew, seed)))
+    made = make_workload(name, options, settings or [])
+    cut = _parse_cut(file_rows, file_every, LIVE_FILE_US if live else -(-made.duration_us // N_FILES))
+    _write(name, made, Recorder(out, format.value, is_stamped=not live), cut, (live, now, as_json))
+
+
+for _name, _each in KINDS.items():
+    workload.command(_name, help=f"Generate {_each.title}.")(generate)
+
+
+@workload.command()
+def replay(
+    file: Annotated[str, typer.Argument(help="A file, or a directory of files, of CSV, JSON lines or Parquet.")],
+    speed: Annotated[float, typer.Option(help="How many times as fast; 2 halves the time between rows.")] = 1.0,
+    time: Annotated[str | None, typer.Option(help="The column of times, if there are several.")] = None,
+    stream: Annotated[str | None, typer.Option(help="What the stream is called; as the file, if not given.")] = None,
+    out: Out = OUT,
+    format: OutFormat = Format.parquet,
+    file_rows: FileRows = None,
+    file_every: FileEvery = None,
+    live: Live = False,
+    now: Now = False,
+    as_json: AsJson = False,
+) -> None:
+    """Play a recording again, faster or slower."""
+    made = Replay(file, speed, time, stream)
+    cut = _parse_cut(file_rows, file_every, LIVE_FILE_US if live else -(-made.duration_us // N_FILES))
+    _write("replay", made, Recorder(out, format.value, is_stamped=not live), cut, (live, now, as_json))
+
+
+def _parse_cut(file_rows: int | None, file_every: str | None, default_us: int) -> Cut:
+    if file_rows is not None and file_every is not None:
+        seen = f"--file-rows is {file_rows} and --file-every is {file_every}"
+        raise PlanError(f"{seen}, but only one of them can say where a file ends; leave the other out")
+    if file_rows is not None:
+        return Cut(rows=file_rows)
+    return Cut(every_us=default_us if file_every is None else parse_interval(file_every))
+
+
+def _write(name: str, made: Workload, recorder: Recorder, cut: Cut, how: tuple[bool, bool, bool]) -> None:
+    """Writes and tells. While it is live, Ctrl-C is how one ends it."""
+    is_live, is_now, as_json = how
+    clock = Clock(lambda: time.time_ns() // 1000, time.sleep)
+    is_stopped = False
+    with Progress(name, made.duration_us, time.monotonic, as_json) as progress:
+        if not is_live:
+            record(made, recorder, cut, progress.note, clock.now_us() if is_now else None)
+        else:
+            if not as_json:
+                print(f"to follow from another terminal: {_command(recorder, '--follow')}", flush=True)
+            try:
+                play(made, recorder, cut, progress.note, clock)
+            except KeyboardInterrupt:
+                is_stopped = True
+    if as_json:
+        streams = {stream: asdict(tally) for stream, tally in recorder.tallies.items()}
+        print(json.dumps({"workload": name, "script": str(recorder.script), "stopped": is_stopped, "streams": streams}))
+    else:
+        _tell(name, recorder, is_stopped)
+
+
+def _tell(name: str, recorder: Recorder, is_stopped: bool) -> None:
+    for stream, tally in recorder.tallies.items():
+        print(f"{stream}: {tally.n_rows:,} rows in {tally.n_files:,} files in {recorder.directory / stream}")
+    done = "was stopped" if is_stopped else "is written"
+    print(f"{name} {done}; {recorder.script} declares the streams, and a query over them. To run it:")
+    print(f"  {_command(recorder, '--engine embedded')}")
+
+
+def _command(recorder: Recorder, options: str) -> str:
+    return f"sash run {shlex.quote(str(recorder.script))} {options}"

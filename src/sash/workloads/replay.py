@@ -1,0 +1,162 @@
+"""A recording played again: the rows of files, with the times between them made shorter or longer.
+
+    recorded   ·   ·       ··     ·
+    speed 2    · ·   ··  ·              half as long
+
+Rows come in the order in which they stand in the files, and files in order of arrival. A row that is older than one
+before it stays so; the stream is declared with as much slack as it takes to lose none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sash.errors import SourceError, suggest
+from sash.sources.files import FileSource, list_files
+from sash.sources.timed import read_stream_file
+from sash.sources.values import connection, sql_name
+from sash.workloads.columns import read_times, times_column
+from sash.workloads.declare import quoted
+from sash.workloads.law import require
+from sash.workloads.workload import WorkloadStream
+
+SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
+_READERS = {
+    "csv": "read_csv(?, sample_size = -1)",
+    "json": "read_json(?, sample_size = -1, format = 'nd')",
+    "parquet": "read_parquet(?)",
+}
+_ISO_TIME = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.]\d{1,6})?"
+_ISO_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A file, or a directory of files of one format, as one stream. The files are looked through once when it is made.
+
+    SourceError for a record that cannot be read, or that has no time.
+    """
+
+    path: str
+    speed: float = 1.0
+    """How many times as fast: 2 halves the time between rows."""
+    time: str | None = None
+    """The column of times; may be left out if there is only one."""
+    name: str | None = None
+    """What the stream is called; as the file, if left out."""
+    source: FileSource = field(init=False, repr=False)
+    streams: tuple[WorkloadStream, ...] = field(init=False, repr=False)
+    start_us: int = field(init=False, repr=False)
+    duration_us: int = field(init=False, repr=False)
+
+    def __post_init__(self):
+        require(self.speed > 0, "speed", self.speed, "above 0")
+        format = _format_of(self.path)
+        schema = _describe(self.path, format)
+        time = _find_time(schema, self.time, self.path)
+        self._set("source", FileSource(self.path, format, schema))
+        oldest, newest, lateness = self._survey(time)
+        stream = WorkloadStream(self.name or Path(self.path).stem, schema, time, self._scale(lateness))
+        self._set("streams", (stream,))
+        self._set("start_us", oldest)
+        self._set("duration_us", self._scale(newest - oldest) + 1)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        return {}
+
+    @property
+    def question(self) -> str:
+        return f"SELECT COUNT(*) AS n FROM {quoted(self.streams[0].name)} WINDOW 1 MINUTE"
+
+    def generate(self, stream: str) -> Iterator[pa.Table]:
+        time = self.streams[0].time
+        for rows in self._read(self.source, time):
+            column = rows.column(time)
+            elapsed = (read_times(column) - self.start_us) / self.speed
+            played = times_column(self.start_us + elapsed.astype(np.int64), column.type.tz)
+            yield rows.set_column(rows.schema.get_field_index(time), rows.schema.field(time), played)
+
+    def _survey(self, time: str) -> tuple[int, int, int]:
+        """The oldest and the newest time, and by how much a row is older than one before it, at most."""
+        dtype = self.source.schema.field(time).type
+        oldest, newest, lateness = None, None, 0
+        for rows in self._read(FileSource(self.path, self.source.format, pa.schema([(time, dtype)])), time):
+            times = read_times(rows.column(time))
+            before = np.maximum.accumulate(times if newest is None else np.maximum(times, newest))
+            oldest = int(times.min()) if oldest is None else min(oldest, int(times.min()))
+            newest, lateness = int(before[-1]), max(lateness, int((before - times).max()))
+        if oldest is None or newest is None:
+            raise SourceError(f"`{self.path}` holds no rows, so that there is nothing to play; check the path")
+        return oldest, newest, lateness
+
+    def _read(self, source: FileSource, time: str) -> Iterator[pa.Table]:
+        for file in list_files(source):
+            for records in read_stream_file(source, file.path, time):
+                for bad in records.rejects.to_pylist():
+                    raise SourceError("file `{file}`, line {line}: {reason}; correct the record".format_map(bad))
+                if records.rows.num_rows:
+                    yield records.rows
+
+    def _scale(self, length_us: int) -> int:
+        """How long it takes when played, rounded up: a slack must not be too short."""
+        return int(np.ceil(length_us / self.speed))
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+
+def _format_of(path: str) -> str:
+    """By the suffix of the path, or of the first file in it."""
+    named = Path(path)
+    if named.is_dir():
+        named = next((file for file in sorted(named.rglob("*")) if file.suffix in SUFFIXES), named)
+    if named.suffix not in SUFFIXES:
+        known = ", ".join(f"`{suffix}`" for suffix in SUFFIXES)
+        raise SourceError(f"`{path}` does not say its format; let its name end in one of {known}")
+    return SUFFIXES[named.suffix]
+
+
+def _describe(path: str, format: str) -> pa.Schema:
+    """The columns and types of the files, as DuckDB makes them out."""
+    pattern = f"{path}/**" if Path(path).is_dir() else path
+    try:
+        rows = connection().sql(f"SELECT * FROM {_READERS[format]}", params=[pattern])
+        schema = rows.limit(0).to_arrow_table().schema
+        fitted = pa.schema([pa.field(column.name, _fit(column, rows)) for column in schema])
+    except duckdb.Error as error:
+        reason = f"`{path}` cannot be read as `{format}`: {str(error).splitlines()[0]}"
+        raise SourceError(f"{reason}; check the path, or repair the file") from None
+    for column in fitted:
+        if sql_name(column.type) is None:
+            reason = f"`{path}`: column `{column.name}` is {column.type}, which a stream cannot be declared with"
+            raise SourceError(f"{reason}; leave it out of the file")
+    return fitted
+
+
+def _fit(column: pa.Field, rows: duckdb.DuckDBPyRelation) -> pa.DataType:
+    """The type to declare: times are in microseconds, and texts may be times, since DuckDB does not see all in JSON."""
+    if pa.types.is_timestamp(column.type):
+        return pa.timestamp("us", "UTC" if column.type.tz else None)
+    if not pa.types.is_string(column.type):
+        return column.type
+    name = quoted(column.name)
+    tests = [f"bool_and(regexp_full_match({name}, '{_ISO_TIME}{zone}'))" for zone in ("", _ISO_ZONE)]
+    is_time, is_zoned = rows.aggregate(", ".join(tests)).fetchall()[0]
+    return pa.timestamp("us", "UTC" if is_zoned else None) if is_time or is_zoned else pa.string()
+
+
+def _find_time(schema: pa.Schema, time: str | None, path: str) -> str:
+    times = [column.name for column in schema if pa.types.is_timestamp(column.type)]
+    if time is not None and time not in times:
+        raise SourceError(f"`{path}` has no column `{time}` of times; {suggest(time, times)}")
+    if time is None and len(times) != 1:
+        named = ", ".join(f"`{name}`" for name in times) or "no column"
+        raise SourceError(f"`{path}` has {named} of times, not one; say with --time which one, or add it")
+    return time or times[0]
