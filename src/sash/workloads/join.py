@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from sash.workloads.arrivals import START_US
 from sash.workloads.columns import decimals_column, times_column
 from sash.workloads.keys import even_keys, zipf_keys
-from sash.workloads.law import require
+from sash.workloads.law import check_seed, require
 from sash.workloads.workload import WorkloadStream
 
 STREAMS = ("a", "b")
@@ -62,6 +62,7 @@ class JoinWorkload:
         require(1 <= self.rate <= MAX_RATE, "rate", self.rate, f"1 to {MAX_RATE:,} rows per second")
         require(self.n_keys is None or self.n_keys >= 1, "keys", self.n_keys, "at least 1")
         require(self.skew >= 0, "skew", self.skew, "0 or more")
+        check_seed(self.seed)
         require(self.batch_rows >= 2 * FILES_PER_BATCH, "batch", self.batch_rows, f"at least {2 * FILES_PER_BATCH}")
         is_width = self.payload.isdecimal() and int(self.payload) >= 1
         require(is_width or self.payload in ("none", "wide"), "payload", self.payload, "none, wide or a width")

@@ -52,3 +52,8 @@ def require(holds: bool, name: str, seen: object, allowed: str) -> None:
 def check_bias(bias: float) -> None:
     """Which share of the b-model's tuples may fall into the heavier half."""
     require(0.5 <= bias < 1, "bias", bias, "at least 0.5, which is even, and below 1")
+
+
+def check_seed(seed: int) -> None:
+    """What numpy's generators start from."""
+    require(seed >= 0, "seed", seed, "0 or more")

@@ -25,8 +25,8 @@ import pyarrow as pa
 from sash.errors import PlanError
 from sash.workloads.arrivals import START_US, split_by_bias
 from sash.workloads.columns import times_column
-from sash.workloads.law import Seed, check_bias, require
-from sash.workloads.workload import WorkloadStream, check_pace
+from sash.workloads.law import Seed, check_bias, check_seed, require
+from sash.workloads.workload import CHUNK_ROWS, MAX_KEYS, WorkloadStream, check_pace
 
 STREAMS = ("a", "b")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us", "UTC"))])
@@ -55,7 +55,8 @@ class Pqrs:
     def __post_init__(self):
         check_pace(self.rate, self.duration_us)
         check_bias(self.bias)
-        require(self.n_keys >= 1, "keys", self.n_keys, "at least 1")
+        check_seed(self.seed)
+        require(1 <= self.n_keys <= MAX_KEYS, "keys", self.n_keys, f"1 to {MAX_KEYS:,}")
         quarters = (self.p, self.q, self.r, self.s)
         if min(quarters) < 0 or not math.isclose(sum(quarters), 1, abs_tol=1e-9):
             raise PlanError(f"`p`, `q`, `r` and `s` are {quarters}, but must be shares that add up to 1")
@@ -86,19 +87,24 @@ class Pqrs:
 
 
 def pqrs_trace(seed: Seed, pqrs: Pqrs) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Times, ascending, and keys, a mini-interval at a time; `rate` times the duration tuples in all, rounded."""
+    """Times, ascending, and keys, some mini-intervals at a time; `rate` times the duration tuples in all, rounded."""
     rng = np.random.default_rng(seed)
-    n_tuples = round(pqrs.rate * pqrs.duration_us / 1e6)
-    most = max(1, math.floor(n_tuples * MAX_SHARE))
-    cells, counts, n_levels = split_by_bias(rng, n_tuples, pqrs.bias, (most, MAX_LEVELS))
+    cells, counts, n_levels = split_duration(rng, pqrs)
     width_us = pqrs.duration_us / 2**n_levels
-    for cell, count in zip(cells.tolist(), counts.tolist()):
-        if not count:
-            continue
-        moments, keys = draw_pqrs(rng, pqrs, count)
+    chunk = np.cumsum(counts) // CHUNK_ROWS
+    for part in np.split(np.arange(len(cells)), np.flatnonzero(np.diff(chunk)) + 1):
+        cell = np.repeat(cells[part], counts[part])
+        moments, keys = draw_pqrs(rng, pqrs, len(cell))
         elapsed = np.minimum((cell + moments) * width_us, pqrs.duration_us - 1).astype(np.int64)
         order = np.argsort(elapsed, kind="stable")
         yield START_US + elapsed[order], keys[order]
+
+
+def split_duration(seed: Seed, pqrs: Pqrs) -> tuple[np.ndarray, np.ndarray, int]:
+    """Which mini-intervals hold tuples, how many each, and n, as `split_by_bias` gives them."""
+    n_tuples = round(pqrs.rate * pqrs.duration_us / 1e6)
+    most = max(1, math.floor(n_tuples * MAX_SHARE))
+    return split_by_bias(seed, n_tuples, pqrs.bias, (most, MAX_LEVELS))
 
 
 def draw_pqrs(seed: Seed, pqrs: Pqrs, n_tuples: int) -> tuple[np.ndarray, np.ndarray]:

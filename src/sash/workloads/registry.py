@@ -108,6 +108,6 @@ def _convert(option: str, parameter: str, default: Any, value: Any) -> Any:
         raise PlanError(f"`{option}` is `{value}`, but must be a number") from None
     if isinstance(default, float):
         return number
-    if number != int(number):
+    if not number.is_integer():
         raise PlanError(f"`{option}` is {value}, but must be a whole number")
     return int(number)

@@ -9,6 +9,7 @@ before it stays so; the stream is declared with as much slack as it takes to los
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,15 +23,15 @@ from sash.sources.files import FileSource, list_files
 from sash.sources.timed import read_stream_file
 from sash.sources.values import connection, sql_name
 from sash.workloads.columns import read_times, times_column
-from sash.workloads.declare import quoted
+from sash.workloads.declare import QUERY, quoted
 from sash.workloads.law import require
 from sash.workloads.workload import WorkloadStream
 
 SUFFIXES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet"}
 _READERS = {
-    "csv": "read_csv(?, sample_size = -1)",
-    "json": "read_json(?, sample_size = -1, format = 'nd')",
-    "parquet": "read_parquet(?)",
+    "csv": "read_csv(?, header = true, delim = ',', quote = '\"', sample_size = -1, union_by_name = true)",
+    "json": "read_json(?, format = 'nd', sample_size = -1, union_by_name = true)",
+    "parquet": "read_parquet(?, union_by_name = true)",
 }
 _ISO_TIME = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.]\d{1,6})?"
 _ISO_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
@@ -56,13 +57,15 @@ class Replay:
     duration_us: int = field(init=False, repr=False)
 
     def __post_init__(self):
-        require(self.speed > 0, "speed", self.speed, "above 0")
+        require(0 < self.speed < math.inf, "speed", self.speed, "above 0")
+        name = self.name or _name_of(self.path)
+        require(name != QUERY, "stream", f"`{QUERY}`", "something else, as the query beside it has that name")
         format = _format_of(self.path)
         schema = _describe(self.path, format)
         time = _find_time(schema, self.time, self.path)
         self._set("source", FileSource(self.path, format, schema))
         oldest, newest, lateness = self._survey(time)
-        stream = WorkloadStream(self.name or Path(self.path).stem, schema, time, self._scale(lateness))
+        stream = WorkloadStream(name, schema, time, self._scale(lateness))
         self._set("streams", (stream,))
         self._set("start_us", oldest)
         self._set("duration_us", self._scale(newest - oldest) + 1)
@@ -106,14 +109,14 @@ class Replay:
 
     def _scale(self, length_us: int) -> int:
         """How long it takes when played, rounded up: a slack must not be too short."""
-        return int(np.ceil(length_us / self.speed))
+        return math.ceil(length_us / self.speed)
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
 
 def _format_of(path: str) -> str:
-    """By the suffix of the path, or of the first file in it."""
+    """By the suffix of the path, or of the first file in it that has one."""
     named = Path(path)
     if named.is_dir():
         named = next((file for file in sorted(named.rglob("*")) if file.suffix in SUFFIXES), named)
@@ -123,25 +126,35 @@ def _format_of(path: str) -> str:
     return SUFFIXES[named.suffix]
 
 
+def _name_of(path: str) -> str:
+    """That of the file, or of the directory of several."""
+    named = Path(path)
+    return named.parent.name if "*" in named.name else named.stem
+
+
 def _describe(path: str, format: str) -> pa.Schema:
     """The columns and types of the files, as DuckDB makes them out."""
-    pattern = f"{path}/**" if Path(path).is_dir() else path
+    files = [file.path for file in list_files(FileSource(path, format, pa.schema([("any", pa.string())])))]
+    if not files:
+        raise SourceError(f"`{path}` holds no files, so that there is nothing to play; check the path")
     try:
-        rows = connection().sql(f"SELECT * FROM {_READERS[format]}", params=[pattern])
+        rows = connection().sql(f"SELECT * FROM {_READERS[format]}", params=[files])
         schema = rows.limit(0).to_arrow_table().schema
-        fitted = pa.schema([pa.field(column.name, _fit(column, rows)) for column in schema])
+        fitted = pa.schema([pa.field(column.name, _fit(column, rows, format)) for column in schema])
     except duckdb.Error as error:
         reason = f"`{path}` cannot be read as `{format}`: {str(error).splitlines()[0]}"
         raise SourceError(f"{reason}; check the path, or repair the file") from None
     for column in fitted:
         if sql_name(column.type) is None:
-            reason = f"`{path}`: column `{column.name}` is {column.type}, which a stream cannot be declared with"
+            reason = f"`{path}`: column `{column.name}` is {column.type}, which no column of a stream can be"
             raise SourceError(f"{reason}; leave it out of the file")
     return fitted
 
 
-def _fit(column: pa.Field, rows: duckdb.DuckDBPyRelation) -> pa.DataType:
+def _fit(column: pa.Field, rows: duckdb.DuckDBPyRelation, format: str) -> pa.DataType:
     """The type to declare: times are in microseconds, and texts may be times, since DuckDB does not see all in JSON."""
+    if format == "csv" and sql_name(column.type) is None:
+        return pa.string()
     if pa.types.is_timestamp(column.type):
         return pa.timestamp("us", "UTC" if column.type.tz else None)
     if not pa.types.is_string(column.type):

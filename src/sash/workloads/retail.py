@@ -29,7 +29,8 @@ from sash.workloads.arrivals import START_US, parse_arrivals
 from sash.workloads.columns import decimals_column, times_column
 from sash.workloads.datacenter import write_stream
 from sash.workloads.keys import parse_skew
-from sash.workloads.workload import WorkloadStream
+from sash.workloads.law import check_seed, require
+from sash.workloads.workload import WorkloadStream, check_pace
 
 PRICE = pa.decimal128(9, 2)
 SCHEMA = pa.schema(
@@ -72,8 +73,11 @@ class Retail:
                 raise PlanError(f"`{name}` is {getattr(self, name)}, but must be a share, above 0 and at most 1")
         if self.partners == 1 and self.n_items is None:
             raise PlanError("`partners` is 1, but however few the items, some sale may stay alone; say `n_items`")
-        if self.rate <= 0 or self.duration_us < 1 or self.window_us < 1:
-            raise PlanError(f"rate, duration and window must be above 0, but are {self}")
+        check_pace(self.rate, self.duration_us)
+        require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
+        require(self.n_items is None or self.n_items >= 1, "items", self.n_items, "at least 1")
+        require(self.n_stores >= 1, "stores", self.n_stores, "at least 1")
+        check_seed(self.seed)
         parse_arrivals(self.arrivals)
         parse_skew(self.skew)
 

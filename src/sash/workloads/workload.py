@@ -16,11 +16,14 @@ import pyarrow as pa
 from sash.errors import PlanError
 from sash.workloads.arrivals import START_US, parse_arrivals
 from sash.workloads.keys import parse_skew
-from sash.workloads.law import require
+from sash.workloads.law import check_seed, require
 
 CHUNK_ROWS = 1 << 17
 MAX_ROWS = 500_000_000
 """Of a stream: the times of all rows are drawn before the first row is given, 8 bytes each."""
+
+
+MAX_KEYS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Synthetic:
 
     def __post_init__(self):
         check_pace(self.rate, self.duration_us)
-        require(self.n_keys >= 1, "keys", self.n_keys, "at least 1")
+        require(1 <= self.n_keys <= MAX_KEYS, "keys", self.n_keys, f"1 to {MAX_KEYS:,}")
+        check_seed(self.seed)
         parse_arrivals(self.arrivals)
         parse_skew(self.skew)
 
