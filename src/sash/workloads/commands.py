@@ -18,12 +18,13 @@ from sash.workloads.batches import Cut
 from sash.workloads.progress import Progress
 from sash.workloads.recorder import Clock, Recorder, play, record
 from sash.workloads.registry import KINDS, PARAMETERS, make_workload
-from sash.workloads.replay import Replay
+from sash.workloads.replay import open_replay
 from sash.workloads.workload import Workload
 
 N_FILES = 10
 """Of each stream, if nothing else is said and all are written at once."""
 LIVE_FILE_US = 1_000_000
+CLOCK = Clock(lambda: time.time_ns() // 1000, time.sleep)
 
 workload = typer.Typer(name="workload")
 
@@ -110,7 +111,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Play a recording again, faster or slower."""
-    made = Replay(file, speed, time, stream)
+    made = open_replay(file, speed, time, stream)
     cut = _parse_cut(file_rows, file_every, LIVE_FILE_US if live else -(-made.duration_us // N_FILES))
     _write("replay", made, Recorder(out, format.value, is_stamped=not live), cut, (live, now, as_json))
 
@@ -127,16 +128,15 @@ def _parse_cut(file_rows: int | None, file_every: str | None, default_us: int) -
 def _write(name: str, made: Workload, recorder: Recorder, cut: Cut, how: tuple[bool, bool, bool]) -> None:
     """Writes and tells. While it is live, Ctrl-C is how one ends it."""
     is_live, is_now, as_json = how
-    clock = Clock(lambda: time.time_ns() // 1000, time.sleep)
     is_stopped = False
     with Progress(name, made.duration_us, time.monotonic, as_json) as progress:
         if not is_live:
-            record(made, recorder, cut, progress.note, clock.now_us() if is_now else None)
+            record(made, recorder, cut, progress.note, CLOCK.now_us() if is_now else None)
         else:
             if not as_json:
                 print(f"to follow from another terminal: {_command(recorder, '--follow')}", flush=True)
             try:
-                play(made, recorder, cut, progress.note, clock)
+                play(made, recorder, cut, progress.note, CLOCK)
             except KeyboardInterrupt:
                 is_stopped = True
     if as_json:

@@ -56,5 +56,5 @@ def _text(path: Path) -> str:
 @cache
 def _keywords() -> frozenset[str]:
     """Words that cannot be names without quotes."""
-    rows = connection().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'")
+    rows = connection().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'")
     return frozenset(name for (name,) in rows.fetchall())

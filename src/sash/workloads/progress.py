@@ -41,4 +41,5 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._task is not None:
+            self._bar.stop()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -39,36 +39,17 @@ _ISO_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A file, or a directory of files of one format, as one stream. The files are looked through once when it is made.
+    """Files as one stream, made by `open_replay`."""
 
-    SourceError for a record that cannot be read, or that has no time.
-    """
+    source: FileSource
+    stream: WorkloadStream
+    speed: float
+    start_us: int
+    duration_us: int
 
-    path: str
-    speed: float = 1.0
-    """How many times as fast: 2 halves the time between rows."""
-    time: str | None = None
-    """The column of times; may be left out if there is only one."""
-    name: str | None = None
-    """What the stream is called; as the file, if left out."""
-    source: FileSource = field(init=False, repr=False)
-    streams: tuple[WorkloadStream, ...] = field(init=False, repr=False)
-    start_us: int = field(init=False, repr=False)
-    duration_us: int = field(init=False, repr=False)
-
-    def __post_init__(self):
-        require(0 < self.speed < math.inf, "speed", self.speed, "above 0")
-        name = self.name or _name_of(self.path)
-        require(name != QUERY, "stream", f"`{QUERY}`", "something else, as the query beside it has that name")
-        format = _format_of(self.path)
-        schema = _describe(self.path, format)
-        time = _find_time(schema, self.time, self.path)
-        self._set("source", FileSource(self.path, format, schema))
-        oldest, newest, lateness = self._survey(time)
-        stream = WorkloadStream(name, schema, time, self._scale(lateness))
-        self._set("streams", (stream,))
-        self._set("start_us", oldest)
-        self._set("duration_us", self._scale(newest - oldest) + 1)
+    @property
+    def streams(self) -> tuple[WorkloadStream, ...]:
+        return (self.stream,)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -76,43 +57,56 @@ class Replay:
 
     @property
     def question(self) -> str:
-        return f"SELECT COUNT(*) AS n FROM {quoted(self.streams[0].name)} WINDOW 1 MINUTE"
+        return f"SELECT COUNT(*) AS n FROM {quoted(self.stream.name)} WINDOW 1 MINUTE"
 
     def generate(self, stream: str) -> Iterator[pa.Table]:
-        time = self.streams[0].time
-        for rows in self._read(self.source, time):
+        time = self.stream.time
+        for rows in _read(self.source, time):
             column = rows.column(time)
-            elapsed = (read_times(column) - self.start_us) / self.speed
-            played = times_column(self.start_us + elapsed.astype(np.int64), column.type.tz)
+            elapsed = ((read_times(column) - self.start_us) / self.speed).astype(np.int64)
+            played = times_column(self.start_us + elapsed, column.type.tz)
             yield rows.set_column(rows.schema.get_field_index(time), rows.schema.field(time), played)
 
-    def _survey(self, time: str) -> tuple[int, int, int]:
-        """The oldest and the newest time, and by how much a row is older than one before it, at most."""
-        dtype = self.source.schema.field(time).type
-        oldest, newest, lateness = None, None, 0
-        for rows in self._read(FileSource(self.path, self.source.format, pa.schema([(time, dtype)])), time):
-            times = read_times(rows.column(time))
-            before = np.maximum.accumulate(times if newest is None else np.maximum(times, newest))
-            oldest = int(times.min()) if oldest is None else min(oldest, int(times.min()))
-            newest, lateness = int(before[-1]), max(lateness, int((before - times).max()))
-        if oldest is None or newest is None:
-            raise SourceError(f"`{self.path}` holds no rows, so that there is nothing to play; check the path")
-        return oldest, newest, lateness
 
-    def _read(self, source: FileSource, time: str) -> Iterator[pa.Table]:
-        for file in list_files(source):
-            for records in read_stream_file(source, file.path, time):
-                for bad in records.rejects.to_pylist():
-                    raise SourceError("file `{file}`, line {line}: {reason}; correct the record".format_map(bad))
-                if records.rows.num_rows:
-                    yield records.rows
+def open_replay(path: str, speed: float = 1.0, time: str | None = None, name: str | None = None) -> Replay:
+    """A file, or a directory of files of one format, to be played so many times as fast; they are looked through once.
 
-    def _scale(self, length_us: int) -> int:
-        """How long it takes when played, rounded up: a slack must not be too short."""
-        return math.ceil(length_us / self.speed)
+    `time` is the column of times, and may be left out if there is only one; `name` is what the stream is called: as the
+    file, if left out. SourceError for a record that cannot be read, or that has no time.
+    """
+    require(0 < speed < math.inf, "speed", speed, "above 0")
+    name = name or _name_of(path)
+    require(name != QUERY, "stream", f"`{QUERY}`", "called something else, as the query beside it has that name")
+    format = _format_of(path)
+    source = FileSource(path, format, _describe(path, format))
+    time = _find_time(source.schema, time, path)
+    oldest_us, newest_us, lateness_us = _survey(source, time)
+    stream = WorkloadStream(name, source.schema, time, math.ceil(lateness_us / speed))
+    return Replay(source, stream, speed, oldest_us, math.ceil((newest_us - oldest_us) / speed) + 1)
 
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+
+def _survey(source: FileSource, time: str) -> tuple[int, int, int]:
+    """The oldest and the newest time, and by how much a row is older than one before it, at most."""
+    oldest, newest, lateness = [], [], 0
+    only_times = FileSource(source.path, source.format, pa.schema([source.schema.field(time)]))
+    for rows in _read(only_times, time):
+        times = read_times(rows.column(time))
+        before = np.maximum.accumulate(np.maximum(times, newest[-1]) if newest else times)
+        oldest.append(int(times.min()))
+        newest.append(int(before[-1]))
+        lateness = max(lateness, int((before - times).max()))
+    if not oldest:
+        raise SourceError(f"`{source.path}` holds no rows, so that there is nothing to play; check the path")
+    return min(oldest), newest[-1], lateness
+
+
+def _read(source: FileSource, time: str) -> Iterator[pa.Table]:
+    for file in list_files(source):
+        for records in read_stream_file(source, file.path, time):
+            for bad in records.rejects.to_pylist():
+                raise SourceError("file `{file}`, line {line}: {reason}; correct the record".format_map(bad))
+            if records.rows.num_rows:
+                yield records.rows
 
 
 def _format_of(path: str) -> str:
@@ -171,5 +165,6 @@ def _find_time(schema: pa.Schema, time: str | None, path: str) -> str:
         raise SourceError(f"`{path}` has no column `{time}` of times; {suggest(time, times)}")
     if time is None and len(times) != 1:
         named = ", ".join(f"`{name}`" for name in times) or "no column"
-        raise SourceError(f"`{path}` has {named} of times, not one; say with --time which one, or add it")
+        remedy = "say with --time which one it is" if times else "write times as in `2026-01-31 12:00:00`"
+        raise SourceError(f"`{path}` has {named} of times, but a stream needs one; {remedy}")
     return time or times[0]
