@@ -63,7 +63,7 @@ def pareto_bursts(
 def draw_burst_sizes(seed: Seed, burst: float, n_bursts: int) -> np.ndarray:
     """Whole numbers from 1 on whose mean is that of the Pareto distribution, as each is rounded up or down by chance.
 
-    A mean above 2 comes with an infinite variance: rare bursts are huge, and averages settle slowly.
+    A mean from 2 on comes with an infinite variance: rare bursts are huge, and averages settle slowly.
     """
     rng = np.random.default_rng(seed)
     sizes = (1 - rng.random(n_bursts)) ** ((1 - burst) / burst)

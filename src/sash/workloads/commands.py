@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,7 @@ from sash.errors import PlanError
 from sash.sql.windows import parse_interval
 from sash.workloads.batches import Cut
 from sash.workloads.progress import Progress
-from sash.workloads.recorder import Clock, Recorder, play, record
+from sash.workloads.recorder import Clock, Note, Recorder, play, record
 from sash.workloads.registry import KINDS, PARAMETERS, make_workload
 from sash.workloads.replay import open_replay
 from sash.workloads.workload import Workload
@@ -45,6 +45,29 @@ Live = Annotated[bool, typer.Option("--live", help="Write files in real time, wi
 Now = Annotated[bool, typer.Option("--now", help="Times start now; all files are still written at once.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print what was written as JSON, and no progress.")]
 OUT = Path("workload")
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a workload is written, as the options say."""
+
+    out: Path
+    format: str
+    file_rows: int | None
+    file_every: str | None
+    is_live: bool
+    is_now: bool
+    as_json: bool
+
+    def cut(self, made: Workload) -> Cut:
+        """Where files end: if nothing is said, live after each second, else so that there are ten of each stream."""
+        if self.file_rows is not None and self.file_every is not None:
+            seen = f"--file-rows is {self.file_rows} and --file-every is {self.file_every}"
+            raise PlanError(f"{seen}, but only one of them can say where a file ends; leave the other out")
+        if self.file_rows is not None:
+            return Cut(rows=self.file_rows)
+        default_us = LIVE_FILE_US if self.is_live else -(-made.duration_us // N_FILES)
+        return Cut(every_us=default_us if self.file_every is None else parse_interval(self.file_every))
 
 
 @workload.callback(invoke_without_command=True)
@@ -88,8 +111,7 @@ def generate(
     name = str(context.info_name)
     options = dict(zip(PARAMETERS, (rate, duration, arrivals, keys, key_skew, seed)))
     made = make_workload(name, options, settings or [])
-    cut = _parse_cut(file_rows, file_every, LIVE_FILE_US if live else -(-made.duration_us // N_FILES))
-    _write(name, made, Recorder(out, format.value, is_stamped=not live), cut, (live, now, as_json))
+    _write(name, made, Manner(out, format.value, file_rows, file_every, live, now, as_json))
 
 
 for _name, _each in KINDS.items():
@@ -112,38 +134,34 @@ def replay(
 ) -> None:
     """Play a recording again, faster or slower."""
     made = open_replay(file, speed, time, stream)
-    cut = _parse_cut(file_rows, file_every, LIVE_FILE_US if live else -(-made.duration_us // N_FILES))
-    _write("replay", made, Recorder(out, format.value, is_stamped=not live), cut, (live, now, as_json))
+    _write("replay", made, Manner(out, format.value, file_rows, file_every, live, now, as_json))
 
 
-def _parse_cut(file_rows: int | None, file_every: str | None, default_us: int) -> Cut:
-    if file_rows is not None and file_every is not None:
-        seen = f"--file-rows is {file_rows} and --file-every is {file_every}"
-        raise PlanError(f"{seen}, but only one of them can say where a file ends; leave the other out")
-    if file_rows is not None:
-        return Cut(rows=file_rows)
-    return Cut(every_us=default_us if file_every is None else parse_interval(file_every))
-
-
-def _write(name: str, made: Workload, recorder: Recorder, cut: Cut, how: tuple[bool, bool, bool]) -> None:
-    """Writes and tells. While it is live, Ctrl-C is how one ends it."""
-    is_live, is_now, as_json = how
-    is_stopped = False
-    with Progress(name, made.duration_us, time.monotonic, as_json) as progress:
-        if not is_live:
-            record(made, recorder, cut, progress.note, CLOCK.now_us() if is_now else None)
+def _write(name: str, made: Workload, manner: Manner) -> None:
+    """Writes files and tells about them."""
+    recorder, cut = Recorder(manner.out, manner.format, is_stamped=not manner.is_live), manner.cut(made)
+    with Progress(name, made.duration_us, time.monotonic, manner.as_json) as progress:
+        if manner.is_live:
+            is_stopped = _play(made, recorder, cut, progress.note, manner.as_json)
         else:
-            if not as_json:
-                print(f"to follow from another terminal: {_command(recorder, '--follow')}", flush=True)
-            try:
-                play(made, recorder, cut, progress.note, CLOCK)
-            except KeyboardInterrupt:
-                is_stopped = True
-    if as_json:
+            is_stopped = False
+            record(made, recorder, cut, progress.note, CLOCK.now_us() if manner.is_now else None)
+    if manner.as_json:
         streams = {stream: asdict(tally) for stream, tally in recorder.tallies.items()}
         print(json.dumps({"workload": name, "script": str(recorder.script), "stopped": is_stopped, "streams": streams}))
     else:
         _tell(name, recorder, is_stopped)
+
+
+def _play(made: Workload, recorder: Recorder, cut: Cut, note: Note, is_quiet: bool) -> bool:
+    """Whether Ctrl-C ended it, as it may."""
+    if not is_quiet:
+        print(f"to follow from another terminal: {_command(recorder, '--follow')}", flush=True)
+    try:
+        play(made, recorder, cut, note, CLOCK)
+    except KeyboardInterrupt:
+        return True
+    return False
 
 
 def _tell(name: str, recorder: Recorder, is_stopped: bool) -> None:

@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass
 class Recorder:
-    """Writes into a directory that is new or empty. Files appear whole, under names in order of arrival.
+    """Writes into a directory; SourceError if something is there already. Files appear whole, in order of name.
 
     `is_stamped`: modification times are set, a second apart from the start of 2026 on, so that files that are written
     at once arrive one after the other.
@@ -55,18 +55,20 @@ class Recorder:
     is_stamped: bool = True
     tallies: dict[str, Tally] = field(default_factory=dict)
 
+    def __post_init__(self):
+        check_format(self.format)
+        if self.directory.is_dir() and any(self.directory.iterdir()):
+            raise SourceError(f"`{self.directory}` is not empty; remove what is there, or name another --out")
+
     @property
     def script(self) -> Path:
         """The declarations, for `sash run`."""
         return self.directory / "streams.sql"
 
     def prepare(self, workload: Workload) -> None:
-        """Makes the directories, and writes what is not a stream. SourceError if something is there already."""
-        check_format(self.format)
+        """Makes the directories, and writes what is not a stream."""
         for stream in workload.streams:
             check_columns(self.format, stream.schema)
-        if self.directory.is_dir() and any(self.directory.iterdir()):
-            raise SourceError(f"`{self.directory}` is not empty; remove what is there, or name another --out")
         try:
             for stream in workload.streams:
                 (self.directory / stream.name).mkdir(parents=True)
