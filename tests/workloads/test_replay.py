@@ -106,6 +106,24 @@ def test_what_is_no_type_of_a_stream_stays_text_in_csv(tmp_path):
     assert rows_of(open_replay(str(tmp_path / "x.csv")))["hour"].to_pylist() == ["12:30:00"]
 
 
+@pytest.mark.parametrize("suffix", ["Z", "+02", "-01:30"])
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_times_may_have_a_zone(tmp_path, format, suffix):
+    path = tmp_path / f"x.{format}"
+    moment = f"2026-01-01T12:00:00.25{suffix}"
+    path.write_text(f"id,ts\n1,{moment}\n" if format == "csv" else f'{{"id": 1, "ts": "{moment}"}}\n')
+    replay = open_replay(str(path))
+    assert replay.stream.schema.field("ts").type == pa.timestamp("us", "UTC")
+    offset = {"Z": 0, "+02": -7200, "-01:30": 5400}[suffix]
+    assert replay.start_us == NOON + SECOND // 4 + offset * SECOND
+
+
+def test_texts_of_parquet_stay_texts(tmp_path):
+    rows = pa.table({"noted": ["2026-01-01 12:00:00"], "ts": pa.array([NOON]).cast(pa.timestamp("us"))})
+    pq.write_table(rows, tmp_path / "x.parquet")
+    assert rows_of(open_replay(str(tmp_path / "x.parquet"))).equals(rows)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [

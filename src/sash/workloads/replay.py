@@ -134,10 +134,11 @@ def _describe(path: str, format: str) -> pa.Schema:
     try:
         rows = connection().sql(f"SELECT * FROM {_READERS[format]}", params=[files])
         schema = rows.limit(0).to_arrow_table().schema
-        fitted = pa.schema([pa.field(column.name, _fit(column, rows, format)) for column in schema])
+        times = {} if format == "parquet" else _find_written_times(rows, schema)
     except duckdb.Error as error:
         reason = f"`{path}` cannot be read as `{format}`: {str(error).splitlines()[0]}"
         raise SourceError(f"{reason}; check the path, or repair the file") from None
+    fitted = pa.schema([(column.name, times.get(column.name, _fit(column.type, format))) for column in schema])
     for column in fitted:
         if sql_name(column.type) is None:
             reason = f"`{path}`: column `{column.name}` is {column.type}, which no column of a stream can be"
@@ -145,18 +146,26 @@ def _describe(path: str, format: str) -> pa.Schema:
     return fitted
 
 
-def _fit(column: pa.Field, rows: duckdb.DuckDBPyRelation, format: str) -> pa.DataType:
-    """The type to declare: times are in microseconds, and texts may be times, since DuckDB does not see all in JSON."""
-    if format == "csv" and sql_name(column.type) is None:
-        return pa.string()
-    if pa.types.is_timestamp(column.type):
-        return pa.timestamp("us", "UTC" if column.type.tz else None)
-    if not pa.types.is_string(column.type):
-        return column.type
-    name = quoted(column.name)
-    tests = [f"bool_and(regexp_full_match({name}, '{_ISO_TIME}{zone}'))" for zone in ("", _ISO_ZONE)]
-    is_time, is_zoned = rows.aggregate(", ".join(tests)).fetchall()[0]
-    return pa.timestamp("us", "UTC" if is_zoned else None) if is_time or is_zoned else pa.string()
+def _find_written_times(rows: duckdb.DuckDBPyRelation, schema: pa.Schema) -> dict[str, pa.DataType]:
+    """Columns of texts that are all times, which DuckDB does not always see."""
+    names = [column.name for column in schema if pa.types.is_string(column.type)]
+    if not names:
+        return {}
+    tests = [f"bool_and(regexp_full_match({quoted(name)}, '{_ISO_TIME}{_ISO_ZONE}?'))" for name in names]
+    zones = [f"bool_and(regexp_full_match({quoted(name)}, '.*{_ISO_ZONE}'))" for name in names]
+    found = rows.aggregate(", ".join(tests + zones)).fetchall()[0]
+    return {
+        name: pa.timestamp("us", "UTC" if is_zoned else None)
+        for name, is_time, is_zoned in zip(names, found, found[len(names) :])
+        if is_time
+    }
+
+
+def _fit(dtype: pa.DataType, format: str) -> pa.DataType:
+    """The type to declare: times are in microseconds, and what else is no type of a stream is text in CSV."""
+    if pa.types.is_timestamp(dtype):
+        return pa.timestamp("us", "UTC" if dtype.tz else None)
+    return pa.string() if format == "csv" and sql_name(dtype) is None else dtype
 
 
 def _find_time(schema: pa.Schema, time: str | None, path: str) -> str:
