@@ -10,7 +10,7 @@ stream b     ·   ·  │ ·   · ·  │
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,16 @@ class Cut:
         require(self.rows is None or self.rows >= 1, "file-rows", self.rows, "at least 1")
         require(self.every_us is None or self.every_us >= 1, "file-every", self.every_us, "at least one microsecond")
 
+    def number(self, n_before: int, elapsed_us: np.ndarray) -> np.ndarray:
+        """Which batch of their stream rows are in: those after the first `n_before`, that come at these times."""
+        if self.every_us is not None:
+            return elapsed_us // self.every_us
+        return np.arange(n_before, n_before + len(elapsed_us)) // (self.rows or 1)
+
+    def due(self, number: int, elapsed_us: int) -> int:
+        """When a batch is complete whose last row comes at `elapsed_us`."""
+        return elapsed_us if self.every_us is None else (number + 1) * self.every_us
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -51,36 +61,37 @@ def batches(workload: Workload, cut: Cut, start_us: int | None = None) -> Iterat
     If `start_us` is given, all times are moved so that the workload starts then. How rows are cut never changes them.
     """
     begin_us = workload.start_us if start_us is None else start_us
-    moved_us = begin_us - workload.start_us
-    cuts = [_cut_stream(workload, stream, cut, moved_us) for stream in workload.streams]
+    cuts = [_cut_stream(_moved(workload, stream, begin_us), stream, cut, begin_us) for stream in workload.streams]
     return heapq.merge(*cuts, key=lambda batch: batch.due_us)
 
 
-def _cut_stream(workload: Workload, stream: WorkloadStream, cut: Cut, moved_us: int) -> Iterator[Batch]:
-    begin_us = workload.start_us + moved_us
+def _moved(workload: Workload, stream: WorkloadStream, begin_us: int) -> Iterator[pa.Table]:
+    """The rows of a stream as if the workload had started then."""
+    moved_us = begin_us - workload.start_us
+    for rows in workload.generate(stream.name):
+        if moved_us:
+            column = rows.column(stream.time)
+            times = times_column(read_times(column) + moved_us, column.type.tz)
+            rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), times)
+        yield rows
+
+
+def _cut_stream(tables: Iterable[pa.Table], stream: WorkloadStream, cut: Cut, begin_us: int) -> Iterator[Batch]:
+    """A row that is late counts by the newest time before it, as that is when it comes."""
     pending: list[pa.Table] = []
     current, newest_us, n_before = 0, begin_us, 0
-    for generated in workload.generate(stream.name):
-        rows = _move(generated, stream.time, moved_us) if moved_us else generated
+    for rows in tables:
         newest = np.maximum.accumulate(np.maximum(read_times(rows.column(stream.time)), newest_us))
-        numbers = _number_batches(newest, cut, n_before, begin_us)
+        numbers = cut.number(n_before, newest - begin_us)
         for part in _parts(numbers):
             if pending and numbers[part.start] != current:
-                yield _close(stream, pending, cut, (current, newest_us, begin_us))
+                yield Batch(stream.name, pa.concat_tables(pending), begin_us + cut.due(current, newest_us - begin_us))
                 pending = []
             pending.append(rows.slice(part.start, part.stop - part.start))
             current, newest_us = int(numbers[part.start]), int(newest[part.stop - 1])
         n_before += rows.num_rows
     if pending:
-        yield _close(stream, pending, cut, (current, newest_us, begin_us))
-
-
-def _number_batches(newest: np.ndarray, cut: Cut, n_before: int, begin_us: int) -> np.ndarray:
-    """Which batch each row is in. A row that is late counts by the newest time before it: then it arrives."""
-    if cut.rows is not None:
-        return np.arange(n_before, n_before + len(newest)) // cut.rows
-    assert cut.every_us is not None
-    return (newest - begin_us) // cut.every_us
+        yield Batch(stream.name, pa.concat_tables(pending), begin_us + cut.due(current, newest_us - begin_us))
 
 
 def _parts(numbers: np.ndarray) -> Iterator[slice]:
@@ -89,15 +100,3 @@ def _parts(numbers: np.ndarray) -> Iterator[slice]:
     starts = [0, *bounds.tolist()] if len(numbers) else []
     for start, stop in zip(starts, [*starts[1:], len(numbers)]):
         yield slice(start, stop)
-
-
-def _close(stream: WorkloadStream, parts: list[pa.Table], cut: Cut, times: tuple[int, int, int]) -> Batch:
-    number, newest_us, begin_us = times
-    due_us = newest_us if cut.every_us is None else begin_us + (number + 1) * cut.every_us
-    return Batch(stream.name, pa.concat_tables(parts), due_us)
-
-
-def _move(rows: pa.Table, time: str, moved_us: int) -> pa.Table:
-    column = rows.column(time)
-    moved = times_column(read_times(column) + moved_us, column.type.tz)
-    return rows.set_column(rows.schema.get_field_index(time), rows.schema.field(time), moved)
