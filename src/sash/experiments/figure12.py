@@ -13,7 +13,7 @@ from sash.bench.measure import Note
 from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, pick
 from sash.experiments.picture import draw_throughput
 from sash.experiments.scheduling import VirtualRun, Workload
-from sash.workloads.datacenter import START_US
+from sash.workloads.arrivals import START_US
 from sash.workloads.retail import Retail
 
 RATE = 2056
