@@ -19,7 +19,7 @@ def write_outcome(experiment: Experiment, outcome: Outcome, scale: Scale, direct
     facts = {
         "experiment": experiment.name,
         "title": experiment.title,
-        "paper": experiment.paper,
+        "paper": experiment.source,
         "scale": scale.name,
         **outcome.facts(),
     }
