@@ -67,7 +67,7 @@ def run(
         print(json.dumps(found))
         return
     _show(found, Console())
-    print(f"written to {page}")
+    print(f"written to {page} and {page.with_suffix('.html')}")
 
 
 @experiment.command()

@@ -16,17 +16,19 @@ _TITLES = {
     "probe_all": "probe all buckets",
     "optimal": "optimal",
 }
+_CHECKS = "comparisons of the invalidation"
 _PARTS: Mapping[str, tuple[Callable[[Row], float], Callable[[Row], float]]] = {
     "CPU time, milliseconds": (lambda row: 1e3 * row["cpu_s"], lambda row: 1e3 * row["model_cpu_s"]),
     "tuples scanned": (lambda row: row["work"]["scans"], lambda row: row["model"]["scans"]),
-    "comparisons of the invalidation": (lambda row: row["work"]["checks"], lambda row: row["model"]["checks"]),
+    _CHECKS: (lambda row: row["work"]["checks"], lambda row: row["model"]["checks"]),
 }
 
 
 def draw_over(rows: Sequence[Row], path: Path, over: str, by: str, axis: str) -> None:
     """A line for each value of the label `by`, over the values of `over`, both axes logarithmic."""
-    figure, axes = new_figure(len(_PARTS))
-    for ax, (title, (measured, modelled)) in zip(axes, _PARTS.items(), strict=True):
+    parts = {title: part for title, part in _PARTS.items() if title != _CHECKS or by == "invalidation"}
+    figure, axes = new_figure(len(parts))
+    for ax, (title, (measured, modelled)) in zip(axes, parts.items(), strict=True):
         for number, value in enumerate(values_of(rows, by)):
             line = [row for row in rows if row[by] == value]
             places, colour = [row[over] for row in line], _COLOURS[number]
