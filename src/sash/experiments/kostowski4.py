@@ -58,8 +58,8 @@ def _two_orders(rows: Sequence[Row], figure: Callable[[Row], float], name: str) 
         f"WHJ is two orders of magnitude below WNL by {name}, at every relative rate ({low:.0f} to {high:.0f} times)",
         f"{min(gains):.1f} to {max(gains):.1f} times",
         all(low <= gain <= high for gain in gains),
-        "both put out the same pairs, one for every hundred tuples that WNL scans, and forming a pair takes as long as "
-        "scanning several tuples; a join that has no more than pairs to do cannot be a hundred times as fast",
+        "both put out the same pairs, one for every hundred tuples that WNL scans; putting out a pair takes as long as "
+        "scanning about five tuples, so that no join could be much more than twenty times as fast",
     )
 
 

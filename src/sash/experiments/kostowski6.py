@@ -23,7 +23,7 @@ def run(scale: Scale, note: Note) -> Outcome:
         (
             {"selectivity": selectivity, "n_buckets": n_buckets},
             JoinMethod("whj", n_buckets),
-            relative_load(SPEEDUP * scale.rate, 1, 1 / selectivity),
+            relative_load(SPEEDUP * scale.rate, 1, round(1 / selectivity)),
         )
         for selectivity in scale.selectivities
         for n_buckets in buckets
