@@ -67,7 +67,7 @@ def run(
         print(json.dumps(found))
         return
     _show(found, Console())
-    print(f"written to {page} and {page.with_suffix('.html')}")
+    _tell(page)
 
 
 @experiment.command()
@@ -76,7 +76,11 @@ def report(out: Out = OUT) -> None:
     from sash.experiments.report import read_outcomes, write_report
 
     _show(read_outcomes(out), Console())
-    print(f"written to {write_report(out)}")
+    _tell(write_report(out))
+
+
+def _tell(page: Path) -> None:
+    print(f"written to {page} and {page.with_suffix('.html')}")
 
 
 def _show(found: list[dict], console: Console) -> None:
