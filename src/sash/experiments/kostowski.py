@@ -63,7 +63,7 @@ FULL = Scale(
     (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000),
     (0.1, 0.03, 0.01, 0.003, 0.001),
     memory_rate=10,
-    n_repeats=9,
+    n_repeats=7,
 )
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
 PAPER = Paper("Kostowski", "Analytical and Experimental Evaluation of Stream-Based Join", SCALES)
