@@ -83,6 +83,7 @@ class Stream:
     ends: np.ndarray
     next_row: int = 0
     base: int = 0
+    floor: int = 0
     ids: None = None
 
     def arrive_until(self, when_us: int) -> int:
@@ -174,12 +175,12 @@ def _stream(rng: np.random.Generator, rate: float, values: np.ndarray) -> Stream
 
 def _join_until(index: CircularBuckets, left: Stream, right: Stream, second: int) -> None:
     until_us = second * _SECOND
-    for _ in index.arrive((left.arrive_until(until_us), right.arrive_until(until_us)), until_us - 1):
+    for _ in index.match((left.arrive_until(until_us), right.arrive_until(until_us)), until_us - 1):
         pass
 
 
 def _work_of(index: CircularBuckets) -> JoinWork:
-    return JoinWork(index.n_scanned, index.n_inserted, index.n_invalidated, index.n_checked, index.n_output)
+    return JoinWork(*index.counts)
 
 
 def _row(case: Case, batches: Sequence[Batch]) -> dict[str, Any]:
