@@ -113,7 +113,7 @@ class CircularBuckets:
 
     def insert(self, side: int, first: int, last: int) -> None:
         """Puts rows into their buckets, without looking for pairs."""
-        if self._is_growing and self._buckets[side].are_few(self.occupancy(side) + last - first):
+        if self._is_growing and self._buckets[side].are_few(self._sides[side]):
             self._refill(side)
             return
         if self._strategy == bucket_join.OPTIMAL:
@@ -184,7 +184,7 @@ class CircularBuckets:
     def _refill(self, side: int) -> None:
         rows, own = self._sides[side], self._buckets[side]
         own.clear()
-        while self._is_growing and own.are_few(rows.next_row - rows.floor):
+        while self._is_growing and own.are_few(rows):
             own.clear(4 * len(own))
         self._insert(side, rows.floor, rows.next_row)
 
@@ -221,9 +221,9 @@ class _Buckets:
     def __len__(self) -> int:
         return len(self._heads)
 
-    def are_few(self, n_tuples: int) -> bool:
-        """Whether so many tuples need more buckets."""
-        return n_tuples > MOST_PER_BUCKET * len(self._heads)
+    def are_few(self, rows: Side) -> bool:
+        """Whether there should be more buckets for these rows."""
+        return rows.next_row - rows.floor > MOST_PER_BUCKET * len(self._heads)
 
     def clear(self, n_buckets: int | None = None) -> None:
         """Empties the buckets; from now on there are `n_buckets` if that is said."""
