@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# One process runs all that needs Spark, the other begins with the long tests of the rest; see tests/conftest.py.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint format types imports lock clean
@@ -25,10 +27,10 @@ demo: $(READY) ## run the example queries on a small data centre
 	$(BIN)/sash run --fresh examples/datacenter.sql
 
 test: $(READY) ## run all tests
-	$(BIN)/python -m pytest --hypothesis-profile=ci
+	$(PYTEST) --hypothesis-profile=ci
 
 check: $(READY) ## run the fast tests
-	$(BIN)/python -m pytest --hypothesis-profile=dev -m "not slow and not spark"
+	$(PYTEST) --hypothesis-profile=dev -m "not slow and not spark"
 
 lint: $(READY) ## check format and style
 	$(BIN)/ruff format --check .

@@ -24,10 +24,12 @@ from sash.run import QueryRun, Report, Tally
 from sash.script import Script, read_script
 from sash.show import Progress, VerifyProgress, show_changes, show_summary, show_verifications
 from sash.verify import N_INSTANTS, verify_script
+from sash.workloads.commands import workload
 
 app = typer.Typer(name="sash", add_completion=False)
 app.add_typer(bench)
 app.add_typer(experiment)
+app.add_typer(workload)
 
 
 class Engine(StrEnum):

@@ -51,6 +51,17 @@ def test_join_writes_json_and_png_and_removes_its_files(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "bench-join").iterdir()) == ["join.json", "join.png"]
 
 
+def test_in_this_process_sash_and_duckdb_give_the_same_table(run, tmp_path):
+    options = ("--engine", "embedded", "--tuples", "2000", "--batch", "400", "--window", "10 ms", "--payload", "wide")
+    code, shown, errors = run("join", *options)
+    assert code == 0, errors
+    assert "DuckDB, ordered" in shown
+    facts = json.loads((tmp_path / "bench-join" / "join.json").read_text())
+    assert facts["answer"]["rows"] > 0
+    assert set(facts["ratios"]) == {"sash/duckdb", "sash/duckdb_ordered"}
+    assert sorted(path.name for path in (tmp_path / "bench-join").iterdir()) == ["join.json", "join.png"]
+
+
 def test_json_is_for_machines_and_a_seed_for_repetition(run):
     answers = [json.loads(run(*JOIN, "--json", "--seed", seed)[1])["answer"] for seed in ("3", "3", "4")]
     assert answers[0] == answers[1] != answers[2]

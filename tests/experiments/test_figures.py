@@ -10,7 +10,8 @@ import pytest
 
 from sash.cli import main
 from sash.experiments.delays import Period
-from sash.experiments.experiment import QUICK, SCALES, Outcome, pick
+from sash.experiments.experiment import Outcome, pick
+from sash.experiments.pipelines import QUICK, SCALES
 from sash.experiments.registry import EXPERIMENTS
 from sash.experiments.report import write_outcome, write_report
 
@@ -97,10 +98,13 @@ def test_commands(sash_experiment, monkeypatch, tmp_path):
     monkeypatch.setitem(SCALES, "quick", SMALL)
     code, shown, _ = sash_experiment("list")
     assert code == 0
-    assert shown.splitlines()[0] == "pipelines-8   Pipelines, Figure 8: delay of five queries"
+    assert shown.splitlines()[:2] == [
+        "pipelines: Efficient Execution of Sliding-Window Queries Over Data Streams",
+        "  pipelines-8   Figure 8: delay of five queries",
+    ]
     code, shown, errors = sash_experiment("run", "pipelines-11", "--quick")
     assert code == 0, errors
-    assert "written to experiments-output/report.md" in shown
+    assert "written to experiments-output/report.md and experiments-output/report.html" in shown
     facts = json.loads((tmp_path / "experiments-output" / "pipelines-11.json").read_text())
     assert facts["scale"] == "quick"
     assert sash_experiment("report")[0] == 0

@@ -10,7 +10,7 @@ from sash.experiments.costs import COSTS_US
 from sash.experiments.delays import Delays, Period, count_wrong, run_ticks
 from sash.experiments.scheduling import VirtualRun, Workload, kind_of
 from sash.testing import assert_changes
-from sash.workloads.datacenter import START_US
+from sash.workloads.arrivals import START_US
 from sash.workloads.retail import QUERIES, Retail
 
 SECOND = 1_000_000

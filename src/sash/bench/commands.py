@@ -31,8 +31,8 @@ Master = Annotated[str, typer.Option(help="The Spark master.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")]
 
 
-class WindowEngine(StrEnum):
-    """Where `sash bench window` runs."""
+class Runtime(StrEnum):
+    """Where Sash runs."""
 
     spark = "spark"
     embedded = "embedded"
@@ -58,21 +58,31 @@ def join(
     batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 500_000,
     seed: Seed = 1,
     out: Annotated[Path, typer.Option(help="Where join.json and join.png go.")] = Path("bench-join"),
-    engines: Annotated[str, typer.Option(help="Which of sash, builtin and duckdb run.")] = "sash,builtin,duckdb",
+    engine: Annotated[
+        Runtime, typer.Option(help="On Spark; or in this process, against DuckDB with one thread.")
+    ] = Runtime.spark,
+    engines: Annotated[str, typer.Option(help="On Spark: which of sash, builtin, duckdb run.")] = "sash,builtin,duckdb",
     master: Master = "local[*]",
     keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Join two streams with Sash, Spark's own join and DuckDB, check that all agree, and compare what it took."""
+    from sash.bench.embedded_join import bench_embedded_join
     from sash.bench.join import ENGINES, ON_SPARK, bench_join, parse_engines
-    from sash.bench.picture import draw_join
-    from sash.bench.show import show_join
+    from sash.bench.picture import draw_embedded_join, draw_join
+    from sash.bench.show import show_embedded_join, show_join
     from sash.bench.stages import Stages
     from sash.sql.windows import parse_interval
     from sash.workloads.join import JoinWorkload
 
     named = parse_engines(engines)
     workload = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, skew, batch, seed)
+    if engine is Runtime.embedded:
+        with _open_files(out, keep) as files, Stages(as_json) as stages:
+            facts = bench_embedded_join(workload, files, stages)
+        _write_result(out / "join", facts, lambda path: draw_embedded_join(facts, path))
+        _tell(facts, as_json, out / "join", lambda console: show_embedded_join(facts, console))
+        return
     needed = master if ON_SPARK & set(named) else None
     with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
         facts = bench_join(workload, files, named, spark, stages).facts()
@@ -89,7 +99,7 @@ def window(
     measured: Annotated[int, typer.Option(help="How many batches are measured once the window is full.")] = 8,
     payload: Payload = "none",
     seed: Seed = 1,
-    engine: Annotated[WindowEngine, typer.Option(help="On Spark, or in this process.")] = WindowEngine.spark,
+    engine: Annotated[Runtime, typer.Option(help="On Spark, or in this process.")] = Runtime.spark,
     out: Annotated[Path, typer.Option(help="Where window.json and window.png go.")] = Path("bench-window"),
     master: Master = "local[*]",
     as_json: AsJson = False,
@@ -102,7 +112,7 @@ def window(
     from sash.sql.windows import parse_interval
 
     plan = WindowBench(parse_interval(base), _parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
-    needed = master if engine is WindowEngine.spark else None
+    needed = master if engine is Runtime.spark else None
     with _open_files(out, is_kept=False) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
         facts = window_facts(bench_window(plan, files, spark, stages), engine.value)
     _write_result(out / "window", facts, lambda path: draw_window(facts, path))

@@ -37,6 +37,16 @@ def draw_join(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -
     save(figure, path)
 
 
+def draw_embedded_join(facts: Mapping[str, Any], path: Path) -> None:
+    """Throughput of each engine."""
+    from sash.bench.embedded_join import TITLES
+
+    figure, (ax,) = new_figure(1)
+    speeds = {TITLES[engine]: told["tuples_per_cpu_second"] for engine, told in facts["engines"].items()}
+    _draw_bars(ax, speeds, "tuples per CPU second, one thread")
+    save(figure, path)
+
+
 def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     """What a step costs, by how many times longer its window is."""
     figure, axes = new_figure(3)
@@ -79,7 +89,7 @@ def new_figure(n_parts: int) -> tuple[Figure, Sequence[Axes]]:
 
     figure = Figure(figsize=(5.5 * n_parts, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, n_parts)
+    axes = figure.subplots(1, n_parts, squeeze=False)[0]
     for ax in axes:
         ax.grid(axis="y", alpha=0.3)
         ax.yaxis.set_major_formatter("{x:,.9g}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sash.bench.measure import (
@@ -34,7 +35,7 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
     """Runs the join on Spark over the files, and measures every batch."""
     from sash.spark.run import RunningQuery
 
-    run, session = _bind(workload, files, output), bench_session(spark, workload)
+    run, session = bind_workload(workload, files, output), bench_session(spark, workload)
     tallies = _Tallies(run, note)
     started = time.monotonic()
     running = RunningQuery(run, session, tallies.take, FILES_PER_BATCH)
@@ -61,12 +62,12 @@ def run_sash_embedded(workload: JoinWorkload, files: Path, note: Note) -> Measur
     """
     from sash.embedded.query import Query
 
-    query = Query(_bind(workload, files, files / "unused").plan, {})
+    query = Query(bind_workload(workload, files, files / "unused").plan, {})
     batches: list[BatchMeasure] = []
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
         began = time.monotonic()
-        n_changes = _push_batch(query.push, files, number)
+        n_changes = sum(changes.num_rows for changes in push_batch(query.push, files, number))
         seconds = time.monotonic() - began
         batches.append(BatchMeasure(n_rows, seconds, None, query.n_state_rows, query.n_state_bytes, None, n_changes))
         note(sum(batch.n_rows for batch in batches))
@@ -74,15 +75,16 @@ def run_sash_embedded(workload: JoinWorkload, files: Path, note: Note) -> Measur
     return Measured(batches, sum(batch.seconds for batch in batches), wall_seconds)
 
 
-def _bind(workload: JoinWorkload, files: Path, output: Path) -> QueryRun:
+def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun:
+    """The query, ready to run over the files."""
     (run,) = bind_script(sash_script(workload, files.absolute(), output.absolute())).runs()
     return run
 
 
-def _push_batch(push: Callable[..., Any], files: Path, number: int) -> int:
-    """How many changes the files of a batch bring."""
+def push_batch(push: Callable[..., pa.Table], files: Path, number: int) -> list[pa.Table]:
+    """The changes that the files of a batch bring."""
     paths = sorted((files / STREAMS[0]).glob("*.parquet"))[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]
-    return sum(push(stream, pq.read_table(files / stream / path.name)).num_rows for path in paths for stream in STREAMS)
+    return [push(stream, pq.read_table(files / stream / path.name)) for path in paths for stream in STREAMS]
 
 
 class _Tallies:

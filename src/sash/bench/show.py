@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sash.bench.embedded_join import TITLES
 from sash.show import format_bytes
 
 _JOIN_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
@@ -38,6 +39,22 @@ def show_join(facts: Mapping[str, Any], titles: Mapping[str, str], console: Cons
     console.print(table)
     if not facts["window_is_full"]:
         console.print("the windows were not yet full when steady state began: ask for more --tuples")
+
+
+def show_embedded_join(facts: Mapping[str, Any], console: Console) -> None:
+    """A row per engine; last, how many times faster than it Sash is."""
+    table = Table(title=_join_title(facts), title_justify="left")
+    for heading in ("one thread", "tuples/CPU s", "CPU s", "Sash ÷ it"):
+        table.add_column(heading, justify="left" if heading == "one thread" else "right")
+    for engine, told in facts["engines"].items():
+        ratio = facts["ratios"].get(f"sash/{engine}")
+        table.add_row(
+            TITLES[engine],
+            f"{told['tuples_per_cpu_second']:,.0f}",
+            f"{told['cpu_seconds']:.2f}",
+            _write(ratio, _write_ratio),
+        )
+    console.print(table)
 
 
 def show_window(facts: Mapping[str, Any], console: Console) -> None:

@@ -28,15 +28,17 @@ def describe(context: typer.Context) -> None:
 @experiment.command("list")
 def list_experiments() -> None:
     """Show which experiments there are."""
-    from sash.experiments.registry import EXPERIMENTS
+    from sash.experiments.registry import PAPERS, of_paper
 
-    for each in EXPERIMENTS.values():
-        print(f"{each.name:14}{each.paper}: {each.title}")
+    for key, paper in PAPERS.items():
+        print(f"{key}: {paper.title}")
+        for each in of_paper(key):
+            print(f"  {each.name:14}Figure {each.figure}: {each.title}")
 
 
 @experiment.command()
 def run(
-    name: Annotated[str, typer.Argument(help="The name of an experiment, several with commas, or all.")],
+    name: Annotated[str, typer.Argument(help="An experiment or a paper, several with commas, or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="A small part, in a few seconds.")] = False,
     full: Annotated[bool, typer.Option("--full", help="More points, and longer runs.")] = False,
     out: Out = OUT,
@@ -44,13 +46,12 @@ def run(
 ) -> None:
     """Run experiments; writes a JSON and a PNG for each, and a report."""
     from sash.bench.stages import Stages
-    from sash.experiments.experiment import SCALES
     from sash.experiments.registry import named
     from sash.experiments.report import write_outcome, write_report
 
     if quick and full:
         raise PlanError("--quick and --full exclude each other; leave one of them out")
-    scale, chosen = SCALES["quick" if quick else "full" if full else "default"], named(name)
+    scale_name, chosen = "quick" if quick else "full" if full else "default", named(name)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -59,13 +60,14 @@ def run(
     with Stages(as_json) as stages:
         for each in chosen:
             with stages.stage(f"{each.name}: {each.title}", None) as note:
+                scale = each.paper.scales[scale_name]
                 found.append(write_outcome(each, each.run(scale, note), scale, out))
     page = write_report(out)
     if as_json:
         print(json.dumps(found))
         return
     _show(found, Console())
-    print(f"written to {page}")
+    _tell(page)
 
 
 @experiment.command()
@@ -74,7 +76,11 @@ def report(out: Out = OUT) -> None:
     from sash.experiments.report import read_outcomes, write_report
 
     _show(read_outcomes(out), Console())
-    print(f"written to {write_report(out)}")
+    _tell(write_report(out))
+
+
+def _tell(page: Path) -> None:
+    print(f"written to {page} and {page.with_suffix('.html')}")
 
 
 def _show(found: list[dict], console: Console) -> None:

@@ -25,7 +25,7 @@ BATCH_US, N_BATCHES, N_FILLING = 5_000_000, 26, 8
 def measure_costs(schedule: str) -> dict[str, float]:
     """The table above, of this machine, over all queries under one schedule."""
     from sash.experiments.scheduling import VirtualRun, Workload, kind_of
-    from sash.workloads.datacenter import START_US
+    from sash.workloads.arrivals import START_US
     from sash.workloads.retail import QUERIES, Retail
 
     retail = Retail(rate=2_000, duration_us=BATCH_US * N_BATCHES, window_us=30_000_000)

@@ -17,7 +17,7 @@ from sash.frames import relation
 from sash.operators.changes import to_changes
 from sash.store.batch import EXPIRES, TS, int64_column, signs
 from sash.testing.oracle import Comparison, bind_frames, relational_query
-from sash.workloads.datacenter import START_US
+from sash.workloads.arrivals import START_US
 
 
 @dataclass(frozen=True, slots=True)

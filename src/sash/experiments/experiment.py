@@ -2,56 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sash.bench.measure import Note
-from sash.experiments.delays import Period, measure_delays
-from sash.experiments.scheduling import Workload
 
 Row: TypeAlias = Mapping[str, Any]
 
 
+SCALE_NAMES = ("quick", "default", "full")
+
+
+class Scale(Protocol):
+    """How much is measured. What else there is to say of it, each paper says for its own experiments."""
+
+    @property
+    def name(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """How much is measured."""
+class Paper:
+    """Where figures come from, and at which scales they are measured, by name."""
 
     name: str
-    period: Period
-    rates: Sequence[float]
-    depths: Sequence[int]
-    selectivities: Sequence[float]
-    n_outputs: int
-    """So many rows of the answer are timed."""
-    max_instants: int
-    """At so many instants at most an answer is compared with DuckDB's."""
+    title: str
+    scales: Mapping[str, Any]
 
-
-_SECOND = 1_000_000
-QUICK = Scale(
-    "quick", Period(10 * _SECOND, 30 * _SECOND), (5, 40), (2, 4), (0.1, 1.0), n_outputs=8_000, max_instants=150
-)
-DEFAULT = Scale(
-    "default",
-    Period(60 * _SECOND, 120 * _SECOND),
-    (5, 10, 20, 40),
-    (2, 3, 4, 5),
-    (0.1, 0.25, 0.5, 0.75, 1.0),
-    n_outputs=40_000,
-    max_instants=400,
-)
-FULL = Scale(
-    "full",
-    Period(60 * _SECOND, 600 * _SECOND),
-    (5, 10, 15, 20, 25, 30, 35, 40),
-    (2, 3, 4, 5),
-    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-    n_outputs=100_000,
-    max_instants=1_000,
-)
-SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
+    @property
+    def key(self) -> str:
+        """What the names of its experiments begin with."""
+        return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,25 +62,20 @@ class Outcome:
 class Experiment:
     """One figure of a paper."""
 
-    name: str
+    figure: int
     title: str
-    paper: str
-    run: Callable[[Scale, Note], Outcome]
+    paper: Paper
+    run: Callable[[Any, Note], Outcome]
+    """With one of the paper's scales."""
     draw: Callable[[Sequence[Row], Path], None]
 
+    @property
+    def name(self) -> str:
+        return f"{self.paper.key}-{self.figure}"
 
-Case: TypeAlias = tuple[Mapping[str, Any], Workload, str]
-"""What tells a run from others, the query that runs, and the schedule."""
-
-
-def measure_cases(cases: Iterable[Case], period: Period, note: Note) -> list[dict[str, Any]]:
-    """The delays of every case, in rows with what tells them apart."""
-    rows = []
-    for labels, workload, schedule in cases:
-        delays = measure_delays(workload, schedule, period)
-        rows.append({**labels, "query": workload.query, "schedule": schedule, **delays.facts()})
-        note(len(rows))
-    return rows
+    @property
+    def source(self) -> str:
+        return f"{self.paper.name}, Figure {self.figure}"
 
 
 def pick(rows: Sequence[Row], figure: str, **labels: Any) -> Any:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from sash.bench.measure import Note
-from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, measure_cases, pick, values_of
+from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
 from sash.experiments.picture import draw_lines
+from sash.experiments.pipelines import PAPER, Scale, measure_cases
 from sash.experiments.scheduling import Workload
 from sash.workloads.retail import Retail
 
@@ -72,9 +73,9 @@ def _close(rows: Sequence[Row]) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    "pipelines-10",
+    10,
     "delay of Q2 by depth",
-    "Pipelines, Figure 10",
+    PAPER,
     run,
     partial(draw_lines, label="depth", axis="streams joined"),
 )

@@ -7,8 +7,9 @@ from functools import partial
 from itertools import pairwise
 
 from sash.bench.measure import Note
-from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, measure_cases, pick, values_of
+from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
 from sash.experiments.picture import draw_lines
+from sash.experiments.pipelines import PAPER, Scale, measure_cases
 from sash.experiments.scheduling import Workload
 from sash.workloads.retail import Retail
 
@@ -55,9 +56,9 @@ def _meet(rows: Sequence[Row]) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    "pipelines-11",
+    11,
     "delay of Q1 by selectivity",
-    "Pipelines, Figure 11",
+    PAPER,
     run,
     partial(draw_lines, label="selectivity", axis="selectivity"),
 )

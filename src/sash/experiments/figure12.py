@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from sash.bench.measure import Note
-from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, pick
+from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick
 from sash.experiments.picture import draw_throughput
+from sash.experiments.pipelines import PAPER, Scale
 from sash.experiments.scheduling import VirtualRun, Workload
-from sash.workloads.datacenter import START_US
+from sash.workloads.arrivals import START_US
 from sash.workloads.retail import Retail
 
 RATE = 2056
@@ -84,6 +85,4 @@ def _doubled(rows: Sequence[Row]) -> Claim:
     return Claim("Negative Tuple about doubles the tuples in the pipeline (1.7 to 2.3 times)", told, holds)
 
 
-EXPERIMENT = Experiment(
-    "pipelines-12", "time to put out the rows of Q1 and Q4", "Pipelines, Figure 12", run, draw_throughput
-)
+EXPERIMENT = Experiment(12, "time to put out the rows of Q1 and Q4", PAPER, run, draw_throughput)

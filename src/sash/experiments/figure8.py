@@ -10,8 +10,9 @@ from typing import Any
 
 from sash.bench.measure import Note
 from sash.experiments.delays import count_wrong, run_ticks
-from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, pick
+from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick
 from sash.experiments.picture import draw_by_query
+from sash.experiments.pipelines import PAPER, Scale
 from sash.experiments.scheduling import VirtualRun, Workload
 from sash.workloads.retail import QUERIES, Retail
 
@@ -106,4 +107,4 @@ def _right(rows: Sequence[Row]) -> Claim:
     )
 
 
-EXPERIMENT = Experiment("pipelines-8", "delay of five queries", "Pipelines, Figure 8", run, draw_by_query)
+EXPERIMENT = Experiment(8, "delay of five queries", PAPER, run, draw_by_query)

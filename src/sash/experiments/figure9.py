@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from sash.bench.measure import Note
-from sash.experiments.experiment import Claim, Experiment, Outcome, Row, Scale, measure_cases, pick, values_of
+from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
 from sash.experiments.picture import draw_lines
+from sash.experiments.pipelines import PAPER, Scale, measure_cases
 from sash.experiments.scheduling import Workload
 from sash.workloads.retail import Retail
 
@@ -68,9 +69,9 @@ def _little(rows: Sequence[Row]) -> Claim:
 
 
 EXPERIMENT = Experiment(
-    "pipelines-9",
+    9,
     "delay of Q3 and Q4 by rate",
-    "Pipelines, Figure 9",
+    PAPER,
     run,
     partial(draw_lines, label="rate", axis="tuples per second"),
 )

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from sash.errors import PlanError, suggest
-from sash.experiments import figure8, figure9, figure10, figure11, figure12
+from sash.experiments import (
+    figure8,
+    figure9,
+    figure10,
+    figure11,
+    figure12,
+    kostowski4,
+    kostowski5,
+    kostowski6,
+    kostowski7,
+    kostowski8,
+)
 from sash.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, Experiment] = {
-    each.EXPERIMENT.name: each.EXPERIMENT for each in (figure8, figure9, figure10, figure11, figure12)
-}
+_FIGURES = (
+    figure8,
+    figure9,
+    figure10,
+    figure11,
+    figure12,
+    kostowski4,
+    kostowski5,
+    kostowski6,
+    kostowski7,
+    kostowski8,
+)
+EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
+PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}
 ALL = "all"
 
 
 def named(text: str) -> list[Experiment]:
-    """The experiments of a list of names with commas, or all."""
-    if text == ALL:
+    """The experiments of a list with commas, each once: names of experiments, papers or beginnings of them, or all."""
+    chosen = [each for name in text.split(",") for each in _named(name.strip().lower())]
+    return list({each.name: each for each in chosen}.values())
+
+
+def of_paper(key: str) -> list[Experiment]:
+    """All experiments of a paper."""
+    return [each for each in EXPERIMENTS.values() if each.paper.key == key]
+
+
+def _named(name: str) -> list[Experiment]:
+    if name in EXPERIMENTS:
+        return [EXPERIMENTS[name]]
+    if name == ALL:
         return list(EXPERIMENTS.values())
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise PlanError(f"there is no experiment `{name}`; {suggest(name, [*EXPERIMENTS, ALL])}")
-    return [EXPERIMENTS[name] for name in names]
+    papers = [key for key in PAPERS if name and key.startswith(name)]
+    if len(papers) != 1:
+        raise PlanError(f"there is no experiment `{name}`; {suggest(name, [*EXPERIMENTS, *PAPERS, ALL])}")
+    return of_paper(papers[0])

@@ -1,4 +1,4 @@
-"""What experiments have found: a JSON file each, and one page that tells which claims hold."""
+"""What experiments have found: a JSON file each, and a page that tells which claims hold, as Markdown and as HTML."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 
 from sash.errors import SourceError
 from sash.experiments.experiment import Experiment, Outcome, Scale
+from sash.experiments.html_report import html_page
 from sash.experiments.registry import EXPERIMENTS
 
 PAGE = "report.md"
+HTML_PAGE = "report.html"
 
 
 def write_outcome(experiment: Experiment, outcome: Outcome, scale: Scale, directory: Path) -> dict[str, Any]:
@@ -19,7 +21,7 @@ def write_outcome(experiment: Experiment, outcome: Outcome, scale: Scale, direct
     facts = {
         "experiment": experiment.name,
         "title": experiment.title,
-        "paper": experiment.paper,
+        "paper": experiment.source,
         "scale": scale.name,
         **outcome.facts(),
     }
@@ -29,9 +31,11 @@ def write_outcome(experiment: Experiment, outcome: Outcome, scale: Scale, direct
 
 
 def write_report(directory: Path) -> Path:
-    """Writes a page on all experiments that have left their JSON in a directory."""
-    page = directory / PAGE
-    page.write_text("\n".join(_lines(read_outcomes(directory))) + "\n", encoding="utf-8")
+    """Writes pages on all experiments that have left their JSON in a directory; returns the one in Markdown."""
+    page, outcomes = directory / PAGE, read_outcomes(directory)
+    page.write_text("\n".join(_lines(outcomes)) + "\n", encoding="utf-8")
+    pictures = {name: path.read_bytes() for name in EXPERIMENTS if (path := directory / f"{name}.png").exists()}
+    (directory / HTML_PAGE).write_text(html_page(outcomes, pictures), encoding="utf-8")
     return page
 
 

@@ -48,7 +48,7 @@ class Samples(NamedTuple):
     held: np.ndarray
 
 
-@njit(**BORROWING)
+@njit(**BORROWING, inline="always")
 def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, counters):
     """A tuple arrives: invalidate the opposite bucket, scan it, insert into the own one. Returns `n_out`, -1, or -2.
 

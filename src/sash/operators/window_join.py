@@ -26,7 +26,7 @@ from sash.operators import keys as join_keys
 from sash.operators import replan
 from sash.operators.choose_join import JoinChoice
 from sash.operators.evaluator import keep
-from sash.operators.join_cost import HASH, WNL, JoinLoad, JoinMethod
+from sash.operators.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
 from sash.operators.operator import Unpaced
 from sash.operators.replan import LoadWatch
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs
@@ -189,8 +189,8 @@ class WindowJoin(Unpaced):
         method = self._method
         if method.algorithm == HASH and not self.spec.takes_back:
             return HashIndex(self._windows)
-        n_buckets = None if method.algorithm == HASH else method.n_buckets
-        return CircularBuckets(self._windows, n_buckets, method.invalidation, self._windows[LEFT].home)
+        how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
+        return CircularBuckets(self._windows, *how, self._windows[LEFT].home)
 
     def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> list[pa.Table]:
         """The joined tuples of this step, where none is ever taken back."""

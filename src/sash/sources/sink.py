@@ -50,7 +50,7 @@ class FileSink:
         try:
             system.create_dir(directory)
             with system.open_output_stream(path, compression=None) as stream:
-                _WRITERS[self.format](table, stream)
+                write_rows(table, stream, self.format)
             _sync(system, path)
         except OSError as error:
             raise SourceError(f"`{path}` cannot be written: {error}; make room or give this user the right") from error
@@ -99,6 +99,11 @@ class FileSink:
                 "write to a local or HDFS directory"
             )
         return system, root.rstrip("/")
+
+
+def write_rows(table: pa.Table, stream: pa.NativeFile, format: str) -> None:
+    """Writes a table as a file of this format, which `read_file` reads back as it was."""
+    _WRITERS[format](table, stream)
 
 
 def read_sink(sink: FileSink, schema: pa.Schema, filesystem: pa.fs.FileSystem | None = None) -> pa.Table:

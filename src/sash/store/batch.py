@@ -71,8 +71,7 @@ def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
     tied[1:] = ts[1:] == ts[:-1]
     tied[:-1] |= tied[1:]
     places = np.flatnonzero(tied)
-    rows = table if len(places) == len(ts) else table.take(pa.array(places))
-    ordered = _order_within(ts[places], rows.drop_columns([TS]))
+    ordered = _order_within(ts[places], table, places)
     if ordered is None:
         return table
     order = np.arange(len(ts))
@@ -80,10 +79,18 @@ def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
     return table.take(pa.array(order))
 
 
-def _order_within(ts: np.ndarray, rows: pa.Table) -> np.ndarray | None:
-    """The permutation that sorts rows with equal `ts`, which stand together, by sign and content; None: it is so."""
-    names = [OP, *(name for name in rows.column_names if name != OP)]
-    ranks = np.column_stack([_rank(rows.column(name)) for name in names])
+def _order_within(ts: np.ndarray, table: pa.Table, places: np.ndarray) -> np.ndarray | None:
+    """The permutation that sorts the rows at these places, of which those with equal `ts` stand together, by sign and
+    content; None if they are sorted.
+    """
+    names = [OP, *(name for name in table.column_names if name not in (OP, TS))]
+    ranks = np.empty((len(places), len(names)), np.int64)
+    for idx, name in enumerate(names):
+        column = table.column(name)
+        if column.null_count == 0 and _is_integer(column.type):
+            np.take(_rank(column), places, out=ranks[:, idx])
+        else:
+            ranks[:, idx] = _rank(column.take(pa.array(places)))
     starts = np.concatenate([[0], np.flatnonzero(ts[1:] != ts[:-1]) + 1, [len(ts)]])
     order = np.arange(len(ts))
     is_changed = sort_short_runs(starts, ranks, order)

@@ -80,7 +80,15 @@ class CircularBuckets:
         self.sample(np.empty(0, np.int64))
 
     def arrive(self, firsts: tuple[int, int], clock: int) -> Iterator[Pairs]:
-        """Lets all rows from `firsts` on arrive, in order of time, left first on ties; yields pairs in chunks.
+        """Pairs of `match`, with their lives: tuples that arrive in turn leave by the clock alone, as they expire."""
+        one, other = self._sides[LEFT], self._sides[RIGHT]
+        for left, right in self.match(firsts, clock):
+            at, other_at = left - one.base, right - other.base
+            ts, expires = np.maximum(one.ts[at], other.ts[other_at]), np.minimum(one.ends[at], other.ends[other_at])
+            yield Pairs(left, right, ts, expires)
+
+    def match(self, firsts: tuple[int, int], clock: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Lets all rows from `firsts` on arrive, in order of time, left first on ties; yields row pairs in chunks.
 
         Whatever arrives later is newer than `clock`. No row may have been taken back: rows that the owner has
         forgotten are taken to have ended.
@@ -96,7 +104,7 @@ class CircularBuckets:
                 self._counters, self._samples,
             )  # fmt: skip
             if n_out:
-                yield self._lives(out[0][:n_out], out[1][:n_out])
+                yield out[0][:n_out], out[1][:n_out]
             self._home.relax()
             if reason == bucket_join.NO_OUTPUT_ROOM and 2 * n_out <= capacity:
                 capacity *= 2
@@ -105,7 +113,7 @@ class CircularBuckets:
 
     def insert(self, side: int, first: int, last: int) -> None:
         """Puts rows into their buckets, without looking for pairs."""
-        if self._is_growing and self._buckets[side].are_few(self.occupancy(side) + last - first):
+        if self._is_growing and self._buckets[side].are_few(self._sides[side]):
             self._refill(side)
             return
         if self._strategy == bucket_join.OPTIMAL:
@@ -176,7 +184,7 @@ class CircularBuckets:
     def _refill(self, side: int) -> None:
         rows, own = self._sides[side], self._buckets[side]
         own.clear()
-        while self._is_growing and own.are_few(rows.next_row - rows.floor):
+        while self._is_growing and own.are_few(rows):
             own.clear(4 * len(own))
         self._insert(side, rows.floor, rows.next_row)
 
@@ -188,13 +196,6 @@ class CircularBuckets:
             self._home.relax()
             if first < stop:
                 self._buckets[side].make_room()
-
-    def _lives(self, left: np.ndarray, right: np.ndarray) -> Pairs:
-        """Row pairs with their lives. Tuples that arrive in turn leave by the clock alone: they end as they expire."""
-        one, other = self._sides[LEFT], self._sides[RIGHT]
-        at, other_at = left - one.base, right - other.base
-        ts, expires = np.maximum(one.ts[at], other.ts[other_at]), np.minimum(one.ends[at], other.ends[other_at])
-        return Pairs(left, right, ts, expires)
 
     def _in_order(self, side: int, first: int) -> np.ndarray:
         """The rows of a side from `first` on, in order of time."""
@@ -220,9 +221,9 @@ class _Buckets:
     def __len__(self) -> int:
         return len(self._heads)
 
-    def are_few(self, n_tuples: int) -> bool:
-        """Whether so many tuples need more buckets."""
-        return n_tuples > MOST_PER_BUCKET * len(self._heads)
+    def are_few(self, rows: Side) -> bool:
+        """Whether there should be more buckets for these rows."""
+        return rows.next_row - rows.floor > MOST_PER_BUCKET * len(self._heads)
 
     def clear(self, n_buckets: int | None = None) -> None:
         """Empties the buckets; from now on there are `n_buckets` if that is said."""

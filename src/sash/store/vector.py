@@ -26,6 +26,8 @@ from sash.errors import ResourceError
 
 DISK = "disk"
 ITEMS_PER_MOVE = 1 << 20
+MAX_ROOM = 3
+"""A vector has room for so many times its items, at most: those of a window come and go, and room made anew is slow."""
 NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
@@ -207,7 +209,7 @@ class Vector:
     def reserve(self, n_items: int) -> None:
         """Makes room for at least so many items."""
         if n_items > self._capacity:
-            self.resize(max(n_items, self._capacity + self._capacity // 2))
+            self.resize(max(n_items, 2 * self._capacity))
 
     def resize(self, n_items: int) -> None:
         """Makes room for just so many items; those beyond are lost."""
@@ -225,14 +227,15 @@ class Vector:
         self.array[at : at + len(items)] = items
 
     def drop(self, n_gone: int, n_items: int) -> None:
-        """Removes the first `n_gone` of `n_items` items, and the room that they took."""
+        """Removes the first `n_gone` of `n_items` items. The room that they took is given back if it is most of all."""
         array, n_left = self.array, n_items - n_gone
         step = min(n_gone, ITEMS_PER_MOVE) or n_left or 1
         for start in range(0, n_left if n_gone else 0, step):
             stop = min(start + step, n_left)
             array[start:stop] = array[n_gone + start : n_gone + stop]
             self._home.relax()
-        self.resize(n_left + n_left // 4)
+        if self._capacity > MAX_ROOM * n_left:
+            self.resize(n_left + n_left // 4)
 
     def _shaped(self, data: np.ndarray) -> np.ndarray:
         items = data.view(self._dtype)

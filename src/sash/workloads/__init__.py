@@ -1,1 +1,1 @@
-"""Generators of stream data."""
+"""Streams to try queries on: generated from a seed, or played from a recording."""

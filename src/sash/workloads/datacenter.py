@@ -1,4 +1,4 @@
-"""The data centre of Shared §2.1: temperature and humidity sensors at some thousand locations.
+"""A recording of the data centre of `sensors`, as `examples/datacenter.sql` reads it.
 
 Every sensor reports once in five minutes, at a moment of its own, a little late now and then. A few locations run hot,
 and among those some are humid too: these are what the queries look for.
@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-START_US = 1_767_225_600_000_000
-"""2026-01-01 00:00:00 UTC."""
+from sash.workloads.arrivals import START_US
+from sash.workloads.sensors import KINDS, SCHEMA
+
 PERIOD_US = 300_000_000
-SCHEMA = pa.schema([("location", pa.int32()), ("value", pa.float64()), ("ts", pa.timestamp("us"))])
 
 
 def generate_readings(n_locations: int, n_periods: int, mean: float, spread: float, seed: int) -> pa.Table:
@@ -49,7 +49,7 @@ def write_stream(readings: pa.Table, directory: Path, n_files: int) -> None:
 
 def write_datacenter(directory: Path, n_locations: int = 3000, n_periods: int = 18, n_files: int = 24) -> None:
     """Both streams, an hour and a half of them."""
-    for name, mean, spread, seed in (("temperature", 24.0, 4.0, 1), ("humidity", 45.0, 10.0, 2)):
+    for seed, (name, (mean, spread)) in enumerate(KINDS.items(), 1):
         write_stream(generate_readings(n_locations, n_periods, mean, spread, seed), directory / name, n_files)
 
 

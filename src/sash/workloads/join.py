@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.errors import PlanError
-from sash.workloads.datacenter import START_US
+from sash.workloads.arrivals import START_US
+from sash.workloads.columns import decimals_column, times_column
+from sash.workloads.keys import even_keys, zipf_keys
+from sash.workloads.law import check_seed, require
+from sash.workloads.workload import WorkloadStream
 
 STREAMS = ("a", "b")
 FILES_PER_BATCH = 2
@@ -54,14 +57,15 @@ class JoinWorkload:
     seed: int = 1
 
     def __post_init__(self):
-        _require(self.n_tuples >= 2, "tuples", self.n_tuples, "at least 2, one per stream")
-        _require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
-        _require(1 <= self.rate <= MAX_RATE, "rate", self.rate, f"1 to {MAX_RATE:,} rows per second")
-        _require(self.n_keys is None or self.n_keys >= 1, "keys", self.n_keys, "at least 1")
-        _require(self.skew >= 0, "skew", self.skew, "0 or more")
-        _require(self.batch_rows >= 2 * FILES_PER_BATCH, "batch", self.batch_rows, f"at least {2 * FILES_PER_BATCH}")
+        require(self.n_tuples >= 2, "tuples", self.n_tuples, "at least 2, one per stream")
+        require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
+        require(1 <= self.rate <= MAX_RATE, "rate", self.rate, f"1 to {MAX_RATE:,} rows per second")
+        require(self.n_keys is None or self.n_keys >= 1, "keys", self.n_keys, "at least 1")
+        require(self.skew >= 0, "skew", self.skew, "0 or more")
+        check_seed(self.seed)
+        require(self.batch_rows >= 2 * FILES_PER_BATCH, "batch", self.batch_rows, f"at least {2 * FILES_PER_BATCH}")
         is_width = self.payload.isdecimal() and int(self.payload) >= 1
-        _require(is_width or self.payload in ("none", "wide"), "payload", self.payload, "none, wide or a width")
+        require(is_width or self.payload in ("none", "wide"), "payload", self.payload, "none, wide or a width")
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,6 +99,29 @@ class JoinWorkload:
         per_stream = whole_batch(self.batch_rows) // 2
         return [2 * min(per_stream, self.n_rows - low) for low in range(0, self.n_rows, per_stream)]
 
+    @property
+    def start_us(self) -> int:
+        return START_US
+
+    @property
+    def duration_us(self) -> int:
+        return self.n_rows * 1_000_000 // self.rate
+
+    @property
+    def streams(self) -> tuple[WorkloadStream, ...]:
+        return tuple(WorkloadStream(name, self.schema) for name in STREAMS)
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        return {}
+
+    @property
+    def question(self) -> str:
+        return f"SELECT a.k, a.v AS a_v, b.v AS b_v FROM a, b WHERE a.k = b.k WINDOW {self.window_us} MICROSECONDS"
+
+    def generate(self, stream: str) -> Iterator[pa.Table]:
+        return generate_stream(self, stream)
+
 
 def whole_batch(batch_rows: int) -> int:
     """How many rows a full batch really has: all its files are equally long."""
@@ -104,11 +131,10 @@ def whole_batch(batch_rows: int) -> int:
 def generate_stream(workload: JoinWorkload, stream: str) -> Iterator[pa.Table]:
     """The rows of a stream, a file at a time. The same workload always gives the same rows."""
     rng = np.random.default_rng([workload.seed, STREAMS.index(stream)])
-    likelihood = _key_distribution(workload)
     for low in range(0, workload.n_rows, workload.rows_per_file):
         number = np.arange(low, min(low + workload.rows_per_file, workload.n_rows), dtype=np.int64)
         columns = [
-            _draw_keys(rng, likelihood, workload.keys, len(number)),
+            _draw_keys(rng, workload, len(number)),
             pa.array(number),
             _draw_times(rng, number, workload.rate),
             *(_draw_payload(rng, field.type, workload, len(number)) for field in list(workload.schema)[len(_BASE) :]),
@@ -129,34 +155,21 @@ def write_workload(workload: JoinWorkload, directory: Path, note: Callable[[int]
             note(n_written)
 
 
-def _require(holds: bool, name: str, seen: object, allowed: str) -> None:
-    if not holds:
-        raise PlanError(f"`{name}` is {seen}, but must be {allowed}")
-
-
-def _key_distribution(workload: JoinWorkload) -> np.ndarray | None:
-    """How likely a key is at most k; None if all are equally likely."""
+def _draw_keys(rng: np.random.Generator, workload: JoinWorkload, n_rows: int) -> pa.Array:
     if not workload.skew:
-        return None
-    weights = np.cumsum(np.arange(1, workload.keys + 1, dtype=np.float64) ** -workload.skew)
-    return weights / weights[-1]
-
-
-def _draw_keys(rng: np.random.Generator, likelihood: np.ndarray | None, n_keys: int, n_rows: int) -> pa.Array:
-    if likelihood is None:
-        return pa.array(rng.integers(0, n_keys, n_rows))
-    return pa.array(np.searchsorted(likelihood, rng.random(n_rows), side="right").astype(np.int64))
+        return pa.array(even_keys(rng, workload.keys, n_rows))
+    return pa.array(zipf_keys(rng, workload.keys, n_rows, workload.skew))
 
 
 def _draw_times(rng: np.random.Generator, number: np.ndarray, rate: int) -> pa.Array:
     """A moment in each row's own period; in integers, as sums of floats would run out of step."""
     low, high = number * 1_000_000 // rate, (number + 1) * 1_000_000 // rate
-    return pa.array(START_US + rng.integers(low, high)).cast(pa.timestamp("us", "UTC"))
+    return times_column(START_US + rng.integers(low, high), "UTC")
 
 
 def _draw_payload(rng: np.random.Generator, dtype: pa.DataType, workload: JoinWorkload, n_rows: int) -> pa.Array:
     if pa.types.is_decimal(dtype):
-        return _decimals(rng.integers(0, 10_000_000, n_rows), dtype)
+        return decimals_column(rng.integers(0, 10_000_000, n_rows), dtype)
     return _draw_texts(rng, WIDE_CHARACTERS if workload.payload == "wide" else int(workload.payload), n_rows)
 
 
@@ -164,10 +177,3 @@ def _draw_texts(rng: np.random.Generator, n_characters: int, n_rows: int) -> pa.
     letters = _LETTERS[rng.integers(0, len(_LETTERS), n_rows * n_characters, dtype=np.uint8)]
     ends = np.arange(n_rows + 1, dtype=np.int32) * np.int32(n_characters)
     return pa.StringArray.from_buffers(n_rows, pa.py_buffer(ends), pa.py_buffer(letters))
-
-
-def _decimals(unscaled: np.ndarray, dtype: pa.DataType) -> pa.Array:
-    """Numbers that are not negative, as decimals: 128 bits each, of which the upper half is zero."""
-    words = np.zeros((len(unscaled), 2), np.int64)
-    words[:, 0] = unscaled
-    return pa.Array.from_buffers(dtype, len(unscaled), [None, pa.py_buffer(words)])

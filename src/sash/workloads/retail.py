@@ -3,8 +3,8 @@
     SalesStream(StoreID, ItemID, Price, Quantity, ts)    SalesStream_A, SalesStream_B, … likewise
     FavoriteItems(ItemID)    FavoriteStores(StoreID)
 
-Sales arrive as a Poisson process. Items and stores are equally likely; an item has a price of its own, and a quarter of
-its sales is at a discount. The selectivities of the queries are what `Retail` says:
+By default sales arrive as a Poisson process, and items are equally likely; stores always are. An item has a price of
+its own, and a quarter of its sales is at a discount. The selectivities of the queries are then what `Retail` says:
 
     predicate   the share of sales that passes Q1's test of the item, and of those that pass Q2's test of the price
     partners    the share of sales that meets an equal item of another stream within a window of it (Q2)
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,14 +25,19 @@ import pyarrow as pa
 import pyarrow.csv as pc
 
 from sash.errors import PlanError
-from sash.workloads.arrivals import poisson_arrivals
+from sash.workloads.arrivals import START_US, parse_arrivals
+from sash.workloads.columns import decimals_column, times_column
 from sash.workloads.datacenter import write_stream
+from sash.workloads.keys import parse_skew
+from sash.workloads.law import check_seed, require
+from sash.workloads.workload import WorkloadStream, check_pace
 
+PRICE = pa.decimal128(9, 2)
 SCHEMA = pa.schema(
     [
         ("StoreID", pa.int32()),
         ("ItemID", pa.int32()),
-        ("Price", pa.decimal128(9, 2)),
+        ("Price", PRICE),
         ("Quantity", pa.int32()),
         ("ts", pa.timestamp("us")),
     ]
@@ -57,6 +62,9 @@ class Retail:
     predicate: float = 0.25
     partners: float = 0.6
     favorites: float = 0.1
+    arrivals: str = "poisson"
+    skew: str = "none"
+    """How likely each item is."""
     seed: int = 1
 
     def __post_init__(self):
@@ -65,8 +73,13 @@ class Retail:
                 raise PlanError(f"`{name}` is {getattr(self, name)}, but must be a share, above 0 and at most 1")
         if self.partners == 1 and self.n_items is None:
             raise PlanError("`partners` is 1, but however few the items, some sale may stay alone; say `n_items`")
-        if self.rate <= 0 or self.duration_us < 1 or self.window_us < 1:
-            raise PlanError(f"rate, duration and window must be above 0, but are {self}")
+        check_pace(self.rate, self.duration_us)
+        require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
+        require(self.n_items is None or self.n_items >= 1, "items", self.n_items, "at least 1")
+        require(self.n_stores >= 1, "stores", self.n_stores, "at least 1")
+        check_seed(self.seed)
+        parse_arrivals(self.arrivals)
+        parse_skew(self.skew)
 
     @property
     def items(self) -> int:
@@ -90,6 +103,26 @@ class Retail:
         """Above it is the share `predicate` of the prices, with or without discount."""
         return f"{round(MAX_PRICE * (1 - self.predicate)) + 0.25:.2f}"
 
+    @property
+    def start_us(self) -> int:
+        return START_US
+
+    @property
+    def streams(self) -> tuple[WorkloadStream, ...]:
+        """Two of them, as Q2 and Q5 need; Q1, Q3 and Q4 may be asked of either."""
+        return tuple(WorkloadStream(name, SCHEMA) for name in streams_of("q2"))
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        return favorites(self, self.favorites)
+
+    @property
+    def question(self) -> str:
+        return query_text("q2", self)
+
+    def generate(self, stream: str) -> Iterator[pa.Table]:
+        yield sales(self, streams_of("q2")[stream])
+
 
 EXAMPLE = Retail()
 
@@ -97,17 +130,17 @@ EXAMPLE = Retail()
 def sales(retail: Retail, stream: str = "A") -> pa.Table:
     """The sales of one stream, in order of time. The same `retail` always gives the same ones."""
     rng = np.random.default_rng([retail.seed, STREAMS.index(stream)])
-    ts = poisson_arrivals(rng, retail.rate, retail.duration_us)
+    ts = parse_arrivals(retail.arrivals)(rng, retail.rate, retail.duration_us)
     n_rows = len(ts)
-    item = rng.integers(1, retail.items + 1, n_rows, dtype=np.int32)
+    item = 1 + parse_skew(retail.skew)(rng, retail.items, n_rows).astype(np.int32)
     cents = 100 * _list_prices(retail)[item - 1] - DISCOUNT_CENTS * (rng.random(n_rows) < 0.25)
     return pa.Table.from_arrays(
         [
             pa.array(rng.integers(1, retail.n_stores + 1, n_rows, dtype=np.int32)),
             pa.array(item),
-            _decimals(cents),
+            decimals_column(cents, PRICE),
             pa.array(rng.integers(1, 10, n_rows, dtype=np.int32)),
-            pa.array(ts).cast(pa.timestamp("us")),
+            times_column(ts),
         ],
         schema=SCHEMA,
     )
@@ -182,13 +215,6 @@ def _list_prices(retail: Retail) -> np.ndarray:
     """By item, from 1 to `MAX_PRICE`, evenly spread; not in the order of the items."""
     rng = np.random.default_rng([retail.seed, len(STREAMS) + 1])
     return 1 + rng.permutation(retail.items) * MAX_PRICE // retail.items
-
-
-def _decimals(cents: np.ndarray) -> pa.Array:
-    """As decimals: 128 bits each, of which the upper half is zero since nothing is negative."""
-    words = np.zeros((len(cents), 2), np.int64)
-    words[:, 0] = cents
-    return pa.Array.from_buffers(pa.decimal128(9, 2), len(cents), [None, pa.py_buffer(words)])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,111 @@
+"""`sash bench join --engine embedded`: the same files to the same Arrow tables, by Sash in this process and by DuckDB.
+
+Both use one thread and read the Parquet files themselves. Sash takes them batch by batch and gives its changes in order
+of time; DuckDB joins all of them at once, once in whatever order comes out and once in Sash's. They take turns, and the
+fastest of each engine's runs counts, in CPU seconds: compilers and other programs have their say in the slower ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sash.bench.agreement import Checksum, check_agreement
+from sash.bench.join import describe_environment, describe_workload
+from sash.bench.query import duckdb_sql, output_columns, select_list
+from sash.bench.sash_engine import bind_workload, push_batch
+from sash.bench.stages import Stages
+from sash.embedded.query import Query
+from sash.workloads.join import JoinWorkload, write_workload
+
+TITLES = {"sash": "Sash", "duckdb": "DuckDB", "duckdb_ordered": "DuckDB, ordered"}
+N_RUNS = 3
+
+
+def bench_embedded_join(
+    workload: JoinWorkload, directory: Path, stages: Stages, n_runs: int = N_RUNS
+) -> dict[str, Any]:
+    """Writes the workload below `directory`, measures the engines, compares their answers; all of it, for JSON."""
+    files = directory / "streams"
+    with stages.stage("writing the streams", 2 * workload.n_rows) as note:
+        write_workload(workload, files, note)
+    runs: dict[str, Callable[[], pa.Table]] = {
+        "sash": lambda: _run_sash(workload, files),
+        "duckdb": lambda: _run_duckdb(workload, files, ""),
+        "duckdb_ordered": lambda: _run_duckdb(workload, files, "ORDER BY _ts"),
+    }
+    seconds: dict[str, list[float]] = {engine: [] for engine in runs}
+    answers: dict[str, pa.Table] = {}
+    with stages.stage("joining", n_runs * len(runs)) as note, _one_thread():
+        for engine, run in [each for _ in range(n_runs) for each in runs.items()]:
+            answers.pop(engine, None)
+            began = time.process_time()
+            answers[engine] = run()
+            seconds[engine].append(time.process_time() - began)
+            note(sum(map(len, seconds.values())))
+    with stages.stage("comparing the answers", None):
+        answer = _compare(workload, answers, directory)
+    return _facts(workload, seconds, answer)
+
+
+def _run_sash(workload: JoinWorkload, files: Path) -> pa.Table:
+    query = Query(bind_workload(workload, files, files / "unused").plan, {})
+    parts = [part for number in range(len(workload.batches)) for part in push_batch(query.push, files, number)]
+    return pa.concat_tables([*parts, query.finish()])
+
+
+def _run_duckdb(workload: JoinWorkload, files: Path, order: str) -> pa.Table:
+    """The same columns as Sash's changes."""
+    life = f"INTERVAL '{workload.window_us} microseconds'"
+    system = f"1::TINYINT AS _op, greatest(a.ts, b.ts) AS _ts, least(a.ts, b.ts) + {life} AS _expires"
+    sql = duckdb_sql(workload, files).replace(select_list(workload), f"{select_list(workload)}, {system}", 1)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        return connection.sql(f"{sql} {order}").to_arrow_table()
+
+
+def _compare(workload: JoinWorkload, answers: Mapping[str, pa.Table], directory: Path) -> Checksum:
+    paths = {}
+    for engine, answer in answers.items():
+        paths[engine] = [directory / f"{engine}.parquet"]
+        pq.write_table(answer, paths[engine][0])
+    system = {name: answers["sash"].schema.field(name).type for name in ("_ts", "_expires")}
+    return check_agreement(paths, output_columns(workload) | system)
+
+
+def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: Checksum) -> dict[str, Any]:
+    best = {engine: min(each) for engine, each in seconds.items()}
+    return {
+        "benchmark": "embedded join",
+        "workload": describe_workload(workload),
+        "environment": describe_environment(),
+        "answer": {"rows": answer.n_rows, "checksum": f"{answer.sum:x}-{answer.xor:x}"},
+        "engines": {
+            engine: {
+                "cpu_seconds": best[engine],
+                "tuples_per_cpu_second": 2 * workload.n_rows / best[engine],
+                "runs": list(each),
+            }
+            for engine, each in seconds.items()
+        },
+        "ratios": {f"sash/{other}": best[other] / best["sash"] for other in ("duckdb", "duckdb_ordered")},
+    }
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    n_threads, n_readers = pa.cpu_count(), pa.io_thread_count()
+    pa.set_cpu_count(1)
+    pa.set_io_thread_count(1)
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(n_threads)
+        pa.set_io_thread_count(n_readers)
