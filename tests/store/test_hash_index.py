@@ -154,6 +154,29 @@ def test_the_places_of_keys_that_are_gone_are_used_again() -> None:
     assert counts.insertions - counts.invalidations <= n_in_window * (1 + 1 / window.CUTS)
 
 
+@given(steps=STEPS)
+def test_steps_in_order_are_taken_in_turns(steps: list[Step]) -> None:
+    """With turns as short as can be, the same pairs are found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hash_index, "MIN_ROWS_PER_TURN", 1)
+        model = Model()
+        for step in steps:
+            spread = tuple(
+                tuple((key, after * 10) for key, after in sorted(side, key=lambda each: each[1]))
+                for side in step.tuples
+            )
+            model.take(Step(step.progress * 10, spread, step.restarts))
+
+
+def test_a_step_of_many_windows_is_not_scanned_as_a_whole() -> None:
+    model, n_rows = Model(), 2_000
+    tuples = tuple((0, 5 * number + 1) for number in range(n_rows))
+    for side, each in enumerate(model.windows):
+        each.insert(model._make(side, tuples), 5 * n_rows)
+    assert sum(len(pairs.ts) for pairs in model.index.arrive((0, 0), 5 * n_rows)) < 6 * n_rows
+    assert model.index.counts.scans < 100 * n_rows, "a tuple meets five others, and looks at those of a turn"
+
+
 def test_a_key_with_more_tuples_than_fit_into_a_chunk() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(join_index, "PAIRS_PER_CHUNK", 4)

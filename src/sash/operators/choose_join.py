@@ -162,7 +162,9 @@ def estimate(method: JoinMethod, load: JoinLoad, prices: JoinPrices, step_s: flo
     """The work of a method under a load, and its price."""
     work, price = total_work(method, load), prices.of(method.algorithm)
     if method.algorithm == HASH:
-        work = replace(work, scans=work.scans + load.rates[0] * load.rates[1] * step_s * load.match_rate)
+        # A step is taken in turns that are shorter than two windows.
+        turn_s = min(step_s, 2 * max(load.windows_s))
+        work = replace(work, scans=work.scans + load.rates[0] * load.rates[1] * turn_s * load.match_rate)
     n_tuples = load.window_tuples(0) + load.window_tuples(1)
     far = far_touches(method, n_tuples, work)
     return Estimate(method, work, cost_ns(work, price.costs) + far[0] * price.far_insert + far[1] * price.far_output)

@@ -17,6 +17,8 @@ from sash.store.vector import Vector
 from sash.store.window import Window
 
 FIRST_SLOTS = 1024
+MIN_ROWS_PER_TURN = 64
+"""Fewer rows do not pay for a turn of their own."""
 
 
 class HashIndex:
@@ -35,10 +37,10 @@ class HashIndex:
         capacity = join_index.PAIRS_PER_CHUNK
         out, n_out, upto = Pairs.room(capacity), 0, list(firsts)
         self._n_inserted += sum(window.next_row - first for window, first in zip(self._windows, firsts))
-        for side in (LEFT, RIGHT):
-            while upto[side] < self._windows[side].next_row:
-                first, last = upto[side], self._next_stop(side, upto[side])
-                upto[side], n_out = self._arrive(side, first, last, out, n_out)
+        for side, stop, floors in self._turns(firsts):
+            while upto[side] < stop:
+                first, last = upto[side], min(stop, upto[side] + self._home.step)
+                upto[side], n_out = self._arrive(side, (first, last), floors, out, n_out)
                 if upto[side] == last:
                     continue
                 if not self._n_free:
@@ -69,12 +71,43 @@ class HashIndex:
         self._n_output += n_out
         return out.first(n_out)
 
-    def _arrive(self, side: int, first: int, last: int, out: Pairs, n_out: int) -> tuple[int, int]:
+    def _turns(self, firsts: tuple[int, int]) -> Iterator[tuple[int, int, np.ndarray]]:
+        """Which side arrives next, up to which row, and below which rows of both sides nothing is met any more.
+
+        One turn for each side, as a rule. A step that is many windows long is taken in turns of about a window, or each
+        tuple would look at all of the step that have its key.
+        """
+        spans = [slice(first - each.base, each.next_row - each.base) for each, first in zip(self._windows, firsts)]
+        cuts = self._cut_times(spans)
+        stops = [
+            [*(first + np.searchsorted(each.ts[span], cuts)), each.next_row]
+            for each, span, first in zip(self._windows, spans, firsts)
+        ]
+        floors = [self._floors()]
+        if len(cuts):
+            floors += list(np.column_stack([_first_alive(each, cuts) for each in self._windows]))
+        for turn, floor in enumerate(floors):
+            for side in (LEFT, RIGHT):
+                yield side, int(stops[side][turn]), floor
+
+    def _cut_times(self, spans: list[slice]) -> np.ndarray:
+        """Instants between turns; none if a step is short, or if its tuples are not in order of time."""
+        ts = [each.ts[span] for each, span in zip(self._windows, spans)]
+        n_rows = sum(map(len, ts))
+        if n_rows < 2 * MIN_ROWS_PER_TURN or any(np.any(each[1:] < each[:-1]) for each in ts):
+            return np.empty(0, np.int64)
+        begin, end = (pick(int(each[at]) for each in ts if len(each)) for pick, at in ((min, 0), (max, -1)))
+        lives = [each.ends[span].astype(np.float64) - each.ts[span] for each, span in zip(self._windows, spans)]
+        n_windows = (end - begin) / max(float(each.max(initial=1.0)) for each in lives)
+        n_turns = min(int(n_windows), n_rows // MIN_ROWS_PER_TURN)
+        return np.linspace(begin, end, max(n_turns, 1) + 1)[1:-1].astype(np.int64)
+
+    def _arrive(self, side: int, span: tuple[int, int], floors: np.ndarray, out: Pairs, n_out: int) -> tuple[int, int]:
         """Up to which row tuples have arrived, and how many pairs there are now."""
         own, other = self._windows[side], self._windows[1 - side]
         rows = (out.left, out.right) if side == LEFT else (out.right, out.left)
         upto, n_out, self._n_free, n_scanned = hash_join.arrive(
-            side, first, last, own.keys, own.records, own.base, other.records, other.base, self._floors(),
+            side, *span, own.keys, own.records, own.base, other.records, other.base, floors,
             self._slots.array, self._n_free, n_out, *rows, out.ts, out.expires,
         )  # fmt: skip
         self._n_scanned += n_scanned
@@ -105,8 +138,11 @@ class HashIndex:
             n_slots *= 2
         return n_slots
 
-    def _next_stop(self, side: int, first: int) -> int:
-        return min(self._windows[side].next_row, first + self._home.step)
-
     def _floors(self) -> np.ndarray:
         return np.array([window.floor for window in self._windows])
+
+
+def _first_alive(window: Window, times: np.ndarray) -> np.ndarray:
+    """For each instant the first row of a window that has not ended by then, or that has one before it that has not."""
+    ends = window.ends[window.floor - window.base : window.next_row - window.base]
+    return window.floor + np.searchsorted(np.maximum.accumulate(ends), times, side="right")
