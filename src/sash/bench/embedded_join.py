@@ -26,7 +26,8 @@ from sash.embedded.query import Query
 from sash.workloads.join import JoinWorkload, write_workload
 
 TITLES = {"sash": "Sash", "duckdb": "DuckDB", "duckdb_ordered": "DuckDB, ordered"}
-N_RUNS = 3
+N_RUNS = 5
+SYSTEM_COLUMNS = dict.fromkeys(("_ts", "_expires"), pa.timestamp("us", "UTC"))
 
 
 def bench_embedded_join(
@@ -42,17 +43,18 @@ def bench_embedded_join(
         "duckdb_ordered": lambda: _run_duckdb(workload, files, "ORDER BY _ts"),
     }
     seconds: dict[str, list[float]] = {engine: [] for engine in runs}
-    answers: dict[str, pa.Table] = {}
+    outputs = {engine: [directory / f"{engine}.parquet"] for engine in runs}
     with stages.stage("joining", n_runs * len(runs)) as note, _one_thread():
         for engine, run in [each for _ in range(n_runs) for each in runs.items()]:
-            answers.pop(engine, None)
             began = time.process_time()
-            answers[engine] = run()
+            answer = run()
             seconds[engine].append(time.process_time() - began)
+            pq.write_table(answer, outputs[engine][0])
+            del answer  # or the next engine would have less memory that is at hand
             note(sum(map(len, seconds.values())))
     with stages.stage("comparing the answers", None):
-        answer = _compare(workload, answers, directory)
-    return _facts(workload, seconds, answer)
+        checksum = check_agreement(outputs, output_columns(workload) | SYSTEM_COLUMNS)
+    return _facts(workload, seconds, checksum)
 
 
 def _run_sash(workload: JoinWorkload, files: Path) -> pa.Table:
@@ -69,15 +71,6 @@ def _run_duckdb(workload: JoinWorkload, files: Path, order: str) -> pa.Table:
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         return connection.sql(f"{sql} {order}").to_arrow_table()
-
-
-def _compare(workload: JoinWorkload, answers: Mapping[str, pa.Table], directory: Path) -> Checksum:
-    paths = {}
-    for engine, answer in answers.items():
-        paths[engine] = [directory / f"{engine}.parquet"]
-        pq.write_table(answer, paths[engine][0])
-    system = {name: answers["sash"].schema.field(name).type for name in ("_ts", "_expires")}
-    return check_agreement(paths, output_columns(workload) | system)
 
 
 def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: Checksum) -> dict[str, Any]:

@@ -69,6 +69,18 @@ def link(side, first, last, keys, records, base, floors, slots, n_free):
 
 
 @njit(cache=True)
+def _reverse(first, last, out_other, out_ts, out_expires):
+    """Turns the pairs of one tuple round: oldest first is how most columns grow, so that less is left to sort."""
+    last -= 1
+    while first < last:
+        out_other[first], out_other[last] = out_other[last], out_other[first]
+        out_ts[first], out_ts[last] = out_ts[last], out_ts[first]
+        out_expires[first], out_expires[last] = out_expires[last], out_expires[first]
+        first += 1
+        last -= 1
+
+
+@njit(cache=True)
 def arrive(
     side, first, last, keys, own, own_base, other, other_base, floors, slots, n_free,
     n_out, out_own, out_other, out_ts, out_expires,
@@ -120,6 +132,8 @@ def arrive(
                     out_expires[n_out] = min(other[at, EXPIRES], own_expires)
                     n_out += 1
                 candidate = other[at, NEXT]
+            if n_out - n_before > 1:
+                _reverse(n_before, n_out, out_other, out_ts, out_expires)
             own[row - own_base, NEXT] = slots[position, HEADS + side]
             slots[position, HEADS + side] = row
         start = stop

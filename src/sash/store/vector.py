@@ -26,8 +26,6 @@ from sash.errors import ResourceError
 
 DISK = "disk"
 ITEMS_PER_MOVE = 1 << 20
-MAX_ROOM = 3
-"""A vector has room for so many times its items, at most: those of a window come and go, and room made anew is slow."""
 NO_LIMIT = int(np.iinfo(np.int64).max)
 
 
@@ -37,6 +35,11 @@ class Home(Protocol):
     @property
     def step(self) -> int:
         """How many rows may be looked up by key before `relax` has to be called."""
+        ...
+
+    @property
+    def growth(self) -> float:
+        """How many times larger a vector becomes when it is full."""
         ...
 
     def new_name(self) -> str: ...
@@ -60,6 +63,11 @@ class Memory:
     @property
     def step(self) -> int:
         return NO_LIMIT
+
+    @property
+    def growth(self) -> float:
+        """Room costs nothing until it is used, and every copy is new memory."""
+        return 2.0
 
     def new_name(self) -> str:
         return ""
@@ -98,6 +106,11 @@ class Directory:
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
             return NO_LIMIT
         return max(256, self._resident_bytes // (32 * mmap.PAGESIZE))
+
+    @property
+    def growth(self) -> float:
+        """Room in a file is taken at once."""
+        return 1.5
 
     @property
     def n_mapped_bytes(self) -> int:
@@ -209,7 +222,7 @@ class Vector:
     def reserve(self, n_items: int) -> None:
         """Makes room for at least so many items."""
         if n_items > self._capacity:
-            self.resize(max(n_items, 2 * self._capacity))
+            self.resize(max(n_items, int(self._home.growth * self._capacity)))
 
     def resize(self, n_items: int) -> None:
         """Makes room for just so many items; those beyond are lost."""
@@ -234,7 +247,8 @@ class Vector:
             stop = min(start + step, n_left)
             array[start:stop] = array[n_gone + start : n_gone + stop]
             self._home.relax()
-        if self._capacity > MAX_ROOM * n_left:
+        # Items of a window come and go; room that is given back and made anew each time is slow.
+        if self._capacity > 2 * self._home.growth * n_left:
             self.resize(n_left + n_left // 4)
 
     def _shaped(self, data: np.ndarray) -> np.ndarray:
