@@ -22,16 +22,18 @@ from sash.testing.strategies import batch_cuts, cases
 
 
 @given(cases())
-def test_nested_loops_and_hash_join_agree(case: Case) -> None:
+def test_all_methods_agree(case: Case) -> None:
     assume(len(case.plan.slots) > 1)
+    expected = _run_hinted(case)
+    methods = ["wnl", *(f"wnl({each})" for each in INVALIDATIONS)]
     try:
-        expected = _run_hinted(case, "whj")
+        assert_changes(_run_hinted(case, "hash"), expected)
+        methods += [f"whj({n_buckets}, {each})" for n_buckets in (1, 3) for each in INVALIDATIONS]
     except sash.PlanError as error:
         if "needs an equality" not in str(error):
             raise
-        expected = _run_hinted(case)
-    for hints in (("wnl",), ("wnl(optimal)",), ()):
-        assert_changes(_run_hinted(case, *hints), expected)
+    for method in methods:
+        assert_changes(_run_hinted(case, method), expected)
 
 
 class Restless(ReplanPolicy):
