@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,10 @@ from sash.errors import ResourceError
 DISK = "disk"
 ITEMS_PER_MOVE = 1 << 20
 NO_LIMIT = int(np.iinfo(np.int64).max)
+MAPPED_BYTES = 1 << 20
+"""From so many bytes on, memory is mapped."""
+Room: TypeAlias = mmap.mmap | np.ndarray
+"""The bytes of a vector."""
 
 
 class Home(Protocol):
@@ -44,11 +48,11 @@ class Home(Protocol):
 
     def new_name(self) -> str: ...
 
-    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
-        """The bytes of a vector, with what fits of the old content. The old array must not be used any more."""
+    def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
+        """The bytes of a vector, with what fits of the old content. The old ones must not be used any more."""
         ...
 
-    def open(self, name: str, n_bytes: int) -> np.ndarray:
+    def open(self, name: str, n_bytes: int) -> Room:
         """The bytes of a vector that another process has left."""
         ...
 
@@ -66,20 +70,27 @@ class Memory:
 
     @property
     def growth(self) -> float:
-        """Room costs nothing until it is used, and every copy is new memory."""
+        """Room costs nothing until it is used."""
         return 2.0
 
     def new_name(self) -> str:
         return ""
 
-    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
-        new = np.empty(n_bytes, np.uint8)
+    def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
+        """Much memory is mapped: it can grow without being copied, unless somebody still looks at it."""
+        if isinstance(old, mmap.mmap) and n_bytes >= MAPPED_BYTES:
+            try:
+                old.resize(n_bytes)
+                return old
+            except (BufferError, SystemError):  # the second where there is no mremap
+                pass
+        new = _map_memory(n_bytes) if n_bytes >= MAPPED_BYTES else np.empty(n_bytes, np.uint8)
         if old is not None:
             n_kept = min(len(old), n_bytes)
-            new[:n_kept] = old[:n_kept]
+            _as_bytes(new)[:n_kept] = _as_bytes(old)[:n_kept]
         return new
 
-    def open(self, name: str, n_bytes: int) -> np.ndarray:
+    def open(self, name: str, n_bytes: int) -> Room:
         raise AssertionError("nothing outlives its process in memory")
 
     def relax(self) -> None:
@@ -119,7 +130,7 @@ class Directory:
     def new_name(self) -> str:
         return f"{next(self._names)}-{os.urandom(4).hex()}"
 
-    def resize(self, name: str, old: np.ndarray | None, n_bytes: int) -> np.ndarray:
+    def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
         path = self._find(name)
         try:
             _allocate(path, n_bytes)
@@ -127,7 +138,7 @@ class Directory:
             path = self._move_out(path, n_bytes, error)
         return self._map(name, path, n_bytes)
 
-    def open(self, name: str, n_bytes: int) -> np.ndarray:
+    def open(self, name: str, n_bytes: int) -> Room:
         return self._map(name, self._find(name), n_bytes)
 
     def relax(self) -> None:
@@ -159,18 +170,29 @@ class Directory:
             self._move_out(link / path.name, n_bytes, error)
         return link / path.name
 
-    def _map(self, name: str, path: Path, n_bytes: int) -> np.ndarray:
+    def _map(self, name: str, path: Path, n_bytes: int) -> Room:
         handle = os.open(path, os.O_RDWR)
         try:
             mapped = _Map(handle, n_bytes)
         finally:
             os.close(handle)
         self._maps[name] = mapped
-        return np.frombuffer(mapped, np.uint8)
+        return mapped
 
 
 class _Map(mmap.mmap):
     """A mapping that a weak dictionary can hold."""
+
+
+def _map_memory(n_bytes: int) -> mmap.mmap:
+    mapped = mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # what is shared cannot grow
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        mapped.madvise(mmap.MADV_HUGEPAGE)
+    return mapped
+
+
+def _as_bytes(room: Room) -> np.ndarray:
+    return np.frombuffer(room, np.uint8)
 
 
 def _allocate(path: Path, n_bytes: int) -> None:
@@ -197,7 +219,7 @@ def remove(directory: Path) -> None:
 class Vector:
     """A growing array of items of one type, or of rows of `width` such items."""
 
-    __slots__ = ("_array", "_capacity", "_dtype", "_home", "_name", "_width")
+    __slots__ = ("_array", "_capacity", "_dtype", "_home", "_name", "_room", "_width")
 
     def __init__(self, dtype: Any, home: Home, width: int | None = None, capacity: int = 1):
         self._dtype = np.dtype(dtype)
@@ -205,6 +227,7 @@ class Vector:
         self._width = width
         self._name = home.new_name()
         self._capacity = 0
+        self._room: Room | None = None
         self._array: np.ndarray | None = None
         self.resize(capacity)
 
@@ -216,7 +239,9 @@ class Vector:
     def array(self) -> np.ndarray:
         """The items, with room for more at the end. Not to be kept over a call that may resize the vector."""
         if self._array is None:
-            self._array = self._shaped(self._home.open(self._name, self._n_bytes(self._capacity)))
+            if self._room is None:
+                self._room = self._home.open(self._name, self._n_bytes(self._capacity))
+            self._array = self._shaped(_as_bytes(self._room))
         return self._array
 
     def reserve(self, n_items: int) -> None:
@@ -227,11 +252,10 @@ class Vector:
     def resize(self, n_items: int) -> None:
         """Makes room for just so many items; those beyond are lost."""
         n_items = max(1, n_items)
-        if n_items == self._capacity and self._array is not None:
+        if n_items == self._capacity and self._room is not None:
             return
-        old = self.array.reshape(-1).view(np.uint8) if self._capacity else None
         self._array = None
-        self._array = self._shaped(self._home.resize(self._name, old, self._n_bytes(n_items)))
+        self._room = self._home.resize(self._name, self._room, self._n_bytes(n_items))
         self._capacity = n_items
 
     def write(self, at: int, items: np.ndarray) -> None:
@@ -247,6 +271,7 @@ class Vector:
             stop = min(start + step, n_left)
             array[start:stop] = array[n_gone + start : n_gone + stop]
             self._home.relax()
+        del array
         # Items of a window come and go; room that is given back and made anew each time is slow.
         if self._capacity > 2 * self._home.growth * n_left:
             self.resize(n_left + n_left // 4)
@@ -264,7 +289,7 @@ class Vector:
     def __setstate__(self, state: tuple) -> None:
         self._home, self._name, dtype, self._width, self._capacity = state
         self._dtype = np.dtype(dtype)
-        self._array = None
+        self._room = self._array = None
 
 
 def dump(state: object, home: Home) -> bytes:
