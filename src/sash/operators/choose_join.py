@@ -7,7 +7,8 @@ every touch of a random place in it dearer, and every tuple that is inserted and
 Prices are measured by `sash calibrate`.
 
 Tuples come in steps. `whj` and `wnl` take them in order of time and invalidate as they go. `hash` lets what has expired
-go between steps, so that within one it also scans the step's own tuples: a window is as long as itself and a step.
+go between steps, so that within one it also scans the step's own tuples; a step of many windows it takes in turns of a
+window, or of some tuples, each of which costs something.
 
 A method stays best while rates move a little. `range_of` says how far: until another one is better by more than
 `MARGIN`, which is also when a running join changes its method. So two methods that cost the same never take turns.
@@ -34,11 +35,14 @@ from sash.operators.join_cost import (
     cost_ns,
     total_work,
 )
+from sash.store.hash_index import MIN_ROWS_PER_TURN
 
 MARGIN = 1.2
 """How many times dearer than the best method one may be before it is given up."""
 FREE = 1.05
 """What so many times as much costs counts as equal: time against memory, and memory against time."""
+TURN_NS = 25_000.0
+"""What a turn of the hash index costs, whatever is in it."""
 CACHED_TUPLES = 1 << 14
 """A window of so many tuples is taken to be in the caches."""
 TUPLES_PER_BUCKET = 8
@@ -72,8 +76,8 @@ class JoinPrices:
 
 
 SHIPPED = JoinPrices(
-    hash=AlgorithmPrices(JoinCosts(scan=6.0, insert=75.0, invalidate=80.0, check=0.0, output=56.0), 5.0, 7.0),
-    buckets=AlgorithmPrices(JoinCosts(scan=0.46, insert=80.0, invalidate=130.0, check=4.3, output=26.0), 75.0, 6.5),
+    hash=AlgorithmPrices(JoinCosts(scan=0.5, insert=63.0, invalidate=91.0, check=0.0, output=76.0), 0.0, 17.0),
+    buckets=AlgorithmPrices(JoinCosts(scan=0.44, insert=134.0, invalidate=29.0, check=3.8, output=45.0), 33.0, 12.0),
 )
 """Measured on a small server."""
 
@@ -161,13 +165,16 @@ def is_outrun(method: JoinMethod, load: JoinLoad, has_keys: bool, prices: JoinPr
 def estimate(method: JoinMethod, load: JoinLoad, prices: JoinPrices, step_s: float = 0.0) -> Estimate:
     """The work of a method under a load, and its price."""
     work, price = total_work(method, load), prices.of(method.algorithm)
+    turns_ns = 0.0
     if method.algorithm == HASH:
-        # A step is taken in turns that are shorter than two windows.
-        turn_s = min(step_s, 2 * max(load.windows_s))
-        work = replace(work, scans=work.scans + load.rates[0] * load.rates[1] * turn_s * load.match_rate)
+        turn_s = max(*load.windows_s, MIN_ROWS_PER_TURN / sum(load.rates))
+        turns_ns = TURN_NS / turn_s if step_s >= 2 * turn_s else 0.0
+        own_scans = load.rates[0] * load.rates[1] * min(step_s, turn_s) * load.match_rate
+        work = replace(work, scans=work.scans + own_scans)
     n_tuples = load.window_tuples(0) + load.window_tuples(1)
     far = far_touches(method, n_tuples, work)
-    return Estimate(method, work, cost_ns(work, price.costs) + far[0] * price.far_insert + far[1] * price.far_output)
+    ns = cost_ns(work, price.costs) + far[0] * price.far_insert + far[1] * price.far_output + turns_ns
+    return Estimate(method, work, ns)
 
 
 def far_touches(method: JoinMethod, n_tuples: float, work: JoinWork) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from sash.store.vector import Vector
 from sash.store.window import Window
 
 FIRST_SLOTS = 1024
-MIN_ROWS_PER_TURN = 64
+MIN_ROWS_PER_TURN = 1024
 """Fewer rows do not pay for a turn of their own."""
 
 
