@@ -15,6 +15,7 @@ from sash.operators.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinCosts, J
 from sash.operators.replan import LoadWatch, ReplanPolicy
 from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING
+from sash.store.vector import Directory
 from sash.workloads.join_load import LoadStreams, load_schema, load_spec
 
 SLOW = JoinLoad((20.0, 20.0), (1.0, 1.0), 200)
@@ -176,3 +177,13 @@ def test_where_the_plan_knew_nothing_the_first_step_decides(is_known: bool) -> N
     outputs = [each.process(batches, clock).to_pylist() for each in (join, still)]
     assert sorted(map(str, outputs[0])) == sorted(map(str, outputs[1]))
     assert (join.n_replans == 1) == (join.method.algorithm != HASH) == (not is_known)
+
+
+def test_a_method_that_is_given_up_leaves_no_files_behind(tmp_path) -> None:
+    join = join_for(SLOW, JoinMethod(HASH))
+    join.reset(Directory(tmp_path))
+    n_files = {}
+    for method in (JoinMethod(WHJ, 16), JoinMethod(HASH), JoinMethod(WHJ, 64), JoinMethod(HASH)):
+        join.adopt(method)
+        n_files.setdefault(method.algorithm, []).append(len(list(tmp_path.iterdir())))
+    assert all(len(set(each)) == 1 for each in n_files.values())

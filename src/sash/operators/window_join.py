@@ -121,6 +121,7 @@ class WindowJoin(Unpaced):
     def adopt(self, method: JoinMethod) -> None:
         """Finds pairs by another method from the next step on, with the same tuples."""
         self._method = method
+        self._index.free()
         self._index = self._make_index()
         self._index.advance(self._horizon(self._clock))
         self._index.refill()

@@ -159,6 +159,11 @@ class CircularBuckets:
         for side in range(len(self._sides)):
             self._refill(side)
 
+    def free(self) -> None:
+        """Gives the room of all buckets back."""
+        for each in self._buckets:
+            each.free()
+
     def occupancy(self, side: int) -> int:
         """How many tuples are in the buckets of a side, stale ones included."""
         return int(self._buckets[side].state[HELD])
@@ -244,6 +249,10 @@ class _Buckets:
             self.state[TOP] = buckets.move_together(heads, slot_keys, self._slots.array, by_start)
         largest = int(self._heads.array[:, buckets.CAPACITY].max())
         self._resize(2 * int(self.state[TOP]) + 2 * largest + FIRST_SLOTS)
+
+    def free(self) -> None:
+        for vector in (self._heads, self._slot_keys, self._slots):
+            vector.free()
 
     def _resize(self, n_slots: int) -> None:
         self._slot_keys.resize(n_slots)

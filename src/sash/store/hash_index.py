@@ -61,6 +61,10 @@ class HashIndex:
         """Puts all rows of the windows into a fresh table."""
         self._fill(FIRST_SLOTS, [window.next_row for window in self._windows])
 
+    def free(self) -> None:
+        """Gives the room of the table back."""
+        self._slots.free()
+
     @property
     def counts(self) -> JoinCounts:
         """Tuples are removed with their windows' blocks, which needs no comparison."""

@@ -60,3 +60,7 @@ class JoinIndex(Protocol):
     def refill(self) -> None:
         """Starts afresh with all rows of the windows: their numbers have changed, or the index is new."""
         ...
+
+    def free(self) -> None:
+        """Gives all room back: another index takes over."""
+        ...

@@ -56,6 +56,10 @@ class Home(Protocol):
         """The bytes of a vector that another process has left."""
         ...
 
+    def free(self, name: str) -> None:
+        """Forgets a vector."""
+        ...
+
     def relax(self) -> None:
         """Lets go of memory that can be had again from files."""
         ...
@@ -92,6 +96,9 @@ class Memory:
 
     def open(self, name: str, n_bytes: int) -> Room:
         raise AssertionError("nothing outlives its process in memory")
+
+    def free(self, name: str) -> None:
+        pass
 
     def relax(self) -> None:
         pass
@@ -140,6 +147,9 @@ class Directory:
 
     def open(self, name: str, n_bytes: int) -> Room:
         return self._map(name, self._find(name), n_bytes)
+
+    def free(self, name: str) -> None:
+        self._find(name).unlink(missing_ok=True)
 
     def relax(self) -> None:
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
@@ -275,6 +285,11 @@ class Vector:
         # Items of a window come and go; room that is given back and made anew each time is slow.
         if self._capacity > 2 * self._home.growth * n_left:
             self.resize(n_left + n_left // 4)
+
+    def free(self) -> None:
+        """Gives all room back. The vector must not be used any more."""
+        self._room = self._array = None
+        self._home.free(self._name)
 
     def _shaped(self, data: np.ndarray) -> np.ndarray:
         items = data.view(self._dtype)
