@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from sash.errors import PlanError, suggest
 from sash.experiments import (
-    figure8,
-    figure9,
-    figure10,
-    figure11,
-    figure12,
     kostowski4,
     kostowski5,
     kostowski6,
     kostowski7,
     kostowski8,
+    pipelines8,
+    pipelines9,
+    pipelines10,
+    pipelines11,
+    pipelines12,
 )
 from sash.experiments.experiment import Experiment
 
 _FIGURES = (
-    figure8,
-    figure9,
-    figure10,
-    figure11,
-    figure12,
+    pipelines8,
+    pipelines9,
+    pipelines10,
+    pipelines11,
+    pipelines12,
     kostowski4,
     kostowski5,
     kostowski6,

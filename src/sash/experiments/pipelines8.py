@@ -11,8 +11,8 @@ from typing import Any
 from sash.bench.measure import Note
 from sash.experiments.delays import count_wrong, run_ticks
 from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick
-from sash.experiments.picture import draw_by_query
 from sash.experiments.pipelines import PAPER, Scale
+from sash.experiments.pipelines_picture import draw_by_query
 from sash.experiments.scheduling import VirtualRun, Workload
 from sash.workloads.retail import QUERIES, Retail
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from sash.bench.measure import Note
 from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
-from sash.experiments.picture import draw_lines
 from sash.experiments.pipelines import PAPER, Scale, measure_cases
+from sash.experiments.pipelines_picture import draw_lines
 from sash.experiments.scheduling import Workload
 from sash.workloads.retail import Retail
 

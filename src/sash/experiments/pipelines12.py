@@ -11,8 +11,8 @@ from typing import Any
 
 from sash.bench.measure import Note
 from sash.experiments.experiment import Claim, Experiment, Outcome, Row, pick
-from sash.experiments.picture import draw_throughput
 from sash.experiments.pipelines import PAPER, Scale
+from sash.experiments.pipelines_picture import draw_throughput
 from sash.experiments.scheduling import VirtualRun, Workload
 from sash.workloads.arrivals import START_US
 from sash.workloads.retail import Retail
