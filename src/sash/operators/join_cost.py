@@ -18,11 +18,11 @@ import math
 from dataclasses import astuple, dataclass, fields
 
 from sash.errors import PlanError
+from sash.store.circular_buckets import INVALIDATIONS
 
 HASH, WHJ, WNL = "hash", "whj", "wnl"
 ALGORITHMS = (HASH, WHJ, WNL)
-PROBE, PROBE_INSERT, PROBE_ALL, OPTIMAL = "probe", "probe_insert", "probe_all", "optimal"
-INVALIDATIONS = (PROBE, PROBE_INSERT, PROBE_ALL, OPTIMAL)
+PROBE, PROBE_INSERT, PROBE_ALL, OPTIMAL = INVALIDATIONS
 MAX_BUCKETS = 1 << 24
 STEADY = math.inf
 
@@ -114,15 +114,6 @@ class JoinCosts:
     def __post_init__(self) -> None:
         if any(getattr(self, each.name) < 0 for each in fields(self)):
             raise PlanError(f"costs are not negative: {self}")
-
-
-COSTS = {
-    HASH: JoinCosts(scan=0.5, insert=68.0, invalidate=2.0, check=0.0, output=2.5),
-    WHJ: JoinCosts(scan=0.5, insert=68.0, invalidate=2.0, check=1.7, output=2.5),
-    WNL: JoinCosts(scan=0.5, insert=68.0, invalidate=2.0, check=1.7, output=2.5),
-}
-"""Prices that fit the times of `sash experiment run kostowski` on one machine, four in five to within a tenth.
-`insert` is all that comes once with a tuple. `hash` is priced as `whj` with a bucket for every key value."""
 
 
 def cost_ns(work: JoinWork, costs: JoinCosts) -> float:
