@@ -29,7 +29,7 @@ from sash.operators.join_cost import (
     JoinWork,
 )
 from sash.operators.window_join import WindowJoin
-from sash.store.window import CUTS, MAX_CUTS_PER_BATCH
+from sash.store.block_window import CUTS, MAX_CUTS_PER_BATCH
 from sash.workloads.join_load import LoadStreams, even_load, load_schema, load_spec, n_window_tuples
 
 UNITS = ("scan", "insert", "invalidate", "check", "output", "far insert", "far output", "step", "block")

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.store import hash_index, join_index, window
+from sash.store import block_window, hash_index, join_index
 from sash.store.batch import EXPIRES, OP, TS, int64_column
+from sash.store.block_window import CUTS
 from sash.store.hash_index import HashIndex
 from sash.store.vector import Directory, dump, load
 from sash.store.window import Window
@@ -118,7 +119,7 @@ def test_all_pairs_are_found_once(are_least: bool, steps: list[Step]) -> None:
         if are_least:
             patch.setattr(hash_index, "FIRST_SLOTS", 1)
             patch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
-            patch.setattr(window, "MAX_GAPS", 1)
+            patch.setattr(block_window, "MAX_GAPS", 1)
         model = Model()
         for step in steps:
             model.take(step)
@@ -151,7 +152,7 @@ def test_the_places_of_keys_that_are_gone_are_used_again() -> None:
     assert len(model.index._slots) <= 8 * n_in_window
     counts = model.index.counts
     assert (counts.scans, counts.insertions, counts.outputs) == (0, n_steps * n_per_step, 0)
-    assert counts.insertions - counts.invalidations <= n_in_window * (1 + 1 / window.CUTS)
+    assert counts.insertions - counts.invalidations <= n_in_window * (1 + 1 / CUTS)
 
 
 @given(steps=STEPS)

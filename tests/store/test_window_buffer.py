@@ -22,10 +22,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.store import circular_buckets, join_index, window
+from sash.store import block_window, circular_buckets, join_index
 from sash.store.batch import EXPIRES, NEVER, OP, TS, int64_column
+from sash.store.block_window import CUTS
 from sash.store.vector import Directory, dump, load
-from sash.store.window import CUTS
 from sash.store.window_buffer import WindowBuffer
 
 SCHEMA = pa.schema(
@@ -177,7 +177,7 @@ def test_probes_find_what_a_list_of_everything_would(are_least: bool, steps: lis
         if are_least:
             patch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
             patch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
-            patch.setattr(window, "MAX_GAPS", 1)
+            patch.setattr(block_window, "MAX_GAPS", 1)
         run(steps, window_us, n_buckets)
 
 
@@ -222,7 +222,7 @@ def test_an_eighth_of_the_window_at_most_lies_dead() -> None:
 def test_a_batch_that_spans_many_windows_is_cut_into_a_bounded_number_of_blocks() -> None:
     model = Model(window_us=8)
     model.take(Step(0, tuples=tuple(Made(1, 1 + after * 7 % 1000) for after in range(1000))))
-    assert len(model.buffer.log.blocks) <= window.MAX_CUTS_PER_BATCH + 1
+    assert len(model.buffer.log.blocks) <= block_window.MAX_CUTS_PER_BATCH + 1
     model.take(Step(500, probes=(Made(1, 501),)))
 
 
@@ -235,7 +235,7 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
         )
     assert len(model.living()) == 1
     assert model.buffer.log.n_rows <= 2
-    assert len(model.buffer._keys) <= 4 * window.FIRST_ROWS
+    assert len(model.buffer._keys) <= 4 * block_window.FIRST_ROWS
     model.take(Step(1, probes=(Made(0), Made(1))))
 
 

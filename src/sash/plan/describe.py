@@ -24,8 +24,8 @@ from sash.plan.describe_join import method_facts
 from sash.plan.physical import SIGNED, Plan, Slot
 from sash.plan.wording import computed, format_duration, format_window, plain
 from sash.store.batch import ID_PREFIX
+from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
-from sash.store.window import CUTS
 
 Fact = tuple[str, str]
 Description = tuple[str, list[Fact]]

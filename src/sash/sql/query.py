@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import Span
+from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
@@ -191,6 +192,11 @@ class BoundQuery:
     having: tuple[exp.Expr, ...] = ()
     """Conjuncts over `_group` and `_agg` columns."""
     is_distinct: bool = False
+    window_graph: WindowGraph | None = None
+    """The windows of pairs, if there are any: the conditions on the times of tuples beside those on their windows.
+
+    Each stream then has the window that the graph says its tuples live for.
+    """
 
 
 @dataclass(frozen=True, slots=True)

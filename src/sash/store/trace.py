@@ -22,10 +22,10 @@ import pyarrow as pa
 
 from sash.store.batch import BEGINNING, EXPIRES, OP, TS, concat, int64_column, signs
 from sash.store.block_log import BlockLog
+from sash.store.block_window import cut_length, sliced_by_end
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
 from sash.store.vector import Home, Memory, Vector
-from sash.store.window import cut_length, sliced_by_expiry
 
 DENSE = "_dense"
 MIN_STRUCK_OUT = 1024
@@ -160,7 +160,7 @@ class Trace:
 
     def _keep(self, tuples: pa.Table, ids: np.ndarray) -> None:
         """Appends tuples in blocks; their ids go along while slices are cut and put in order."""
-        for part in sliced_by_expiry(tuples.append_column(DENSE, pa.array(ids)), self._cut_us):
+        for part in sliced_by_end(tuples.append_column(DENSE, pa.array(ids)), self._cut_us):
             self._append(part.drop_columns([DENSE]), int64_column(part, DENSE))
 
     def _append(self, tuples: pa.Table, ids: np.ndarray) -> None:
@@ -200,7 +200,7 @@ class Trace:
         goes |= int64_column(held, EXPIRES)[order] <= self.clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:
-            self.log.compact(lambda tuples: sliced_by_expiry(tuples, self._cut_us))
+            self.log.compact(lambda tuples: sliced_by_end(tuples, self._cut_us))
 
 
 def _order_of(times: np.ndarray, ids: np.ndarray, signs: np.ndarray) -> np.ndarray | None:

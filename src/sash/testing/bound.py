@@ -22,7 +22,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.logical import aliases_of
 from sash.sql.query import BoundQuery, CountWindow
 from sash.store.batch import NEVER
-from sash.store.window import CUTS
+from sash.store.block_window import CUTS
 from sash.testing.case import Case, Push, Step
 from sash.testing.reference import Life, find_combinations
 

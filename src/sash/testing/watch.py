@@ -37,7 +37,7 @@ from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.store import trace
 from sash.store.batch import EXPIRES, NEVER, TS, int64_column, signs
-from sash.store.window import CUTS
+from sash.store.block_window import CUTS
 from sash.testing.reference import row_keys
 
 
