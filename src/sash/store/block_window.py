@@ -22,6 +22,7 @@ MAX_CUTS_PER_BATCH = 64
 FIRST_ROWS = 1024
 MAX_GAPS = 8
 MAX_BLOCK_ROWS = 1 << 18
+NO_ROWS = np.empty(0, np.int64)
 
 
 class BlockWindow(ABC):
@@ -48,10 +49,10 @@ class BlockWindow(ABC):
             for part, is_kept in self._cut(batch, clock):
                 self._note(self.log.append(part, is_kept), part)
 
-    def evict(self, clock: int, retired: np.ndarray | None = None) -> None:
+    def evict(self, clock: int, retired: np.ndarray = NO_ROWS) -> None:
         """Forgets what is dead at `clock`: the retired rows, and every block whose tuples have all ended."""
         n_before = self.log.n_rows
-        if retired is not None and len(retired):
+        if len(retired):
             self.log.delete(retired)
         self.log.drop([block for block in self.log.blocks if self._spans[block.first][1] <= clock + 1])
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}

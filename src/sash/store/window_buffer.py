@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import NEVER, TS, int64_column
+from sash.store.block_window import NO_ROWS
 from sash.store.circular_buckets import CircularBuckets
 from sash.store.join_index import LEFT
 from sash.store.vector import Home
@@ -47,7 +48,7 @@ class WindowBuffer(Window):
         """Pairs (probing tuple, row) that join, in chunks; rows from `row_limit` on are left out."""
         return self._buckets.probe(LEFT, keys, ts, ends, row_limit)
 
-    def evict(self, clock: int, retired: np.ndarray) -> None:
+    def evict(self, clock: int, retired: np.ndarray = NO_ROWS) -> None:
         n_rebuilds = self.n_rebuilds
         super().evict(clock, retired)
         self._buckets.advance(clock)
