@@ -18,6 +18,7 @@ KEY, HEADS = 0, 1
 NONE = -1
 FREE = -2
 """Stands for the first head in a slot that has never been used."""
+FIRST, LAST = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
 @njit(cache=True, inline="always")
@@ -76,16 +77,17 @@ def count_keys(slots, floors):
 @njit(cache=True, inline="always")
 def _period(times, bound, idx, target, arriving, reach):
     """From when to when a tuple of the target may be to join a combination, and be found by its last tuple."""
-    low = np.int64(-(2**63))
+    low = FIRST
     high = times[arriving, idx]
     if target > arriving:
         high -= 1
     for k in range(bound.shape[0]):
         member = bound[k]
         time = times[member, idx]
-        low = max(low, time - reach[target, member])
-        if reach[member, target] < high - time:
-            high = time + reach[member, target]
+        if time > FIRST + reach[target, member]:
+            low = max(low, time - reach[target, member])
+        if time < LAST - reach[member, target]:
+            high = min(high, time + reach[member, target])
     return low, high
 
 

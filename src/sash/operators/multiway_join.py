@@ -66,6 +66,8 @@ class MultiwayJoinSpec:
     """`reach_us[i][j]`: how much newer than a tuple of input i one of input j may be, at most."""
     conditions: tuple[Condition, ...] = ()
     """What else must hold."""
+    checks_lives: bool = False
+    """Whether reach alone does not say that tuples are in their windows together, as where an input is a join."""
     algorithm: str = field(default=PROBE, repr=False)
     """How combinations are found. It is no part of what tells plans apart: state does not depend on it."""
     fanouts: tuple[tuple[float | None, ...], ...] | None = field(default=None, repr=False)
@@ -199,7 +201,8 @@ class MultiwayJoin(Unpaced):
         ts = reduce(np.maximum, (window.ts[at] for window, at in zip(self._windows, places)))
         expires = reduce(np.minimum, (window.expires[at] for window, at in zip(self._windows, places)))
         columns.update({TS: ts, EXPIRES: expires, OP: np.ones(rows.shape[1], np.int8)})
-        return pa.table(columns).cast(self.schema)
+        joined = pa.table(columns).cast(self.schema)
+        return joined.filter(pa.array(ts < expires)) if self.spec.checks_lives else joined
 
     def _refine(self, bound: tuple[int, ...], rows: np.ndarray) -> np.ndarray | None:
         """Of combinations that have got a tuple of one more input, those that satisfy what can be checked by now."""

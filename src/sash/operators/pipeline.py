@@ -15,6 +15,7 @@ from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
+from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, hand_to, held_by
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
@@ -66,6 +67,7 @@ Spec: TypeAlias = (
     | ReorderSpec
     | CountWindowSpec
     | WindowJoinSpec
+    | MultiwayJoinSpec
     | LookupJoinSpec
     | DistinctSpec
     | GroupBySpec
@@ -82,6 +84,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
     WindowJoinSpec: WindowJoin,
+    MultiwayJoinSpec: MultiwayJoin,
     DistinctSpec: Distinct,
     GroupBySpec: GroupBy,
     RunningGroupBySpec: RunningGroupBy,
