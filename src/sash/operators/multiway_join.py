@@ -38,10 +38,6 @@ PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 PLACE = "_place"
 """Numbers combinations while conditions are checked."""
-N_OBSERVED = 256
-"""So many tuples of a stream say how many they meet in another."""
-OBSERVE_EVERY = 1 << 17
-"""After so many tuples the load is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +81,7 @@ class MultiwayJoinSpec:
 class MultiwayJoin(Unpaced):
     """Runs a `MultiwayJoinSpec`. Inputs come in order of time, step by step; within a step in any order."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers", "_until_observed")
+    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers")
 
     def __init__(self, spec: MultiwayJoinSpec, *inputs: pa.Schema):
         self.spec = spec
@@ -107,7 +103,6 @@ class MultiwayJoin(Unpaced):
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._inputs)
-        self._until_observed = N_OBSERVED
         self._index = self._make_index()
 
     def hear(self, frontiers: Sequence[int]) -> None:
@@ -121,7 +116,6 @@ class MultiwayJoin(Unpaced):
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
-        self._observe(firsts)
         found = [self._form(each) for each in self._combinations(firsts)]
         self._evict(limits)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
@@ -139,7 +133,6 @@ class MultiwayJoin(Unpaced):
         for (name, _), window, limit in zip(self.logs().items(), self._windows, self._limits(), strict=True):
             window.restore(entries[name], registers[name], limit - 2)
         self._index.refill()
-        self._until_observed = 0
 
     def buffered(self) -> list[np.ndarray]:
         """For each input the times of the tuples that one still to come may join."""
@@ -160,9 +153,8 @@ class MultiwayJoin(Unpaced):
 
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine if self._conditions else None)
-            index.orders = probe_orders(self._has_key, self.spec.fanouts)
-            return index
+            refine = self._refine if self._conditions else None
+            return ProbeIndex(self._windows, self._has_key, self._reach, refine, self.spec.fanouts)
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
@@ -227,53 +219,6 @@ class MultiwayJoin(Unpaced):
         columns[PLACE] = pa.chunked_array([pa.array(np.arange(rows.shape[1]))])
         predicate = " AND ".join(f"({each.sql})" for each in conditions)
         return int64_column(select(pa.table(columns), [(PLACE, quote(PLACE))], predicate), PLACE)
-
-    def _observe(self, firsts: Sequence[int]) -> None:
-        """Looks at the load when there is enough of it, and orders the probes by what they will meet."""
-        self._until_observed -= sum(window.next_row - first for window, first in zip(self._windows, firsts))
-        if self._until_observed > 0 or not isinstance(self._index, ProbeIndex) or len(self._windows) < 3:
-            return
-        self._until_observed = OBSERVE_EVERY
-        self._index.orders = probe_orders(self._has_key, self._observed_fanouts(self._index, firsts))
-
-    def _observed_fanouts(self, index: ProbeIndex, firsts: Sequence[int]) -> list[list[float | None]]:
-        """How many tuples of each input the newest of every other meet."""
-        return [
-            [
-                self._observed_fanout(index, number, firsts[number], other) if other != number else None
-                for other in range(len(self._windows))
-            ]
-            for number in range(len(self._windows))
-        ]
-
-    def _observed_fanout(self, index: ProbeIndex, number: int, first: int, other: int) -> float | None:
-        window = self._windows[number]
-        rows = np.arange(max(window.floor, first - N_OBSERVED), first)
-        return index.count_matches(number, rows, other) / len(rows) if len(rows) else None
-
-
-def probe_orders(has_key: np.ndarray, fanouts: Sequence[Sequence[float | None]] | None) -> list[list[int]]:
-    """For each input the order in which the others are probed: always the one next that adds the fewest tuples.
-
-    An input that shares a key with those before it comes before one that does not.
-    """
-    every = range(len(has_key))
-
-    def cost(target: int, bound: list[int]) -> tuple[bool, float, int]:
-        known = [fanouts[source][target] if fanouts else None for source in bound]
-        is_keyed = [bool((has_key[source] & has_key[target]).any()) for source in bound]
-        least = min((fanout for fanout in known if fanout is not None), default=0.0)
-        return not any(is_keyed), least, target
-
-    orders = []
-    for arriving in every:
-        bound, left = [arriving], [number for number in every if number != arriving]
-        while left:
-            following = min(left, key=lambda target: cost(target, bound))
-            left.remove(following)
-            bound.append(following)
-        orders.append(bound[1:])
-    return orders
 
 
 def _exact_keys(spec: MultiwayJoinSpec, inputs: Sequence[pa.Schema]) -> list[Condition]:

@@ -25,11 +25,16 @@ from sash.store.key_product import KeyProduct
 from sash.store.key_tables import KeyTables
 from sash.store.multiway_index import Combinations, MultiwayCounts
 from sash.store.ordered_window import OrderedWindow
+from sash.store.probe_order import Fanouts, probe_orders
 
 ROWS_PER_TURN = 2048
 """So many leave what they meet in the caches."""
 TURNS_PER_WINDOW = 16
 """So that a tuple seldom looks at newer ones of its turn."""
+N_OBSERVED = 256
+"""So many tuples of a stream say how many they meet in another."""
+OBSERVE_EVERY = 1 << 17
+"""After so many tuples the load is looked at again."""
 MIN_ROWS_PER_TURN = 256
 """Fewer rows do not pay for a turn of their own."""
 
@@ -56,11 +61,13 @@ class ProbeIndex:
         has_key: np.ndarray,
         reach: np.ndarray,
         refine: Refine | None = None,
+        fanouts: Fanouts | None = None,
     ):
-        self.orders: list[list[int]] = [
-            [other for other in range(len(windows)) if other != number] for number in range(len(windows))
-        ]
+        """`fanouts` are what is expected of the load until it can be observed."""
+        self.orders = probe_orders(has_key, fanouts)
         """For each arriving window the others, in the order in which they are probed."""
+        self._fanouts = fanouts
+        self._until_observed = N_OBSERVED
         self._windows = tuple(windows)
         self._tables = KeyTables(windows, has_key)
         self._reach = reach
@@ -92,6 +99,7 @@ class ProbeIndex:
             for each in found:
                 self._n_output += each.rows.shape[1]
                 yield each
+            self._observe(sum(stops) - sum(starts))
 
     def advance(self, floors: Sequence[int]) -> None:
         """The windows say what is gone."""
@@ -123,16 +131,28 @@ class ProbeIndex:
             bound.append(target)
         return steps
 
-    def count_matches(self, arriving: int, rows: np.ndarray, target: int) -> int:
-        """How many rows of another window these rows would meet there: what observing the load comes to."""
-        keys = [
-            (key, arriving) for key in range(len(self._tables)) if self._tables.has_key[(arriving, target), key].all()
-        ]
-        before = self._n_looked
-        members = _members(len(self._windows), arriving, rows)
-        found = sum(len(found) for _, found in self._expand(arriving, (arriving,), members, Probe(target, tuple(keys))))
+    def _observe(self, n_rows: int) -> None:
+        """After so many rows more: looks at the load if it is time, and orders the probes by what they will meet."""
+        self._until_observed -= n_rows
+        if self._until_observed > 0 or len(self._windows) < 3:
+            return
+        self._until_observed = OBSERVE_EVERY
+        every = range(len(self._windows))
+        self._fanouts = [[self._fanout(one, other) if one != other else None for other in every] for one in every]
+        self.orders = probe_orders(self._tables.has_key, self._fanouts)
+
+    def _fanout(self, arriving: int, target: int) -> float | None:
+        """How many rows of a window the newest of another meet there."""
+        last = self._tables.linked[arriving]
+        rows = np.arange(max(self._windows[arriving].floor, last - N_OBSERVED), last)
+        if not len(rows):
+            return self._fanouts[arriving][target] if self._fanouts else None
+        shared = np.flatnonzero(self._tables.has_key[[arriving, target]].all(axis=0))
+        step = Probe(target, tuple((int(key), arriving) for key in shared))
+        members, before = _members(len(self._windows), arriving, rows), self._n_looked
+        n_met = sum(len(found) for _, found in self._expand(arriving, (arriving,), members, step))
         self._n_looked = before
-        return found
+        return n_met / len(rows)
 
     def _complete(self, arriving: int, rows: np.ndarray) -> Iterator[np.ndarray]:
         """The combinations whose last tuples are these rows of a window."""
