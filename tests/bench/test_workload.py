@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.errors import PlanError
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload, generate_stream, write_workload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload, generate_stream, write_workload
 
 SECOND = 1_000_000
 
@@ -70,7 +70,7 @@ def test_files_arrive_in_order_and_make_the_batches(tmp_path):
     write_workload(workload, tmp_path, noted.append)
     assert workload.batches == [400, 400, 210]
     assert noted[-1] == 1010
-    for stream in STREAMS:
+    for stream in workload.names:
         files = sorted((tmp_path / stream).iterdir())
         assert len(files) == workload.n_files
         assert files == sorted(files, key=lambda path: path.stat().st_mtime_ns)

@@ -1,4 +1,4 @@
-"""`sash bench join`: one workload, the same files, up to three engines, one answer."""
+"""`sash bench join`, and `multiway` on Spark: one workload, the same files, up to three engines, one answer."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class JoinResult:
     @property
     def is_full(self) -> bool:
         """Whether the windows were full before steady state began."""
-        sizes = self.workload.batches
-        return sum(sizes[: len(sizes) // 2]) / 2 >= self.workload.rate * self.workload.window_us / 1e6
+        sizes, n_streams = self.workload.batches, self.workload.n_streams
+        return sum(sizes[: len(sizes) // 2]) / n_streams >= self.workload.rate * self.workload.window_us / 1e6
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -70,11 +70,11 @@ def bench_join(
     `spark` may be None if no engine needs it. Raises `MismatchError` if the answers differ.
     """
     files = directory / "streams"
-    with stages.stage("writing the streams", 2 * workload.n_rows) as note:
+    with stages.stage("writing the streams", workload.total_rows) as note:
         write_workload(workload, files, note)
     measured = {}
     for engine in engines:
-        with stages.stage(ENGINES[engine], None if engine == "duckdb" else 2 * workload.n_rows) as note:
+        with stages.stage(ENGINES[engine], None if engine == "duckdb" else workload.total_rows) as note:
             if engine == "duckdb":
                 measured[engine] = run_duckdb(workload, files, directory / engine)
                 continue

@@ -1,4 +1,4 @@
-"""What Sash is compared with: Spark's own join of two streams, and DuckDB's join of all files at once."""
+"""What Sash is compared with: Spark's own joins of two streams, and DuckDB's join of all files at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sash.bench.measure import (
 from sash.bench.query import builtin_sql, duckdb_sql, spark_schema
 from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ _SECONDS_BETWEEN_LOOKS = 1
 def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs Spark's stream-stream join over the same batches of files, from Parquet to Parquet, with a checkpoint."""
     session, checkpoint = bench_session(spark, workload), output.with_name(f"{output.name}.checkpoint")
-    for stream in STREAMS:
+    for stream in workload.names:
         reader = session.readStream.schema(spark_schema(workload)).option("maxFilesPerTrigger", FILES_PER_BATCH)
         frame = reader.parquet(str((files / stream).absolute()))
         frame.withWatermark("ts", "0 seconds").createOrReplaceTempView(stream)

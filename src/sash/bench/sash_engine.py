@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
 from sash.run import QueryRun, Tally
 from sash.script import bind_script
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,7 @@ def run_sash_embedded(workload: JoinWorkload, files: Path, note: Note) -> Measur
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
         began = time.monotonic()
-        n_changes = sum(changes.num_rows for changes in push_batch(query.push, files, number))
+        n_changes = sum(changes.num_rows for changes in push_batch(query.push, workload, files, number))
         seconds = time.monotonic() - began
         batches.append(BatchMeasure(n_rows, seconds, None, query.n_state_rows, query.n_state_bytes, None, n_changes))
         note(sum(batch.n_rows for batch in batches))
@@ -81,10 +81,12 @@ def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun
     return run
 
 
-def push_batch(push: Callable[..., pa.Table], files: Path, number: int) -> list[pa.Table]:
+def push_batch(push: Callable[..., pa.Table], workload: JoinWorkload, files: Path, number: int) -> Iterator[pa.Table]:
     """The changes that the files of a batch bring."""
-    paths = sorted((files / STREAMS[0]).glob("*.parquet"))[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]
-    return [push(stream, pq.read_table(files / stream / path.name)) for path in paths for stream in STREAMS]
+    names = sorted(path.name for path in (files / workload.names[0]).glob("*.parquet"))
+    for name in names[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]:
+        for stream in workload.names:
+            yield push(stream, pq.read_table(files / stream / name))
 
 
 class _Tallies:
