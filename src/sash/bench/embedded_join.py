@@ -44,7 +44,7 @@ def bench_embedded_join(
     }
     seconds: dict[str, list[float]] = {engine: [] for engine in runs}
     outputs = {engine: [directory / f"{engine}.parquet"] for engine in runs}
-    with stages.stage("joining", n_runs * len(runs)) as note, _one_thread():
+    with stages.stage("joining", n_runs * len(runs)) as note, one_thread():
         for engine, run in [each for _ in range(n_runs) for each in runs.items()]:
             began = time.process_time()
             answer = run()
@@ -93,7 +93,8 @@ def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: C
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Arrow reads and computes with one thread."""
     n_threads, n_readers = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

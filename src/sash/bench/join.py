@@ -45,8 +45,7 @@ class JoinResult:
     @property
     def is_full(self) -> bool:
         """Whether the windows were full before steady state began."""
-        sizes, n_streams = self.workload.batches, self.workload.n_streams
-        return sum(sizes[: len(sizes) // 2]) / n_streams >= self.workload.rate * self.workload.window_us / 1e6
+        return is_window_full(self.workload)
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -100,6 +99,12 @@ def parse_engines(text: str) -> list[str]:
     if not named:
         raise PlanError(f"no engine is named; {suggest('', ENGINES)}")
     return [engine for engine in ENGINES if engine in named]
+
+
+def is_window_full(workload: JoinWorkload) -> bool:
+    """Whether the first half of the batches fills the windows."""
+    sizes = workload.batches
+    return sum(sizes[: len(sizes) // 2]) / workload.n_streams >= workload.rate * workload.window_us / 1e6
 
 
 def describe_workload(workload: JoinWorkload) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class BatchMeasure:
     n_store_bytes: int | None = None
     """What RocksDB holds in memory and in its files."""
     n_changes: int | None = None
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Measured:
     """From asking for the query to the last row written."""
     background_bytes: int | None = None
     """What the checkpoint directory holds that belongs to no batch: snapshots of state, metadata."""
+    cpu_seconds: float | None = None
+    """Of all processes of the engine, from asking for the query to the last row written."""
 
     @property
     def n_rows(self) -> int:
@@ -65,6 +68,8 @@ class Measured:
             "steady_tuples_per_second": throughput(self.steady),
             "seconds": self.seconds,
             "wall_seconds": self.wall_seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "tuples_per_cpu_second": self.n_rows / self.cpu_seconds if self.cpu_seconds else None,
             "first_batch_seconds": self.batches[0].seconds,
             "state_rows": last.n_state_rows,
             "state_bytes": last.n_state_bytes,

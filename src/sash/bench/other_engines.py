@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from sash.bench.cpu_time import cpu_seconds_since, tree_cpu_seconds
 from sash.bench.measure import (
     BatchMeasure,
     Measured,
@@ -38,30 +39,31 @@ def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkS
         frame = reader.parquet(str((files / stream).absolute()))
         frame.withWatermark("ts", "0 seconds").createOrReplaceTempView(stream)
     writer = session.sql(builtin_sql(workload)).writeStream.format("parquet").trigger(availableNow=True)
-    started = time.monotonic()
+    started, cpu_started = time.monotonic(), tree_cpu_seconds()
     query = writer.options(path=str(output.absolute()), checkpointLocation=str(checkpoint.absolute())).start()
     try:
         while not query.awaitTermination(_SECONDS_BETWEEN_LOOKS):
             note(sum(event["numInputRows"] for event in read_progress(query.recentProgress).values()))
-        wall_seconds, progress = time.monotonic() - started, read_progress(query.recentProgress)
+        wall_seconds, cpu_seconds = time.monotonic() - started, cpu_seconds_since(cpu_started)
+        progress = read_progress(query.recentProgress)
     finally:
         _stop(query)
         unload_state(session)
     by_batch, background = checkpoint_bytes(checkpoint)
     batches = [_measure(n_rows, progress[number], by_batch[number]) for number, n_rows in enumerate(workload.batches)]
-    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background)
+    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background, cpu_seconds)
 
 
 def run_duckdb(workload: JoinWorkload, files: Path, output: Path) -> Measured:
     """Joins all files at once, from Parquet to Parquet: one batch."""
     output.mkdir(parents=True)
     target = str(output / "all.parquet").replace("'", "''")
-    started = time.monotonic()
+    started, cpu_started = time.monotonic(), time.process_time()
     with duckdb.connect(config={"temp_directory": str(output / "spilled")}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"COPY ({duckdb_sql(workload, files)}) TO '{target}' (FORMAT parquet)")
-    seconds = time.monotonic() - started
-    return Measured([BatchMeasure(sum(workload.batches), seconds)], seconds, seconds)
+    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+    return Measured([BatchMeasure(workload.total_rows, seconds)], seconds, seconds, cpu_seconds=cpu_seconds)
 
 
 def _measure(n_rows: int, event: dict[str, Any], n_bytes: int) -> BatchMeasure:
