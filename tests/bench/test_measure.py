@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
 
+from sash.bench.cpu_time import cpu_seconds_since, tree_cpu_seconds
 from sash.bench.measure import BatchMeasure, Measured, checkpoint_bytes, read_progress, store_bytes, throughput
 
 
@@ -73,3 +76,13 @@ def test_the_store_is_memory_and_files():
         {"memoryUsedBytes": 7, "customMetrics": {}},
     ]
     assert store_bytes({"stateOperators": operators}) == 18
+
+
+def test_cpu_seconds_are_those_of_all_processes():
+    before = tree_cpu_seconds()
+    if before is None:
+        pytest.skip("this system does not tell")
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert (cpu_seconds_since(before) or 0) >= 0.15
+    assert cpu_seconds_since(None) is None

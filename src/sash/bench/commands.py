@@ -95,7 +95,7 @@ def multiway(
     streams: Annotated[int, typer.Option(help="How many streams are joined.")] = 3,
     tuples: Annotated[int, typer.Option(help="Rows of all streams together.")] = 720_000,
     rate: Rate = 10_000,
-    window: Annotated[str, typer.Option(help="How far apart in time rows of a combination may be.")] = "10 seconds",
+    window: Annotated[str, typer.Option(help="Rows of a combination are less than this apart in time.")] = "10 seconds",
     keys: Annotated[int, typer.Option(help="How many keys.")] = 10_000,
     payload: Payload = "none",
     batch: Annotated[int, typer.Option(help="Rows of all streams in a batch in this process.")] = 30_000,
