@@ -9,8 +9,16 @@ from dataclasses import dataclass
 
 import pytest
 
-from sash.bench.cpu_time import cpu_seconds_since, tree_cpu_seconds
-from sash.bench.measure import BatchMeasure, Measured, checkpoint_bytes, read_progress, store_bytes, throughput
+from sash.bench.cpu_time import CpuMarks, cpu_seconds_since, tree_cpu_seconds
+from sash.bench.measure import (
+    BatchMeasure,
+    Measured,
+    checkpoint_bytes,
+    read_progress,
+    store_bytes,
+    throughput,
+    throughput_by_cpu,
+)
 
 
 @pytest.mark.parametrize(("n_batches", "n_steady"), [(1, 1), (2, 1), (3, 2), (10, 5)])
@@ -86,3 +94,17 @@ def test_cpu_seconds_are_those_of_all_processes():
     subprocess.run([sys.executable, "-c", busy], check=True)
     assert (cpu_seconds_since(before) or 0) >= 0.15
     assert cpu_seconds_since(None) is None
+
+
+def test_batches_that_end_between_two_looks_share_a_mark():
+    marks = CpuMarks()
+    marks.mark(2)
+    marks.mark(1)
+    assert marks.seconds_of(2) is None
+    assert marks.seconds_of(1) in (0, None)
+
+
+def test_throughput_by_cpu_needs_the_seconds_of_every_batch():
+    batches = [BatchMeasure(10, 9.0, cpu_seconds=2.0), BatchMeasure(30, 9.0, cpu_seconds=3.0)]
+    assert throughput_by_cpu(batches) == 8
+    assert throughput_by_cpu([*batches, BatchMeasure(10, 9.0)]) is None

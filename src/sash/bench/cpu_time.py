@@ -36,6 +36,29 @@ def cpu_seconds_since(before: float | None) -> float | None:
     return None if before is None or now is None else now - before
 
 
+class CpuMarks:
+    """How much CPU time went by until each batch was done; the first one's includes all that went before it."""
+
+    def __init__(self):
+        self._marks = [tree_cpu_seconds()]
+
+    def mark(self, n_done: int) -> None:
+        """So many batches are done by now."""
+        if n_done >= len(self._marks):
+            self._marks += [tree_cpu_seconds()] * (n_done + 1 - len(self._marks))
+
+    def seconds_of(self, batch: int) -> float | None:
+        """What a batch took; None if that was not seen."""
+        if batch + 1 >= len(self._marks):
+            return None
+        before, after = self._marks[batch : batch + 2]
+        return None if before is None or after is None else after - before
+
+    def seconds(self) -> float | None:
+        """Since the start."""
+        return cpu_seconds_since(self._marks[0])
+
+
 def _read_stats() -> Iterator[tuple[int, list[str]]]:
     for directory in _PROC.iterdir():
         if directory.name.isdecimal():

@@ -26,6 +26,7 @@ ON_SPARK = {"sash", "builtin"}
 COMPARED = (
     "tuples_per_second",
     "steady_tuples_per_second",
+    "steady_tuples_per_cpu_second",
     "state_rows",
     "state_bytes",
     "store_bytes",

@@ -114,7 +114,10 @@ def _describe(workload: JoinWorkload) -> dict[str, Any]:
 
 
 def _facts(workload: JoinWorkload, measured: Mapping[str, Measured], answer: Checksum) -> dict[str, Any]:
-    engines = {engine: each.facts() | _cpu_facts(each, answer) for engine, each in measured.items()}
+    engines = {
+        engine: each.facts() | {"rows_per_cpu_second": answer.n_rows / _cpu_seconds(each)}
+        for engine, each in measured.items()
+    }
     return {
         "workload": _describe(workload),
         "answer": {"rows": answer.n_rows, "checksum": f"{answer.sum:x}-{answer.xor:x}"},
@@ -126,14 +129,6 @@ def _facts(workload: JoinWorkload, measured: Mapping[str, Measured], answer: Che
     }
 
 
-def _cpu_facts(measured: Measured, answer: Checksum) -> dict[str, float]:
-    steady = measured.steady
-    return {
-        "steady_tuples_per_cpu_second": sum(batch.n_rows for batch in steady) / sum(map(_cpu_seconds, steady)),
-        "rows_per_cpu_second": answer.n_rows / _cpu_seconds(measured),
-    }
-
-
-def _cpu_seconds(measured: Measured | BatchMeasure) -> float:
+def _cpu_seconds(measured: Measured) -> float:
     assert measured.cpu_seconds is not None, "in this process they are always known"
     return measured.cpu_seconds

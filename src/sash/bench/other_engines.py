@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from sash.bench.cpu_time import cpu_seconds_since, tree_cpu_seconds
+from sash.bench.cpu_time import CpuMarks
 from sash.bench.measure import (
     BatchMeasure,
     Measured,
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-_SECONDS_BETWEEN_LOOKS = 1
+_SECONDS_BETWEEN_LOOKS = 0.25
+"""So much later, at most, it is seen that a batch is done, and its CPU time is taken."""
 
 
 def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
@@ -39,18 +41,26 @@ def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkS
         frame = reader.parquet(str((files / stream).absolute()))
         frame.withWatermark("ts", "0 seconds").createOrReplaceTempView(stream)
     writer = session.sql(builtin_sql(workload)).writeStream.format("parquet").trigger(availableNow=True)
-    started, cpu_started = time.monotonic(), tree_cpu_seconds()
+    started, cpu = time.monotonic(), CpuMarks()
     query = writer.options(path=str(output.absolute()), checkpointLocation=str(checkpoint.absolute())).start()
     try:
-        while not query.awaitTermination(_SECONDS_BETWEEN_LOOKS):
-            note(sum(event["numInputRows"] for event in read_progress(query.recentProgress).values()))
-        wall_seconds, cpu_seconds = time.monotonic() - started, cpu_seconds_since(cpu_started)
+        while query.isActive:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            done = read_progress(query.recentProgress)
+            cpu.mark(len(done))
+            note(sum(event["numInputRows"] for event in done.values()))
+        query.awaitTermination()
+        wall_seconds, cpu_seconds = time.monotonic() - started, cpu.seconds()
         progress = read_progress(query.recentProgress)
+        cpu.mark(len(progress))
     finally:
         _stop(query)
         unload_state(session)
     by_batch, background = checkpoint_bytes(checkpoint)
-    batches = [_measure(n_rows, progress[number], by_batch[number]) for number, n_rows in enumerate(workload.batches)]
+    batches = [
+        replace(_measure(n_rows, progress[number], by_batch[number]), cpu_seconds=cpu.seconds_of(number))
+        for number, n_rows in enumerate(workload.batches)
+    ]
     return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background, cpu_seconds)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.bench.cpu_time import cpu_seconds_since, tree_cpu_seconds
+from sash.bench.cpu_time import CpuMarks
 from sash.bench.measure import (
     BatchMeasure,
     Measured,
@@ -38,13 +38,13 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
 
     run, session = bind_workload(workload, files, output), bench_session(spark, workload)
     tallies = _Tallies(run, note)
-    started, cpu_started = time.monotonic(), tree_cpu_seconds()
+    started = time.monotonic()
     running = RunningQuery(run, session, tallies.take, FILES_PER_BATCH)
     try:
         running.start()
         query = next(query for query in session.streams.active if query.name == NAME)
         running.finish()
-        wall_seconds, cpu_seconds = time.monotonic() - started, cpu_seconds_since(cpu_started)
+        wall_seconds, cpu_seconds = time.monotonic() - started, tallies.cpu.seconds()
         progress = read_progress(query.recentProgress)
     finally:
         running.stop()
@@ -123,8 +123,10 @@ class _Tallies:
         self._note = note
         self._tallies = [Tally()]
         self._manifest_bytes = [0]
+        self.cpu = CpuMarks()
 
     def take(self, name: str, tally: Tally) -> None:
+        self.cpu.mark(len(self._tallies))
         self._tallies.append(replace(tally))
         self._manifest_bytes.append(self._manifest.stat().st_size if self._manifest.exists() else 0)
         self._note(tally.n_read)
@@ -141,4 +143,5 @@ class _Tallies:
             after.n_state_bytes,
             store_bytes(event),
             after.n_changes - before.n_changes,
+            self.cpu.seconds_of(number),
         )
