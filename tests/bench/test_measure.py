@@ -108,3 +108,13 @@ def test_throughput_by_cpu_needs_the_seconds_of_every_batch():
     batches = [BatchMeasure(10, 9.0, cpu_seconds=2.0), BatchMeasure(30, 9.0, cpu_seconds=3.0)]
     assert throughput_by_cpu(batches) == 8
     assert throughput_by_cpu([*batches, BatchMeasure(10, 9.0)]) is None
+
+
+def test_processes_that_end_do_not_take_back_what_they_spent(monkeypatch):
+    told = iter([10.0, 14.0, 11.0, 12.0])
+    monkeypatch.setattr("sash.bench.cpu_time.tree_cpu_seconds", lambda: next(told))
+    marks = CpuMarks()
+    marks.mark(1)
+    marks.mark(2)
+    assert (marks.seconds_of(0), marks.seconds_of(1)) == (4, 0)
+    assert marks.seconds() == 5

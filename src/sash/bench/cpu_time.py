@@ -40,12 +40,14 @@ class CpuMarks:
     """How much CPU time went by until each batch was done; the first one's includes all that went before it."""
 
     def __init__(self):
-        self._marks = [tree_cpu_seconds()]
+        self._last = tree_cpu_seconds()
+        self._lost = 0.0
+        self._marks = [self._last]
 
     def mark(self, n_done: int) -> None:
         """So many batches are done by now."""
         if n_done >= len(self._marks):
-            self._marks += [tree_cpu_seconds()] * (n_done + 1 - len(self._marks))
+            self._marks += [self.look()] * (n_done + 1 - len(self._marks))
 
     def seconds_of(self, batch: int) -> float | None:
         """What a batch took; None if that was not seen."""
@@ -56,7 +58,17 @@ class CpuMarks:
 
     def seconds(self) -> float | None:
         """Since the start."""
-        return cpu_seconds_since(self._marks[0])
+        now, before = self.look(), self._marks[0]
+        return None if now is None or before is None else now - before
+
+    def look(self) -> float | None:
+        """So far, and never less than before: idle Python workers end, and take their seconds with them."""
+        now = tree_cpu_seconds()
+        if now is None or self._last is None:
+            return None
+        self._lost += max(0.0, self._last - now)
+        self._last = now
+        return now + self._lost
 
 
 def _read_stats() -> Iterator[tuple[int, list[str]]]:

@@ -47,6 +47,7 @@ def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkS
         while query.isActive:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             done = read_progress(query.recentProgress)
+            cpu.look()
             cpu.mark(len(done))
             note(sum(event["numInputRows"] for event in done.values()))
         query.awaitTermination()
