@@ -110,7 +110,7 @@ def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
     aliases = [source.alias for source in bound.sources]
     pairs = bound.window_graph.pairs if bound.window_graph else ()
     found = []
-    for numbers, values in _satisfying(bound, tables):
+    for numbers, values in find_rows(bound, tables):
         if not are_in_windows(pairs, {alias: ts[number] for alias, ts, number in zip(aliases, times, numbers)}):
             continue
         members = [each[number] for each, number in zip(lives, numbers)]
@@ -220,7 +220,7 @@ def _positive_zero(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def _satisfying(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
+def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
     """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
     with duck.connect() as connection:
         for source in bound.sources:
