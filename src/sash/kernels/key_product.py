@@ -54,7 +54,6 @@ def collect(
     n_looked = 0
     idx = start
     while idx < positions.shape[0]:
-        begin = idx
         n_lanes = 0
         while idx < positions.shape[0] and n_lanes < N_LANES:
             if not is_alone[idx]:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators import keys as join_keys
-from sash.operators.evaluator import quote, select
+from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
@@ -97,7 +97,12 @@ class MultiwayJoin(Unpaced):
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
         self._heard: Sequence[int] = ()
-        self._conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
+        self._filters = [
+            " AND ".join(f"({each.sql})" for each in conditions if each.inputs == (number,))
+            for number in range(len(inputs))
+        ]
         read = " ".join(each.sql for each in self._conditions)
         self._read = [[name for name in input.names if quote(name) in read] for input in inputs]
         self.reset(Memory())
@@ -184,6 +189,8 @@ class MultiwayJoin(Unpaced):
         """The tuples that can join, in order of time."""
         for columns in self._key_columns[number]:
             batch = join_keys.without_null_keys(batch, columns)
+        if self._filters[number]:
+            batch = keep(batch, self._filters[number])
         ts = int64_column(batch, TS)
         return batch.take(pa.array(np.argsort(ts, kind="stable"))) if np.any(ts[1:] < ts[:-1]) else batch
 
