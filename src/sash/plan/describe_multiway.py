@@ -156,7 +156,8 @@ def _probe(spec: MultiwayJoinSpec, bound: Sequence[int], target: int) -> str:
 def _buffer_bound(spec: MultiwayJoinSpec, number: int) -> str:
     others = [name for other, name in enumerate(spec.names) if other != number]
     n_streams = sum(len(name.split("+")) for name in spec.names)
-    length = format_duration(_rounded(spec.spans_us[number], n_streams))
+    span_us = _rounded(spec.spans_us[number], n_streams)
+    length = "the present instant" if span_us == 1 else format_duration(span_us)
     reachable = f"the tuples of {length} that {' or '.join(others)} can still reach"
     return f"{spec.names[number]}: {reachable}, and up to 1/{CUTS} more"
 
