@@ -53,7 +53,7 @@ def pictures(graphs: Sequence[WindowGraph]) -> list[str]:
     """The completed graphs as Mermaid, each under a title; nothing of it is indented by anything else."""
     lines: list[str] = []
     for graph in dict.fromkeys(graphs):
-        lines += ["", f"Windows of {', '.join(graph.aliases)} as a picture (Mermaid):", *mermaid(graph).splitlines()]
+        lines += [f"Windows of {', '.join(graph.aliases)} as a picture (Mermaid):", *mermaid(graph).splitlines()]
     return lines
 
 
