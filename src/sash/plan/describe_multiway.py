@@ -14,7 +14,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from sash.operators.multiway_join import PROBE, Condition, MultiwayJoinSpec, probe_orders
+from sash.operators.multiway_join import PROBE, Condition, MultiwayJoinSpec
 from sash.plan.describe_join import count_text
 from sash.plan.multiway import TIME_PREFIX, Reach
 from sash.plan.physical import MULTIWAY_ALGORITHMS
@@ -22,6 +22,7 @@ from sash.plan.wording import format_duration, plain
 from sash.sql.graph_text import mermaid
 from sash.sql.window_graph import CompletedWindow, WindowGraph
 from sash.store.block_window import CUTS
+from sash.store.probe_order import probe_orders
 
 Fact = tuple[str, str]
 
