@@ -192,7 +192,7 @@ class ProbeIndex:
                 more_keys = np.array(keys[1:], np.int64).reshape(len(more_columns), n_members)
                 reached, n_out, n_looked = probes.expand_by_key(
                     times, *common, keys[0], more_keys, more_columns, target, key, self._tables.table(key),
-                    window.ts, window.keys, window.links, window.base, window.floor, parents, rows,
+                    window.keys, window.records, window.base, window.floor, parents, rows,
                 )  # fmt: skip
             else:
                 reached, n_out, n_looked = probes.expand_by_time(
