@@ -5,17 +5,22 @@
 A share of a link's packets goes on to the next link and is seen there after some time on the way, at most `travel_us`:
 a window of that length finds all of them. The rest of the next link's packets come from elsewhere, so that all links
 have the same rate. Bursts of one link are seen again on the next.
+
+Packets get from the first link to the third only by way of the second: with three links, or four, the question has
+windows for neighbours alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from sash.workloads.columns import times_column
+from sash.workloads.declare import format_length, pair_windows
 from sash.workloads.law import require
 from sash.workloads.workload import Synthetic, WorkloadStream, cut_rows
 
@@ -50,11 +55,17 @@ class Network(Synthetic):
 
     @property
     def question(self) -> str:
-        """How much of the customer's traffic went through the backbone."""
-        return f"""SELECT COUNT(*) AS packets, SUM(C.size) AS bytes
+        """Of two links, how much of the customer's traffic went through the backbone. Of more, Form 3 of W-join: which
+        packets passed all of them.
+        """
+        return (
+            self._ask_for_all()
+            if self.n_links > 2
+            else f"""SELECT COUNT(*) AS packets, SUM(C.size) AS bytes
   FROM customer C, backbone B
   WHERE C.pid = B.pid
-  WINDOW {self.travel_us} MICROSECONDS"""
+  WINDOW {format_length(self.travel_us)}"""
+        )
 
     def generate(self, stream: str) -> Iterator[pa.Table]:
         packets = self._enter(0, 1.0)
@@ -63,6 +74,14 @@ class Network(Synthetic):
         for rows in cut_rows(len(packets)):
             columns = [pa.array(np.ascontiguousarray(packets[rows][name])) for name in SCHEMA.names[:-1]]
             yield pa.Table.from_arrays([*columns, times_column(packets["ts"][rows])], schema=SCHEMA)
+
+    def _ask_for_all(self) -> str:
+        aliases = {name: name[0].upper() for name in LINKS[: self.n_links]}
+        neighbours = list(pairwise(aliases.values()))
+        return f"""SELECT C.pid, C.size, C.ts AS entered, {neighbours[-1][1]}.ts AS arrived
+  FROM {", ".join(f"{name} {alias}" for name, alias in aliases.items())}
+  WHERE {" AND ".join(f"{left}.pid = {right}.pid" for left, right in neighbours)}
+  {pair_windows("WINDOW", dict.fromkeys(neighbours, self.travel_us))}"""
 
     def _enter(self, link: int, share: float) -> np.ndarray:
         """Packets that are seen first on this link, so many that they make up this share of its rate."""
