@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from textwrap import indent
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,14 @@ class SashError(Exception):
 class QueryError(SashError):
     """A mistake in a query text; shown with its line and the place underlined when the place is known."""
 
-    def __init__(self, message: str, text: str | None = None, span: Span | None = None):
+    def __init__(self, message: str, text: str | None = None, span: Span | None = None, note: str | None = None):
+        """`note` is what helps to see the mistake, in lines of its own; it stands below the text."""
         self.reason = message
         self.text = text
         self.span = span
-        super().__init__(message if text is None or span is None else f"{message}\n{underline(text, span)}")
+        self.note = note
+        shown = [message] if text is None or span is None else [message, underline(text, span)]
+        super().__init__("\n".join([*shown, *([indent(note, "  ")] if note else [])]))
 
 
 class ParseError(QueryError):

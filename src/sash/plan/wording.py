@@ -6,28 +6,9 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from sash.operators.project import ProjectSpec
+from sash.sql.durations import format_duration
 from sash.sql.query import CountWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import ID_PREFIX
-
-UNITS = (
-    ("week", 604_800_000_000),
-    ("day", 86_400_000_000),
-    ("hour", 3_600_000_000),
-    ("minute", 60_000_000),
-    ("second", 1_000_000),
-    ("millisecond", 1_000),
-    ("microsecond", 1),
-)
-
-
-def format_duration(us: int) -> str:
-    """A length of time in the largest units that say it exactly."""
-    parts = []
-    for unit, size in UNITS:
-        count, us = divmod(us, size)
-        if count:
-            parts.append(f"{count} {unit}{'s' if count > 1 else ''}")
-    return " ".join(parts) or "0 seconds"
 
 
 def format_window(window: Window | None) -> str:

@@ -12,6 +12,7 @@ from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.hashable import check_hashable
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outputs import bind_outputs, is_aggregating
+from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.query import Block, BoundQuery, Catalog
 from sash.sql.scope import Scope
@@ -54,6 +55,7 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
                 bind_membership(part, around) for part in split_conjuncts(select.where) if is_membership(part)
             ),
             is_distinct=select.is_distinct,
+            window_graph=bind_window_graph(select, sources),
         )
         query = bind_outputs(query, select, scope, scalars)
         for conjunct in query.conjuncts:

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, TypeVar, cast
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from sash.errors import Span
+from sash.errors import ParseError, Span
 from sash.sql.cursor import Cursor
 from sash.sql.query import AGGREGATES_THAT_RUN
-from sash.sql.windows import parse_query_window, parse_stream_window
+from sash.sql.windows import parse_pair_windows, parse_query_window, parse_stream_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
 _REMEDIES = {
@@ -29,7 +29,8 @@ _REMEDIES = {
     TokenType.QUALIFY: "remove it and filter the query's output",
 }
 _MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
-_CLAUSES = ("window", "emit_changes")
+_CLAUSES_OF_THE_WHOLE = ("window", "emit_changes")
+_CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
@@ -42,7 +43,8 @@ class SashParser(Cursor):
     """DuckDB's parser with Sash's clauses.
 
     The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on SELECTs and set
-    operations (a WindowClause), `emit_changes` on the latter two (its Span), `word` on set operations.
+    operations (a WindowClause), `emit_changes` on the latter two (its Span), `pair_windows` on SELECTs (a tuple of
+    ParsedPairWindow), `word` on set operations.
     """
 
     # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
@@ -215,18 +217,21 @@ class SashParser(Cursor):
         return operation
 
     def _hoist_clauses(self, operation: exp.SetOperation) -> None:
-        """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it."""
+        """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it.
+
+        Windows of pairs stay: they name streams of that SELECT.
+        """
         last = operation.expression
         while isinstance(last, exp.SetOperation) or (
             isinstance(last, exp.Subquery) and not last.meta.get("is_written")
         ):
             last = last.expression if isinstance(last, exp.SetOperation) else last.this
         if isinstance(last, exp.Select):
-            operation.meta.update({name: last.meta.pop(name) for name in _CLAUSES if name in last.meta})
+            operation.meta.update({name: last.meta.pop(name) for name in _CLAUSES_OF_THE_WHOLE if name in last.meta})
 
     def _parse_clauses(self, query: exp.Query) -> None:
         while self._is_clause_ahead():
-            self._parse_clause(query.meta)
+            self._parse_clause(query)
         if self._curr.token_type in _REMEDIES:
             self.refuse_token()
         if self._match_set(_MODIFIERS_THAT_RUN, advance=False) and any(name in query.meta for name in _CLAUSES):
@@ -236,17 +241,33 @@ class SashParser(Cursor):
         words = (self._curr.text.upper(), self._next.text.upper())
         return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"))
 
-    def _parse_clause(self, clauses: dict[str, Any]) -> None:
-        if self.at("DWINDOW"):
-            self.refuse("`DWINDOW`", "give one `WINDOW` for all streams or `[RANGE …]` after each")
+    def _parse_clause(self, query: exp.Query) -> None:
         start = self._index
         if self.take("EMIT", "CHANGES"):
-            clauses["emit_changes"] = self.span_since(start)
-        elif "window" in clauses:
-            self.raise_error("Invalid expression")
+            query.meta["emit_changes"] = self.span_since(start)
+            return
+        name = "pair_windows" if self._next.token_type is TokenType.L_PAREN else "window"
+        self._refuse_second_window(query, name)
+        if name == "pair_windows":
+            query.meta[name] = parse_pair_windows(self)
         else:
             self.expect("WINDOW")
-            clauses["window"] = parse_query_window(self)
+            query.meta[name] = parse_query_window(self)
+
+    def _refuse_second_window(self, query: exp.Query, name: str) -> None:
+        """A query has one WINDOW, or windows of pairs, which AND connects and which are of one SELECT."""
+        if {"window", "pair_windows"} - {name} <= query.meta.keys():
+            reason = "a query has one `WINDOW` for all streams or windows of pairs, not both; remove one of them"
+            raise ParseError(reason, self.sql, self._span_here())
+        if name == "window" and name in query.meta:
+            self.raise_error("Invalid expression")
+        if name in query.meta:
+            self.fail("expected `AND` before the next window of a pair")
+        if name == "pair_windows" and isinstance(query, exp.SetOperation):
+            self.refuse(
+                "a window of a pair after a set operation in brackets",
+                "put it into the brackets, after the SELECT whose streams it names",
+            )
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.

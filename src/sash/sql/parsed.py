@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
-from sash.sql.windows import WindowClause
+from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _READ = {
     exp.Select: {"expressions", "from_", "joins", "where", "hint", "distinct", "group", "having", "with_"},
@@ -72,6 +72,8 @@ class ParsedSelect:
     having: exp.Expr | None = None
     is_distinct: bool = False
     window: WindowClause | None = None
+    pair_windows: tuple[ParsedPairWindow, ...] = ()
+    """Never beside `window`."""
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict)
@@ -173,6 +175,7 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         having=having.this if having else None,
         is_distinct=bool(tree.args.get("distinct")),
         window=tree.meta.get("window"),
+        pair_windows=tree.meta.get("pair_windows", ()),
         hints=tuple(word.name for word in hint.expressions) if hint else (),
         emit_changes="emit_changes" in tree.meta,
         spans=dict(_spans(tree, sources)),
@@ -184,6 +187,8 @@ def _spans(tree: exp.Select, sources: Iterable[ParsedSource]) -> Iterator[tuple[
     yield "from", Span(min(source.span.start for source in sources), max(source.span.end for source in sources))
     if window := tree.meta.get("window"):
         yield "window", window.span
+    if pairs := tree.meta.get("pair_windows"):
+        yield "window", Span(pairs[0].span.start, pairs[-1].span.end)
     clauses = {"select": tree.expressions} | {clause: [tree.args.get(clause)] for clause in ("where", "hint")}
     for clause, nodes in clauses.items():
         if span := span_of(*filter(None, nodes)):

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
 from sash.sql.expressions import span_of
+from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, StreamInfo, Window
 from sash.sql.scope import column_in
@@ -58,8 +59,9 @@ def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
             reason = f"`{source.alias}` stands twice in `FROM`; give each an alias of its own, as in {example}"
             raise BindError(reason, select.text, item.span)
         sources[source.alias.lower()] = source
-    _check_streams(select, tuple(sources.values()), context)
-    return tuple(sources.values())
+    windowed = with_lives(tuple(sources.values()), bind_window_graph(select, tuple(sources.values())))
+    _check_streams(select, windowed, context)
+    return windowed
 
 
 def derive(block: Block, alias: str) -> Source:

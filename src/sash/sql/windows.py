@@ -6,6 +6,7 @@ All of them but those that this version refuses:
     [RANGE 1 HOUR] · [ROWS 100] · [NOW] · [UNBOUNDED]    a window of one stream, after its name or alias
     [PARTITION BY k ROWS 10] · [SINCE TIMESTAMP '…']
     WINDOW 1 HOUR SLIDE 5 MINUTES · [RANGE 12 HOURS SLIDE 1 HOUR]
+    WINDOW (A, B) = 1 SECOND AND DWINDOW (B, C) = 2 SECONDS      windows of pairs of streams
 """
 
 from __future__ import annotations
@@ -51,6 +52,17 @@ class WindowClause:
     partition_by: tuple[exp.Identifier, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedPairWindow:
+    """A window of a pair of streams as written: the names are not yet those of streams."""
+
+    left: exp.Identifier
+    right: exp.Identifier
+    length_us: int
+    is_directed: bool
+    span: Span
+
+
 def parse_interval(text: str) -> int:
     """The microseconds of a length of time such as `90 seconds`, `1.5 h` or `1 hour 30 minutes`."""
     length_us = _length_us(text)
@@ -82,13 +94,48 @@ def _unit_us(unit: str) -> int:
 def parse_query_window(parser: Cursor) -> WindowClause:
     """What follows the word WINDOW at the end of a query."""
     start = parser.index
-    if parser.at("("):
-        parser.refuse("a window per pair of streams", "give one `WINDOW` for all streams or `[RANGE …]` after each")
     if parser.is_aliased():
         parser.refuse("a named window", "remove it; a query has one `WINDOW`, such as `WINDOW 1 MINUTE`")
     window = _parse_amount_of_rows(parser) or _parse_time_window(parser)
     _refuse_slide(parser)
     return WindowClause(window, parser.span_since(start))
+
+
+def parse_pair_windows(parser: Cursor) -> tuple[ParsedPairWindow, ...]:
+    """One or more windows of pairs with AND between them, from the first WINDOW or DWINDOW on."""
+    pairs = [_parse_pair_window(parser)]
+    while parser.take("AND"):
+        pairs.append(_parse_pair_window(parser))
+    if parser.at(","):
+        parser.fail("expected `AND` before the next window of a pair")
+    return tuple(pairs)
+
+
+def _parse_pair_window(parser: Cursor) -> ParsedPairWindow:
+    start = parser.index
+    is_directed = parser.take("DWINDOW")
+    if not is_directed and not parser.take("WINDOW"):
+        parser.fail("expected `WINDOW` or `DWINDOW` and a pair of streams")
+    if not parser.take("("):
+        parser.fail("expected a pair of streams, as in `WINDOW (A, B) = 1 SECOND`,")
+    left = parser.name("the name of a stream")
+    parser.expect(",")
+    right = parser.name("the name of a stream")
+    parser.expect(")")
+    parser.expect("=")
+    length_us = _parse_pair_length(parser)
+    return ParsedPairWindow(left, right, length_us, is_directed, parser.span_since(start))
+
+
+def _parse_pair_length(parser: Cursor) -> int:
+    start = parser.index
+    if parser.take("ROWS") or parser.number_before("ROWS") is not None:
+        remedy = "give a length of time, as in `1 SECOND`, or `[ROWS …]` after each stream"
+        parser.refuse("a window of a pair that counts rows", remedy, parser.span_since(start))
+    length_us = parse_length(parser, "a window")
+    if parser.at("SLIDE"):
+        parser.refuse("`SLIDE` of a window of a pair", "remove it; the window slides with every tuple")
+    return length_us
 
 
 def parse_stream_window(parser: Cursor) -> WindowClause:
