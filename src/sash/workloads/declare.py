@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.plan.wording import format_duration
 from sash.sources.values import connection, sql_name
+from sash.sql.durations import format_duration
 from sash.workloads.workload import Workload, WorkloadStream
 
 QUERY = "answer"
