@@ -1,5 +1,5 @@
 -- Packets on three links, of which only neighbours are connected: which packets pass all three?
--- The data is generated: sash workload network --set n_links=3 --out examples/data/network
+-- The data is generated: sash workload network --set n_links=3 --set delayed=0.1 --out examples/data/network
 
 CREATE STREAM customer (pid BIGINT, src INT, dst INT, size INT, ts TIMESTAMP)
   TIMESTAMP BY ts

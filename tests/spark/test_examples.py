@@ -26,6 +26,7 @@ REJECTIONS = {
     "intersect": "Intersect of streaming DataFrames/Datasets is not supported",
     "aggregate_over_aggregate": "Detected pattern of possible 'correctness' issue due to global watermark.",
     "count_window": "[NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING]",
+    "three_streams": "[MULTIPLE_EVENT_TIME_COLUMNS]",
 }
 CHANGES = {
     "count_distinct": """
@@ -59,6 +60,10 @@ CHANGES = {
         door | 21.0 | 1 | 12:00:10 | NULL
         door | 22.0 | 1 | 12:00:20 | NULL
         door | 26.0 | 1 | 12:00:30 | NULL
+    """,
+    "three_streams": """
+        17 | 1 | 12:00:35 | 12:00:40
+        7  | 1 | 12:00:35 | 12:00:42
     """,
 }
 

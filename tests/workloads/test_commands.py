@@ -126,7 +126,7 @@ def test_the_list_names_streams_and_what_can_be_set(run):
     assert code == 0
     assert [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")] == list(KINDS)
     assert "streams customer, backbone; --rate --duration --arrivals --keys --key-skew --seed\n" in shown
-    assert "--set n_links=… through=… travel=…\n" in shown
+    assert "--set n_links=… through=… travel=… delayed=…\n" in shown
     assert "streams a, b; --rate --duration --keys --seed\n" in shown
 
 

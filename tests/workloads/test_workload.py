@@ -111,6 +111,17 @@ def test_packets_are_seen_again_on_the_next_link_after_some_time():
         assert 0.09 * network.travel_us <= travel.min() <= travel.max() < network.travel_us
 
 
+def test_delayed_packets_take_longer_than_any_other():
+    made = {share: Network(rate=500, delayed=share, arrivals="poisson") for share in (0.0, 0.2)}
+    links = {share: [rows_of(each, stream.name) for stream in each.streams] for share, each in made.items()}
+    assert links[0.0][0].equals(links[0.2][0])
+    customer, backbone = (link.select(["pid", "ts"]) for link in links[0.2])
+    both = customer.join(backbone, "pid", join_type="inner", right_suffix="_later")
+    travel = read_times(both["ts_later"]) - read_times(both["ts"])
+    assert np.mean(travel >= made[0.2].travel_us) == pytest.approx(0.2, abs=0.02)
+    assert travel.max() < 2 * made[0.2].travel_us
+
+
 def test_all_or_none_of_the_packets_may_go_on():
     first, second = (rows_of(Network(through=1.0), name)["pid"].to_pylist() for name in ("customer", "backbone"))
     assert set(second) <= set(first)
@@ -192,6 +203,7 @@ def test_links_that_are_not_neighbours_have_no_window():
         (lambda: Sensors(arrivals="x"), "`arrivals` is `x`, but there is no `x`; there is `bmodel`, `even`, "),
         (lambda: Network(n_links=5), "`n_links` is 5, but must be 2 to 4"),
         (lambda: Network(through=1.5), "`through` is 1.5, but must be a share, from 0 to 1"),
+        (lambda: Network(delayed=-0.1), "`delayed` is -0.1, but must be a share, from 0 to 1"),
         (lambda: Stores(n_stores=5), "`n_stores` is 5, but must be 2 to 4"),
         (lambda: Stores(rush=0.5), "`rush` is 0.5, but must be 1, which is none, or more"),
         (lambda: Cameras(lingering=2), "`lingering` is 2, but must be a share, from 0 to 1"),

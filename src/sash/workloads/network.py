@@ -3,8 +3,8 @@
     customer(pid, src, dst, size, ts)    backbone likewise, exchange and remote if there are more than two links
 
 A share of a link's packets goes on to the next link and is seen there after some time on the way, at most `travel_us`:
-a window of that length finds all of them. The rest of the next link's packets come from elsewhere, so that all links
-have the same rate. Bursts of one link are seen again on the next.
+a window of that length finds all of them, unless some are `delayed`. The rest of the next link's packets come from
+elsewhere, so that all links have the same rate. Bursts of one link are seen again on the next.
 
 Packets get from the first link to the third only by way of the second: with three links, or four, the question has
 windows for neighbours alone.
@@ -42,11 +42,14 @@ class Network(Synthetic):
     through: float = 0.5
     """The share of a link's packets that goes on to the next."""
     travel_us: int = 200_000
+    delayed: float = 0.0
+    """The share of those that are held up on the way and take longer, up to twice as long."""
 
     def __post_init__(self):
         Synthetic.__post_init__(self)
         require(2 <= self.n_links <= len(LINKS), "n_links", self.n_links, f"2 to {len(LINKS)}")
         require(0 <= self.through <= 1, "through", self.through, "a share, from 0 to 1")
+        require(0 <= self.delayed <= 1, "delayed", self.delayed, "a share, from 0 to 1")
         require(self.travel_us >= 1, "travel", self.travel_us, "at least one microsecond")
 
     @property
@@ -98,7 +101,8 @@ class Network(Synthetic):
         """What the next link sees of these packets, and its own; by time."""
         rng = self.rng(link, 1)
         passed = packets[rng.random(len(packets)) < self.through]
-        passed["ts"] += (self.travel_us * (0.1 + 0.9 * rng.random(len(passed)))).astype(np.int64)
+        is_delayed = self.rng(link, 2).random(len(passed)) < self.delayed
+        passed["ts"] += (self.travel_us * (0.1 + 0.9 * rng.random(len(passed)) + is_delayed)).astype(np.int64)
         passed = passed[passed["ts"] < self.start_us + self.duration_us]
         fresh = self._enter(link, 1 - self.through) if self.through < 1 else passed[:0]
         merged = np.concatenate([passed, fresh])
