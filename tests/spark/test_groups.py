@@ -6,6 +6,9 @@ itself in `test_engines.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +16,8 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
+from sash.operators import pipeline
+from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
@@ -166,3 +171,25 @@ def test_late_rows_of_several_readers_are_one_message():
     readers = [pack(case.plan, "a", a.slice(start, 2), 3) for start in (0, 2)]
     late = tables(chain.run_batch([each for messages in readers for each in messages], [False, False]), "late")
     assert [sorted(table.column("v").to_pylist()) for table in late] == [[0, 1, 2, 3]]
+
+
+class ListeningJoin(WindowJoin):
+    """A join that takes down the frontiers it hears, by the names of its keys."""
+
+    heard: ClassVar[set[tuple[str, tuple[int, ...]]]] = set()
+
+    def hear(self, frontiers: Sequence[int]) -> None:
+        self.heard.add((self.spec.keys[0][0], tuple(frontiers)))
+
+
+def test_groups_are_told_how_far_each_stream_has_come(monkeypatch):
+    """Of a stream its own clock; of what comes from another fragment only the clock of all."""
+    monkeypatch.setitem(pipeline.OPERATORS, WindowJoinSpec, ListeningJoin)
+    frames = {name: sash.stream(timed([(1, "x", 1)] * 10), "ts", "0 us") for name in "abc"}
+    text = "SELECT A.v FROM a A, b B, c C WHERE A.k = B.k AND B.j = C.j WINDOW 5 us"
+    case = Case(text, frames)
+    chain = Chain(case.plan, {}, 3)
+    for stream, last in (("a", 3), ("b", 9), ("c", 6)):
+        monkeypatch.setattr(ListeningJoin, "heard", set())
+        chain.run_batch(pack(case.plan, stream, case.arrivals[stream].slice(0, last + 1), 3), [False, False])
+    assert ListeningJoin.heard == {("A.k", (3, 9)), ("B.j", (3, 6))}

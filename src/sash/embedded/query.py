@@ -105,7 +105,8 @@ class Query:
         self._clocks = {name: StreamClock(*values) for name, values in clocks.items()}
 
     def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:
-        parts = self._pipeline.paced_steps(arrivals, self.clock)
+        clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
+        parts = self._pipeline.paced_steps(arrivals, self.clock, clocks)
         return pa.concat_tables(to_changes(part, self.plan.schema, self.plan.emit_changes) for part in parts)
 
     def _known(self, stream: str) -> str:

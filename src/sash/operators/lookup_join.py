@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep
-from sash.operators.operator import Stateless
+from sash.operators.operator import Stateless, TimeKeeping
 from sash.store.batch import BEGINNING, NEVER, arrive
 from sash.store.keys import encode_keys
 from sash.store.window_buffer import WindowBuffer
@@ -29,7 +29,7 @@ class LookupJoinSpec:
     residual: str | None
 
 
-class LookupJoin(Stateless):
+class LookupJoin(TimeKeeping, Stateless):
     """Runs a `LookupJoinSpec` against a relation."""
 
     def __init__(self, spec: LookupJoinSpec, stream: pa.Schema, relation: pa.Table):

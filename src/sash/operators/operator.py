@@ -12,7 +12,7 @@ partition groups in turn: `held_by` takes the state of a group out, `hand_to` pu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -52,6 +52,37 @@ class Operator(Protocol):
     def registers(self) -> dict[str, int]:
         """The integers that have to survive beside the logs."""
         ...
+
+
+@runtime_checkable
+class FrontierReader(Protocol):
+    """An operator that wants to know how far each of its inputs has come; streams may be far ahead of the clock.
+
+    The frontier of an input is the least `_ts` of a tuple that may still come in a later step. It is beyond the clock.
+    """
+
+    def hear(self, frontiers: Sequence[int]) -> None:
+        """Tells the frontiers, one per input, once the input has been run; `process` of the same step follows at once.
+
+        Whoever runs operators one by one may leave it out: then all frontiers are just beyond the clock.
+        """
+        ...
+
+
+@runtime_checkable
+class FrontierKeeper(Protocol):
+    """An operator of one stream that leaves `_ts` as it is, so that its frontier follows from that of its input."""
+
+    def frontier(self, below: int) -> int:
+        """The least `_ts` that it may put out in a later step, if its input puts out nothing before `below`."""
+        ...
+
+
+class TimeKeeping:
+    """Of an operator that puts tuples out in the step in which they come, at the time at which they come."""
+
+    def frontier(self, below: int) -> int:
+        return below
 
 
 class Unpaced:

@@ -15,7 +15,8 @@ from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
-from sash.operators.operator import Operator, hand_to, held_by
+from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, hand_to, held_by
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
@@ -23,6 +24,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store.batch import NEVER
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home
 
@@ -65,6 +67,7 @@ Spec: TypeAlias = (
     | ReorderSpec
     | CountWindowSpec
     | WindowJoinSpec
+    | MultiwayJoinSpec
     | LookupJoinSpec
     | DistinctSpec
     | GroupBySpec
@@ -81,6 +84,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
     WindowJoinSpec: WindowJoin,
+    MultiwayJoinSpec: MultiwayJoin,
     DistinctSpec: Distinct,
     GroupBySpec: GroupBy,
     RunningGroupBySpec: RunningGroupBy,
@@ -144,17 +148,22 @@ class Pipeline:
         self.root = root
         self.schema = self._build(root)
 
-    def step(self, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
-        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come."""
-        (*parts,) = self.paced_steps(arrivals, clock)
+    def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
+        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
+
+        `clocks` says so of single slots, which may be ahead of `clock`; those that it leaves out are not.
+        """
+        (*parts,) = self.paced_steps(arrivals, clock, clocks)
         return pa.concat_tables(parts)
 
-    def paced_steps(self, arrivals: Mapping[int, pa.Table], clock: int) -> Iterator[pa.Table]:
+    def paced_steps(
+        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
+    ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
         self._work = {}
         while True:
             until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
-            yield self._run(self.root, arrivals, until)
+            yield self._run(self.root, arrivals, until, clocks or {})
             if until == clock:
                 return
             arrivals = {}
@@ -238,14 +247,31 @@ class Pipeline:
             by_log = {log_name: _Below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
             operator.restore(by_log, registers[name])
 
-    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int) -> pa.Table:
+    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
             rows = arrivals.get(node.spec.slot)
             return self._slots[node.spec.slot].empty_table() if rows is None else rows
-        inputs = [
-            self._run(child, arrivals, clock) for child in node.inputs if not isinstance(child.spec, RelationSpec)
-        ]
-        return inputs[0] if isinstance(node.spec, ExchangeSpec) else self.process(node, inputs, clock)
+        children = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
+        inputs = [self._run(child, arrivals, clock, clocks) for child in children]
+        if isinstance(node.spec, ExchangeSpec):
+            return inputs[0]
+        operator = self._operators[id(node)]
+        if isinstance(operator, FrontierReader):
+            operator.hear([self._frontier(child, clock, clocks) for child in children])
+        return self.process(node, inputs, clock)
+
+    def _frontier(self, node: Node, clock: int, clocks: Mapping[int, int]) -> int:
+        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one.
+
+        A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
+        """
+        if isinstance(node.spec, InputSpec):
+            return _just_after(max(clock, clocks.get(node.spec.slot, clock)))
+        operator = self._operators.get(id(node))
+        if isinstance(operator, FrontierKeeper):
+            return operator.frontier(self._frontier(node.inputs[0], clock, clocks))
+        is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
+        return self._frontier(node.inputs[0], clock, clocks) if is_passing else _just_after(clock)
 
     def _build(self, node: Node) -> pa.Schema:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
@@ -265,6 +291,10 @@ class Pipeline:
             assert isinstance(relation, RelationSpec)
             return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
         return OPERATORS[type(node.spec)](node.spec, *schemas)
+
+
+def _just_after(clock: int) -> int:
+    return min(clock, NEVER - 1) + 1
 
 
 class _Below(Mapping[str, bytes]):

@@ -9,7 +9,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from sash.operators.evaluator import quote, run, select
-from sash.operators.operator import Stateless
+from sash.operators.operator import Stateless, TimeKeeping
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def _schema_of(sql: str, input: pa.Schema) -> pa.Schema:
     return run(sql, batch=input.empty_table()).schema
 
 
-class Project(Stateless):
+class Project(TimeKeeping, Stateless):
     """Runs a `ProjectSpec`."""
 
     def __init__(self, spec: ProjectSpec, input: pa.Schema):

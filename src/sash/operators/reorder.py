@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, TS, concat, content_order, int64_column, with_columns
+from sash.store.batch import BEGINNING, NEVER, TS, concat, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home, Memory
 
@@ -37,7 +37,7 @@ class ReorderSpec:
 class Reorder(Unpaced):
     """Runs a `ReorderSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_log", "_clock", "_next_id")
+    STATE: ClassVar[tuple[str, ...]] = ("_log", "_clock", "_next_id", "_oldest_us")
 
     def __init__(self, spec: ReorderSpec, input: pa.Schema):
         self.spec = spec
@@ -49,14 +49,21 @@ class Reorder(Unpaced):
         self._log = BlockLog(self._input, home)
         self._clock = BEGINNING
         self._next_id = 0
+        self._oldest_us = NEVER
+        """No tuple that is held is older."""
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        released = [self._log.read(block) for block in self._log.blocks] + [batch]
-        due = [table.filter(pa.array(self._is_due(table, clock))) for table in released]
-        self._hold(batch, clock)
+        held = [self._log.read(block) for block in self._log.blocks] if self._oldest_us <= clock else []
+        due = [table.filter(pa.array(self._is_due(table, clock))) for table in [*held, batch]]
+        self._release(clock)
+        self._hold(batch.filter(pa.array(int64_column(batch, TS) > clock)))
         self._clock = clock
         return self._numbered(self._ordered(concat(due)))
+
+    def frontier(self, below: int) -> int:
+        """What is held may come out next; so may what comes in, and within the slack it may be older."""
+        return min(self._oldest_us, below)
 
     def logs(self) -> dict[str, BlockLog]:
         return {"held": self._log}
@@ -67,19 +74,31 @@ class Reorder(Unpaced):
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._log.restore(entries["held"], registers["held"])
         self._clock, self._next_id = registers["clock"], registers["next_id"]
+        self._oldest_us = self._oldest_after(self._clock)
 
     def _is_due(self, table: pa.Table, clock: int) -> np.ndarray:
         """A block stays until its last tuple is due, so the clock it was last asked at tells what has left already."""
         ts = int64_column(table, TS)
         return (ts > self._clock) & (ts <= clock)
 
-    def _hold(self, batch: pa.Table, clock: int) -> None:
+    def _release(self, clock: int) -> None:
+        """Drops what is due. As long as nothing is, no block is looked at."""
+        if self._oldest_us > clock:
+            return
         log = self._log
         log.drop([block for block in log.blocks if int64_column(log.read(block), TS).max() <= clock])
         log.trim()
-        later = batch.filter(pa.array(int64_column(batch, TS) > clock))
+        self._oldest_us = self._oldest_after(clock)
+
+    def _hold(self, later: pa.Table) -> None:
         if later.num_rows:
-            log.append(later)
+            self._log.append(later)
+            self._oldest_us = min(self._oldest_us, int(int64_column(later, TS).min()))
+
+    def _oldest_after(self, clock: int) -> int:
+        """The least time of a tuple in the log that has not left it yet."""
+        times = [int64_column(self._log.read(block), TS) for block in self._log.blocks]
+        return min((int(ts[ts > clock].min()) for ts in times), default=NEVER)
 
     def _ordered(self, batch: pa.Table) -> pa.Table:
         if batch.num_rows < 2:

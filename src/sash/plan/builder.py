@@ -19,6 +19,7 @@ from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.fragment import Input, cut_fragments
 from sash.plan.hints import read_hints
 from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
+from sash.plan.multiway import joins_many
 from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
@@ -44,7 +45,7 @@ class _Builder:
         self._hints = read_hints(body.bound)
         self._schedule = self._hints.schedule or "tpa"
         self._infos = list(_streams_read(body))
-        is_ordered = self._hints.schedule is not None or any(map(_relies_on_order, bodies_of(body)))
+        is_ordered = self._hints.schedule is not None or any(self._relies_on_order(each) for each in bodies_of(body))
         self._draft = Draft(self._schedule, is_ordered, len(self._infos), frames)
 
     def plan(self) -> Plan:
@@ -90,13 +91,23 @@ class _Builder:
         takes_back = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
         needs = (with_ids and not is_consumed) or (is_joined and takes_back)
         needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
-        flow = FromClause(self._draft, query, self._hints.method, self._build).build(needs)
-        if self._schedule == "hybrid":
+        flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
+        if self._schedule == "hybrid" or (self._schedule == "nta" and query.bound.window_graph is not None):
             flow = self._draft.expire(flow)
         for test in query.tests:
             _refuse_unhashable(query)
             flow = self._test(flow, test, with_ids and not is_consumed)
         return flow
+
+    def _relies_on_order(self, body: Body) -> bool:
+        """Whether a part of a query has an operator that needs to know the order of what happens."""
+        if isinstance(body, SetOperation):
+            return body.bound.operation != "union" or not body.bound.is_all
+        scans = scans_of(body.input)
+        slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
+        counts = any(scan.counts_rows for scan in scans)
+        is_consumed = body.is_grouped or body.bound.is_distinct or body.tests
+        return bool(slides or counts or is_consumed or joins_many(body, self._hints))
 
     def _may_take_back(self, scan) -> bool:
         return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
@@ -225,16 +236,6 @@ def _streams_read(body: Body) -> Iterator[StreamInfo]:
     for test in body.tests:
         for _ in range(N_BUILT if test.is_null_aware else 1):
             yield from _streams_read(test.body)
-
-
-def _relies_on_order(body: Body) -> bool:
-    """Whether a part of a query has an operator that needs to know the order of what happens."""
-    if isinstance(body, SetOperation):
-        return body.bound.operation != "union" or not body.bound.is_all
-    scans = scans_of(body.input)
-    slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
-    counts = any(scan.counts_rows for scan in scans)
-    return bool(slides or counts or body.is_grouped or body.bound.is_distinct or body.tests)
 
 
 def _retracts(body: Body) -> bool:

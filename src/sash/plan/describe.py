@@ -12,6 +12,7 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
@@ -125,6 +126,11 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
         ("state", f"at most {2 * spec.n_rows} rows{each}, half of them already left"),
         ("emission", "a tuple as it comes, and a -1 for the tuple that it pushes out"),
     ]
+
+
+@describe.register
+def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Description:
+    return "MultiwayJoin", [("inputs", ", ".join(spec.names))]
 
 
 @describe.register

@@ -49,8 +49,10 @@ class Draft:
             for number, scan in enumerate(self._scans)
         )
 
-    def stream(self, scan: Scan, with_ids: bool) -> Flow:
-        """A stream of FROM: its rows as tuples, in order if the plan relies on it, filtered."""
+    def stream(self, scan: Scan, with_ids: bool, tells: bool) -> Flow:
+        """A stream of FROM: its rows as tuples, in order if the plan relies on it, filtered; with a negative for what
+        expires if the schedule wants it and whoever reads them (`tells`).
+        """
         number, alias, window = len(self._scans), scan.source.alias, scan.source.window
         self._scans.append(scan)
         assert isinstance(scan.source.info, StreamInfo)
@@ -68,7 +70,7 @@ class Draft:
         flow = Flow(node, columns, ids, _life_us(window), False, scan.counts_rows, self._free(number, scan, columns))
         if scan.counts_rows and (scan.conjuncts or scan.computed):
             flow = flow.then(_project(scan, (*SIGNED, *ids, *columns[: len(scan.columns)])))
-        return self.expire(flow) if self.schedule == "nta" else flow
+        return self.expire(flow) if self.schedule == "nta" and tells else flow
 
     def lookup(self, scan: Scan, with_ids: bool) -> tuple[Lookup, tuple[str, ...], tuple[str, ...]]:
         """A relation of FROM, with the columns and the identities of its rows."""

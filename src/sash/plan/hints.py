@@ -1,6 +1,7 @@
 """Hints: what a query asks the planner to do, for experiments.
 
     /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
+    /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ · /*+ xjoin */
     /*+ tpa */ · /*+ nta */ · /*+ hybrid */
 
 Of several hints of a kind the last one counts. What a hint does not say is chosen.
@@ -14,23 +15,27 @@ from dataclasses import dataclass
 from sash.errors import PlanError
 from sash.operators.choose_join import NO_HINT, MethodHint
 from sash.operators.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
-from sash.plan.physical import ALGORITHMS, SCHEDULES
+from sash.plan.physical import ALGORITHMS, MULTIWAY_ALGORITHMS, SCHEDULES
 from sash.sql.query import Block
 
+CONSERVATIVE = ("nlw", "hw", "mw")
+"""What can find the candidates of the global conservative approach."""
 _HINT = re.compile(r"([^\s(]+)\s*(?:\(([^)]*)\))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is asked of joins, and of the schedule; None if nothing is."""
+    """What is asked of joins of two and of many, and of the schedule; None if nothing is."""
 
     method: MethodHint = NO_HINT
     schedule: str | None = None
+    multiway: str | None = None
+    """An algorithm for joins of many streams; one of `MULTIWAY_ALGORITHMS`, `gca` perhaps with that inside it."""
 
 
 def read_hints(bound: Block) -> Hints:
     """The hints of a statement; raises PlanError for what nobody understands."""
-    method, schedule = NO_HINT, None
+    method, schedule, multiway = NO_HINT, None, None
     for hint in bound.hints:
         found = _HINT.fullmatch(hint)
         name, settings = (found[1], found[2]) if found else (hint, None)
@@ -38,11 +43,24 @@ def read_hints(bound: Block) -> Hints:
             schedule = name
         elif name in ALGORITHMS:
             method = _read_method(name, settings, hint, bound)
+        elif name in MULTIWAY_ALGORITHMS:
+            multiway = _read_multiway(name, settings, hint, bound)
         else:
-            known = ALGORITHMS | SCHEDULES
+            known = ALGORITHMS | MULTIWAY_ALGORITHMS | SCHEDULES
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
             _refuse(f"the hint `{hint}` is not known; there is {choices}", bound)
-    return Hints(method, schedule)
+    return Hints(method, schedule, multiway)
+
+
+def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> str:
+    if setting is None:
+        return algorithm
+    if algorithm != "gca" or setting.strip() not in CONSERVATIVE:
+        takes = (
+            f"takes one of {', '.join(CONSERVATIVE)}, as in `gca(hw)`" if algorithm == "gca" else "takes no settings"
+        )
+        _refuse(f"the hint `{hint}` cannot be set to `{setting}`; `{algorithm}` {takes}", bound)
+    return f"gca({setting.strip()})"
 
 
 def _read_method(algorithm: str, settings: str | None, hint: str, bound: Block) -> MethodHint:

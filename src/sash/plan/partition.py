@@ -14,7 +14,7 @@ fragments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.plan.logical import Join, Relational, Scan, scans_of
@@ -94,7 +94,7 @@ class _Chain:
         """What the tuples have that meet a stream."""
         join = self._joins[scan.source.alias]
         computed = [name for one in (join, *_joins_of(join.left)) for name, _ in one.computed]
-        return {*computed, *(name for one in scans_of(join.left) for name in _own_columns(one))}
+        return {*computed, *(name for one in scans_of(join.left) for name in own_columns(one))}
 
 
 def _cover(
@@ -108,7 +108,7 @@ def _cover(
     columns = {} if below is None else {BELOW: min(members & below, default="")}
     unsuited = set()
     for scan in streams:
-        own = sorted(members.intersection(_own_columns(scan)), key=lambda name: (not _may_partition(scan, name), name))
+        own = sorted(members.intersection(own_columns(scan)), key=lambda name: (not _may_partition(scan, name), name))
         columns[scan.source.alias] = own[0] if own else ""
         if own and not _may_partition(scan, own[0]):
             if not own_partition(scan) or (below is None and scan is streams[0]):
@@ -136,18 +136,23 @@ def _joins_of(node: Relational) -> Iterator[Join]:
 
 def _classes(node: Relational) -> list[set[str]]:
     """Sets of key columns that are equal in every answer, in order of their least member."""
+    return equal_columns([pair for join in _joins_of(node) for pair in join.keys])
+
+
+def equal_columns(pairs: Sequence[tuple[str, str]]) -> list[set[str]]:
+    """Sets of columns that are equal if those of each pair are, in order of their least member."""
     classes: list[set[str]] = []
-    for join in _joins_of(node):
-        for pair in join.keys:
-            merged = set(pair)
-            for other in [known for known in classes if known & merged]:
-                classes.remove(other)
-                merged |= other
-            classes.append(merged)
+    for pair in pairs:
+        merged = set(pair)
+        for other in [known for known in classes if known & merged]:
+            classes.remove(other)
+            merged |= other
+        classes.append(merged)
     return sorted(classes, key=min)
 
 
-def _own_columns(scan: Scan) -> list[str]:
+def own_columns(scan: Scan) -> list[str]:
+    """What is read of an item of FROM or computed from it."""
     return [f"{scan.source.alias}.{name}" for name in scan.columns] + [name for name, _ in scan.computed]
 
 

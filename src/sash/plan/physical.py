@@ -17,6 +17,15 @@ from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
+MULTIWAY_ALGORITHMS = {
+    "nlw": "NLW-join",
+    "hw": "HW-join",
+    "mw": "MW-join",
+    "gca": "global conservative approach",
+    "lca": "local conservative approach",
+    "ripple": "ripple join",
+    "xjoin": "XJoin",
+}
 SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
 
 

@@ -6,20 +6,34 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from sash.errors import PlanError
-from sash.operators.choose_join import JoinChoice, MethodHint, choose_method
+from sash.operators.choose_join import JoinChoice, choose_method
 from sash.operators.evaluator import quote
 from sash.operators.join_cost import HASH, WHJ
 from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.columns import columns_of
 from sash.plan.costs import load_prices
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow, Spread
+from sash.plan.hints import Hints
 from sash.plan.logical import Body, Join, Query, Relational, Scan, scans_of
-from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
+from sash.plan.multiway import (
+    TIME_PREFIX,
+    Many,
+    Part,
+    cuts,
+    is_read_later,
+    joins_in,
+    joins_many,
+    reach_of,
+    time_conditions,
+)
+from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning, own_columns
 from sash.plan.physical import SIGNED
-from sash.store.batch import ID_PREFIX
+from sash.store.batch import ID_PREFIX, TS
 
 BuildBody = Callable[[Body, bool], Flow]
 """Builds a subquery; the flag asks for identities."""
@@ -28,24 +42,108 @@ BuildBody = Callable[[Body, bool], Flow]
 class FromClause:
     """Builds the tree of one SELECT's FROM."""
 
-    def __init__(self, draft: Draft, query: Query, hint: MethodHint, build_body: BuildBody):
+    def __init__(self, draft: Draft, query: Query, hints: Hints, build_body: BuildBody):
         self._draft = draft
         self._query = query
-        self._hint = hint
+        self._hint = hints.method
+        self._multiway = hints.multiway
+        self._joins_many = joins_many(query, hints)
+        self._carries_times = False
         self._build_body = build_body
         # A stream that meets no other is spread as the operators above need it.
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
         self._partitioning = choose_partitioning(query.input) if is_joined else Partitioning({}, {})
+        if self._multiway and self._joins_many and self._partitioning.exchanges:
+            # An algorithm that is asked for gets all streams, if need be in one group.
+            streams = [scan.source.alias for scan in scans_of(query.input) if scan.source.is_stream]
+            self._partitioning = Partitioning(dict.fromkeys(streams, ()), {})
 
     def build(self, with_ids: bool) -> Flow:
-        return self._relational(self._query.input, with_ids)
+        return self._many(with_ids) if self._joins_many else self._relational(self._query.input, with_ids)
+
+    def _many(self, with_ids: bool) -> Flow:
+        """All streams, many at a time; relations where they can first be looked up."""
+        first, joins = joins_in(self._query.input)
+        cut_at = cuts(joins, self._partitioning.exchanges)
+        self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
+        many, postponed = Many([self._part(first, with_ids)]), []
+        for number, join in enumerate(joins):
+            later = joins[number + 1 :]
+            if not join.right.source.is_stream:
+                part = next((part for part in many.parts if _may_look_up(part, join)), None)
+                if part is None and is_read_later(join.right, later):
+                    (part,) = (many := self._cut(many)).parts
+                if part is None:
+                    postponed.append(join)
+                    continue
+                part.flow = self._lookup_join(join, self._draft.compute(part.flow, join.computed), with_ids)
+                continue
+            if number in cut_at:
+                many = self._cut(many)
+                flow = self._draft.compute(many.parts[0].flow, join.computed)
+                many.parts[0].flow = self._exchange(flow, join, LEFT)
+            many.add(self._part(join.right, with_ids), join)
+        flow = self._joined_many(many)
+        for join in postponed:
+            flow = self._lookup_join(join, self._draft.compute(flow, join.computed), with_ids)
+        return flow
+
+    def _part(self, scan: Scan, with_ids: bool) -> Part:
+        flow, alias = self._item(scan, with_ids), scan.source.alias
+        if self._carries_times:
+            items = [*((name, quote(name)) for name in flow.columns), (TIME_PREFIX + alias, quote(TS))]
+            flow = self._draft.project(flow, items)
+        return Part(flow, (alias,))
+
+    def _cut(self, many: Many) -> Many:
+        """What is joined so far, as the first input of what follows."""
+        if len(many.parts) == 1:
+            return many
+        streams = tuple(alias for part in many.parts for alias in part.streams)
+        return Many([Part(self._joined_many(many), streams)], known=[*many.known, *many.keys])
+
+    def _joined_many(self, many: Many) -> Flow:
+        """The inputs in one operator; two without windows of pairs in the join that is made for two."""
+        if len(many.parts) == 1:
+            return many.parts[0].flow
+        reach, graph, flows = reach_of(self._query), self._query.bound.window_graph, [part.flow for part in many.parts]
+        if self._carries_times:
+            many.conditions += time_conditions(many, reach)
+        keys = many.key_columns()
+        spec = MultiwayJoinSpec(
+            names=tuple("+".join(part.streams) for part in many.parts),
+            keys=keys,
+            reach_us=tuple(
+                tuple(0 if one is other else reach.between(one.streams, other.streams) for other in many.parts)
+                for one in many.parts
+            ),
+            conditions=tuple(many.conditions_read()),
+            checks_lives=graph is None and any(len(part.streams) > 1 for part in many.parts),
+            algorithm=self._multiway or PROBE,
+            fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
+        )
+        spread = flows[0].spread
+        for flow in flows[1:]:
+            spread = _joined(spread, flow.spread)
+        return flows[0].then(
+            spec,
+            *flows[1:],
+            columns=tuple(name for flow in flows for name in flow.columns),
+            ids=tuple(name for flow in flows for name in flow.ids),
+            life_us=min(flow.life_us for flow in flows if flow.life_us is not None),
+            spread=spread.with_equal(many.keys),
+        )
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:
         return self._item(node, with_ids) if isinstance(node, Scan) else self._join(node, with_ids)
 
     def _item(self, scan: Scan, with_ids: bool) -> Flow:
         """A stream or subquery, spread as the joins above it need it."""
-        flow = self._derived(scan, scan.body, with_ids) if scan.body else self._draft.stream(scan, with_ids)
+        flow = (
+            self._derived(scan, scan.body, with_ids)
+            if scan.body
+            else self._draft.stream(scan, with_ids, tells=not self._joins_many)
+        )
         columns = self._partitioning.streams.get(scan.source.alias)
         return flow if columns is None else self._draft.distribute(flow, columns)
 
@@ -118,6 +216,14 @@ class FromClause:
         load = self._draft.statistics.load((left.node, right.node), join.keys, (left.life_us, right.life_us))
         step_s = self._draft.statistics.step_s((left.node, right.node))
         return choose_method(load, bool(join.keys), self._hint, load_prices(), step_s)
+
+
+def _may_look_up(part: Part, join: Join) -> bool:
+    """Whether an input has all that the join with a relation reads beside the relation."""
+    read = {left for left, _ in join.keys}.union(*(columns_of(expr) for _, expr in join.computed))
+    computed = {name for name, _ in join.computed}
+    others = set().union(*map(columns_of, join.conjuncts)) - set(own_columns(join.right))
+    return bool(read - computed) and (read - computed) | others <= set(part.flow.columns)
 
 
 def _joined(left: Spread, right: Spread) -> Spread:

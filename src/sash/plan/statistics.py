@@ -25,6 +25,7 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.join_cost import JoinLoad, total_work
 from sash.operators.keys import count_keys, without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
@@ -144,6 +145,30 @@ class Statistics:
         left, right = map(self.of, inputs)
         return _load(left, right, keys, windows_us)
 
+    def fanouts(
+        self, inputs: Sequence[Node], keys: Sequence[Sequence[tuple[str, ...]]], lives_us: Sequence[int | None]
+    ) -> tuple[tuple[float | None, ...], ...]:
+        """How many tuples of each other input one of an input meets, in a join of many; None where it is not known."""
+        flows = [self.of(node) for node in inputs]
+        return tuple(
+            tuple(
+                None if one == other else _fanout((flows[one], flows[other]), [(key[one], key[other]) for key in keys],
+                                                  lives_us[other])
+                for other in range(len(flows))
+            )
+            for one in range(len(flows))
+        )  # fmt: skip
+
+
+def _fanout(
+    flows: tuple[FlowStatistics, FlowStatistics],
+    keys: Sequence[tuple[tuple[str, ...], tuple[str, ...]]],
+    life_us: int | None,
+) -> float | None:
+    shared = [pair for own, others in keys if own and others for pair in zip(own, others)]
+    n_distinct, rate = _count_join_keys(*flows, shared), flows[1].rate
+    return None if n_distinct is None or rate is None or life_us is None else rate * life_us / 1e6 / n_distinct
+
 
 def _load(
     left: FlowStatistics,
@@ -205,6 +230,26 @@ def _(spec: WindowJoinSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
         return None if None in counts else prod(count or 1.0 for count in counts)
 
     return FlowStatistics(rate, count, max(left.step_s, right.step_s))
+
+
+@_derive.register
+def _(spec: MultiwayJoinSpec, inputs: list[FlowStatistics]) -> FlowStatistics:
+    """Each tuple of an input meets as many of every other as is expected of it."""
+    rates = (
+        [_combinations(each.rate, spec.fanouts[number]) for number, each in enumerate(inputs)] if spec.fanouts else []
+    )
+
+    def count(columns: tuple[str, ...]) -> float | None:
+        counts = [next((n for each in inputs if (n := each.count((column,)))), None) for column in columns]
+        return None if None in counts else prod(count or 1.0 for count in counts)
+
+    rate = None if None in rates or not rates else sum(rate or 0.0 for rate in rates) / len(rates)
+    return FlowStatistics(rate, count, max(each.step_s for each in inputs))
+
+
+def _combinations(rate: float | None, fanouts: Sequence[float | None]) -> float | None:
+    known = [fanout for fanout in fanouts if fanout is not None]
+    return None if rate is None or len(known) < len(fanouts) - 1 else rate * prod(known)
 
 
 @_derive.register

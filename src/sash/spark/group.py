@@ -64,7 +64,8 @@ class Group:
         if self.number == 0:
             yield from self._pass_on(messages, thresholds)
         batches = {slot: concat(parts) for slot, parts in arrivals.items()}
-        for tuples in self.pipeline.paced_steps(batches, self.clock):
+        clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
+        for tuples in self.pipeline.paced_steps(batches, self.clock, clocks):
             yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
 
     def reset(self, home: Home) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.plan.columns import column_name, common_type, type_of
-from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins
+from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins, map_scans
 from sash.sql.query import BoundQuery
 from sash.store.keys import is_hashable
 
@@ -71,12 +71,13 @@ def _with_column(join: Join, side: int, expr: exp.Expr, name: str) -> tuple[Join
     if isinstance(expr, exp.Column):
         return join, column_name(expr)
     name = f"{name}.{'left' if side == 0 else 'right'}"
+    read = aliases_of(expr)
+
+    def compute(scan: Scan) -> Scan:
+        return replace(scan, computed=(*scan.computed, (name, expr))) if read == {scan.source.alias} else scan
+
     if side == 1:
-        return replace(join, right=_compute(join.right, name, expr)), name
-    if isinstance(join.left, Scan):
-        return replace(join, left=_compute(join.left, name, expr)), name
+        return replace(join, right=compute(join.right)), name
+    if len(read) == 1:
+        return replace(join, left=map_scans(join.left, compute)), name
     return replace(join, computed=(*join.computed, (name, expr))), name
-
-
-def _compute(scan: Scan, name: str, expr: exp.Expr) -> Scan:
-    return replace(scan, computed=(*scan.computed, (name, expr)))

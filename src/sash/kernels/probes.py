@@ -1,0 +1,171 @@
+"""Probing the buffers of a join of many streams: from combinations of some of its tuples to those of one more.
+
+    slots    KEY | HEAD of window 0 | HEAD of window 1 | …       one place answers for a key in all windows
+    links    the row before in a window that has the same key
+
+Rows are numbered in order of time, so a chain leads from new to old: it ends at the first row that is too old, and at
+rows below `floor`, which are gone. A slot all of whose chains are gone is free for another key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.hashing import mix64
+
+KEY, HEADS = 0, 1
+NONE = -1
+FREE = -2
+"""Stands for the first head in a slot that has never been used."""
+FIRST, LAST = np.int64(-(2**63)), np.int64(2**63 - 1)
+
+
+@njit(cache=True, inline="always")
+def _home_of(key, n_slots):
+    return np.int64(mix64(key) & np.uint64(n_slots - 1))
+
+
+@njit(cache=True)
+def _is_forgotten(slots, position, floors):
+    is_forgotten = True
+    for window in range(floors.shape[0]):
+        is_forgotten = is_forgotten and slots[position, HEADS + window] < floors[window]
+    return is_forgotten
+
+
+@njit(cache=True)
+def link(window, first, last, keys, links, column, base, floors, slots, n_free):
+    """Puts rows `first..last-1` of a window into the table; stops when no slot may be used up any more.
+
+    Returns the next row and how many slots may still be used up.
+    """
+    n_slots = slots.shape[0]
+    for row in range(first, last):
+        if n_free == 0:
+            return row, n_free
+        key = keys[row - base, column]
+        position = _home_of(key, n_slots)
+        forgotten = NONE
+        while slots[position, HEADS] != FREE and slots[position, KEY] != key:
+            if forgotten == NONE and _is_forgotten(slots, position, floors):
+                forgotten = position
+            position = (position + 1) & (n_slots - 1)
+        if slots[position, HEADS] == FREE:
+            if forgotten != NONE:
+                position = forgotten
+            else:
+                n_free -= 1
+            slots[position, KEY] = key
+            for other in range(floors.shape[0]):
+                slots[position, HEADS + other] = NONE
+        links[row - base, column] = slots[position, HEADS + window]
+        slots[position, HEADS + window] = row
+    return last, n_free
+
+
+@njit(cache=True)
+def count_keys(slots, floors):
+    """How many keys have rows that are not gone."""
+    n_keys = 0
+    for position in range(slots.shape[0]):
+        if slots[position, HEADS] != FREE and not _is_forgotten(slots, position, floors):
+            n_keys += 1
+    return n_keys
+
+
+@njit(cache=True, inline="always")
+def _period(times, bound, idx, target, arriving, reach):
+    """From when to when a tuple of the target may be to join a combination, and be found by its last tuple."""
+    low = FIRST
+    high = times[arriving, idx]
+    if target > arriving:
+        high -= 1
+    for k in range(bound.shape[0]):
+        member = bound[k]
+        time = times[member, idx]
+        if time > FIRST + reach[target, member]:
+            low = max(low, time - reach[target, member])
+        if time < LAST - reach[member, target]:
+            high = min(high, time + reach[member, target])
+    return low, high
+
+
+@njit(cache=True)
+def expand_by_key(
+    times, bound, start, target, arriving, reach, keys, more_keys, more_columns,
+    window, column, slots, ts, own_keys, links, base, floor, out_parents, out_rows,
+):  # fmt: skip
+    """Adds rows of the window `target` to combinations `start..`: those with the combination's key, in its period.
+
+    `times` are the times of the combinations' members, a line per window, of which `bound` are there. `keys` are what
+    rows must have in `column`, `more_keys` in `more_columns`. Of each combination the rows come oldest first. Stops
+    before one whose rows do not fit. Returns where it stopped, the number of rows put out, and of rows looked at.
+    """
+    n_slots = slots.shape[0]
+    n_out = 0
+    n_looked = 0
+    for idx in range(start, keys.shape[0]):
+        key = keys[idx]
+        position = _home_of(key, n_slots)
+        while slots[position, HEADS] != FREE and slots[position, KEY] != key:
+            position = (position + 1) & (n_slots - 1)
+        if slots[position, HEADS] == FREE:
+            continue
+        row = slots[position, HEADS + window]
+        if row < floor:
+            continue
+        low, high = _period(times, bound, idx, target, arriving, reach)
+        first = n_out
+        while row >= floor:
+            at = row - base
+            time = ts[at]
+            if time < low:
+                break
+            n_looked += 1
+            fits = time <= high
+            for k in range(more_columns.shape[0]):
+                fits = fits and own_keys[at, more_columns[k]] == more_keys[k, idx]
+            if fits:
+                if n_out == out_rows.shape[0]:
+                    return idx, first, n_looked
+                out_parents[n_out] = idx
+                out_rows[n_out] = row
+                n_out += 1
+            row = links[at, column]
+        last = n_out - 1
+        while first < last:
+            out_rows[first], out_rows[last] = out_rows[last], out_rows[first]
+            first += 1
+            last -= 1
+    return keys.shape[0], n_out, n_looked
+
+
+@njit(cache=True)
+def _first_since(ts, low, high, time):
+    """The first of `ts[low:high]`, which never falls, that is not before a time."""
+    while low < high:
+        middle = (low + high) // 2
+        if ts[middle] < time:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True)
+def expand_by_time(times, bound, start, target, arriving, reach, ts, base, floor, next_row, out_parents, out_rows):
+    """`expand_by_key` where no key is there to look for: all rows of the period."""
+    n_out = 0
+    n_partial = times.shape[1]
+    for idx in range(start, n_partial):
+        low, high = _period(times, bound, idx, target, arriving, reach)
+        first = _first_since(ts, floor - base, next_row - base, low)
+        last = _first_since(ts, first, next_row - base, high + 1)
+        if n_out + last - first > out_rows.shape[0]:
+            return idx, n_out, n_out
+        for at in range(first, last):
+            out_parents[n_out] = idx
+            out_rows[n_out] = at + base
+            n_out += 1
+    return n_partial, n_out, n_out
