@@ -27,7 +27,9 @@ median ( value ) FROM ( SELECT * FROM temperature EXCEPT ALL SELECT * FROM tempe
 SELECT location FROM humidity ) AND NOT EXISTS ( SELECT 1 FROM humidity B WHERE B . value = s . value ) GROUP BY 1
 HAVING c > 1 INTERSECT ( SELECT location , 1 , 2.5 FROM humidity [ ROWS 5 ] ) MINUS SELECT 'x' , 1 , 1 FROM
 temperature WINDOW 1 HOUR SLIDE 1 s ; WITH hot AS ( SELECT first ( n ORDER BY ts ) FROM temperature GROUP BY ALL )
-SELECT string_agg ( x , ',' ) FILTER ( WHERE ok ) FROM hot [ NOW ]
+SELECT string_agg ( x , ',' ) FILTER ( WHERE ok ) FROM hot [ NOW ] ; SELECT A . n FROM temperature A , humidity B ,
+temperature C WHERE A . n = C . n WINDOW ( A , B ) = 1 s AND DWINDOW ( B , C ) = INTERVAL '2' SECOND AND WINDOW ( C ,
+A ) = 500 ms EMIT CHANGES
 """
 words = st.sampled_from(sorted(set(re.findall(r"\S+", SENTENCES))))
 

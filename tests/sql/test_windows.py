@@ -6,6 +6,7 @@ import pytest
 
 from sash.errors import ParseError
 from sash.sql.parse import parse_query
+from sash.sql.parsed import ParsedSelect
 from sash.sql.query import CountWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.windows import WindowClause, parse_interval
 
@@ -93,3 +94,47 @@ def test_partitioned_window() -> None:
     assert isinstance(clause, WindowClause)
     assert clause.window == CountWindow(3)
     assert [name.name for name in clause.partition_by] == ["a", "B b"]
+
+
+def spelled(text: str) -> list[tuple[str, str, int, bool]]:
+    select = parse_query(f"SELECT 1 FROM a A, b B, c C {text}")
+    assert isinstance(select, ParsedSelect)
+    assert select.window is None
+    return [(pair.left.name, pair.right.name, pair.length_us, pair.is_directed) for pair in select.pair_windows]
+
+
+@pytest.mark.parametrize(
+    ("length", "length_us"),
+    [
+        ("1 SECOND", SECOND),
+        ("500 ms", SECOND // 2),
+        ("1 HOUR 30 MINUTES", 90 * MINUTE),
+        ("'1 hour'", HOUR),
+        ("INTERVAL '5 minutes'", 5 * MINUTE),
+        ("INTERVAL '5' MINUTE", 5 * MINUTE),
+        ("INTERVAL 5 MINUTES", 5 * MINUTE),
+    ],
+)
+@pytest.mark.parametrize(("word", "is_directed"), [("WINDOW", False), ("DWINDOW", True), ("dWindow", True)])
+def test_window_of_a_pair(word: str, is_directed: bool, length: str, length_us: int) -> None:
+    assert spelled(f"{word} (A, B) = {length}") == [("A", "B", length_us, is_directed)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WINDOW (A, B) = 1 SECOND AND DWINDOW (B, C) = 2 SECONDS AND WINDOW (C, A) = 1 MINUTE",
+        "WHERE A.x = B.x AND B.y = C.y WINDOW(A,B)=1s AND DWINDOW(B,C)=2s AND WINDOW(C,A)=1m EMIT CHANGES",
+        "GROUP BY 1 HAVING 1 = 1\nwindow\n( \"A\" , B ) = 1 s and dwindow (B, C) = '2 s' AND\nWINDOW (C, A) = 60 s",
+    ],
+)
+def test_windows_of_pairs(text: str) -> None:
+    assert spelled(text) == [("A", "B", SECOND, False), ("B", "C", 2 * SECOND, True), ("C", "A", MINUTE, False)]
+
+
+def test_the_place_of_windows_of_pairs() -> None:
+    clause = "WINDOW (A, B) = 1 s AND DWINDOW (B, C) = INTERVAL '2' SECONDS"
+    select = parse_query(f"SELECT 1 FROM a A, b B, c C {clause} EMIT CHANGES")
+    assert isinstance(select, ParsedSelect)
+    places = [pair.span for pair in select.pair_windows] + [select.spans["window"]]
+    assert [select.text[place.start : place.end] for place in places] == [*clause.split(" AND "), clause]

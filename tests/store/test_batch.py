@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.kernels.ties import sort_runs
 from sash.store.batch import (
     EXPIRES,
     NEVER,
@@ -80,6 +81,57 @@ def test_the_order_never_tells_how_tuples_came(rows: list, random: Any) -> None:
     one, other = sorted_by_time(tuples(rows)), sorted_by_time(tuples(shuffled))
     assert repr(one.to_pylist()) == repr(other.to_pylist()), "repr: NaN does not equal itself"
     assert [(row[TS], row[OP]) for row in one.to_pylist()] == sorted((ts, op) for ts, op, _ in rows)
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[tuple[int, int, int, int | None, str]]:
+    """Many rows of few instants, of lengths at which another way of sorting begins; columns decide early or late."""
+    seed = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    lengths = draw(st.lists(st.sampled_from([1, 2, 3, 23, 24, 25, 47, 48, 49, 97, 200]), min_size=1, max_size=4))
+    ts = np.repeat(np.arange(len(lengths)), lengths)
+    n_values = [draw(st.sampled_from([1, 2, 5, 1000])) for _ in range(4)]
+    op, a, b, c = (seed.integers(0, n, len(ts)).tolist() for n in n_values)
+    rows = [
+        (int(ts[i]), 1 - 2 * (op[i] % 2), a[i] - 2, None if b[i] == 1 else b[i], f"{c[i]:03}") for i in range(len(ts))
+    ]
+    return draw(
+        st.sampled_from(
+            [rows, sorted(rows, key=by_content, reverse=True), [rows[i] for i in seed.permutation(len(rows))]]
+        )
+    )
+
+
+def by_content(row: tuple[int, int, int, int | None, str]) -> tuple:
+    return (*row[:3], -math.inf if row[3] is None else row[3], row[4])
+
+
+@given(crowds(), st.integers(0, 300))
+def test_crowds_of_one_instant_come_by_sign_and_then_column_by_column(rows: list, cut: int) -> None:
+    """Also if the table is in two chunks."""
+    ts, op, a, b, c = zip(*rows)
+    columns = {"a": pa.array(a, pa.int64()), TS: pa.array(ts, pa.int64()), "b": pa.array(b, pa.int32())}
+    table = pa.table({**columns, "c": c, OP: pa.array(op, pa.int8())})
+    found = sorted_by_time(pa.concat_tables([table.slice(0, cut), table.slice(cut)]))
+    ordered = [(row[TS], row[OP], row["a"], row["b"], row["c"]) for row in found.to_pylist()]
+    assert ordered == sorted(rows, key=by_content)
+    assert sorted_by_time(found).equals(found)
+
+
+@given(st.lists(st.integers(0, 3), max_size=60), st.sampled_from([1, 2, 9]))
+def test_rows_of_equal_keys_keep_their_order(values: list[int], n_values: int) -> None:
+    keys, order = np.array(values, np.int64) % n_values, np.arange(len(values))[::-1].copy()
+    before = order.tolist()
+    lows, highs, is_changed = sort_runs(np.array([0]), np.array([len(values)]), keys, order)
+    assert order.tolist() == sorted(before, key=lambda row: keys[row])
+    assert is_changed == (order.tolist() != before)
+    runs = [list(range(low, high)) for low, high in zip(lows, highs)]
+    by_key = [[at for at, row in enumerate(order) if keys[row] == key] for key in range(n_values)]
+    assert runs == [run for run in by_key if len(run) > 1]
+
+
+def test_rows_in_order_are_not_copied() -> None:
+    table = pa.table({TS: [1, 1, 1, 2], "a": [1, 1, 2, 0], OP: pa.array([-1, 1, 1, 1], pa.int8())})
+    assert sorted_by_time(table) is table
 
 
 def test_rows_that_arrive_become_positive_tuples() -> None:

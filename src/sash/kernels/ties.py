@@ -1,39 +1,126 @@
-"""The order of rows that a first sort has left equal: short runs of neighbours, sorted by further columns."""
+"""The order of rows that stand equal so far: runs of neighbours, sorted by one further column at a time.
+
+    order     4 0 2 | 3 1 | 5          runs [0, 3) and [3, 5); what stands alone is in no run
+    keys      7 5 7   6 6   9          by row: key 7 for row 4, ...
+    order     0 4 2 | 3 1 | 5          runs left: 4 2 and 3 1
+
+Runs get fewer and shorter from column to column. A column is looked at only where those before it have not decided.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
-LONGEST_SORTED = 64
-"""Insertion is quadratic: longer runs are left to whoever calls."""
+LONGEST_INSERTED = 24
+"""Insertion is quadratic, but quickest for so many."""
 
 
 @njit(cache=True)
-def sort_short_runs(starts, ranks, order):
-    """Sorts `order` by the columns of `ranks` within each run that is not too long. Returns whether anything moved.
+def find_runs(values):
+    """Where runs of at least two equal neighbours begin and end."""
+    lows = np.empty(values.shape[0] // 2, np.int64)
+    highs = np.empty(values.shape[0] // 2, np.int64)
+    n_runs = _split(values, values.shape[0], 0, lows, highs, 0)
+    return lows[:n_runs].copy(), highs[:n_runs].copy()
 
-    Run i is `starts[i]..starts[i + 1] - 1`. Runs are short as a rule: insertion needs no memory and few comparisons.
+
+@njit(cache=True)
+def sort_runs(lows, highs, keys, order):
+    """Sorts the rows in `order` by their key within each run `lows[i]..highs[i] - 1`; rows of equal keys stay in order.
+
+    Returns where the runs of rows with equal keys begin and end, and whether anything moved.
     """
+    longest = 0
+    n_tied = 0
+    for run in range(lows.shape[0]):
+        longest = max(longest, highs[run] - lows[run])
+        n_tied += highs[run] - lows[run]
+    own = np.empty(longest, np.int64)
+    other = np.empty(longest, np.int64)
+    other_rows = np.empty(longest, np.int64)
+    new_lows = np.empty(n_tied // 2, np.int64)
+    new_highs = np.empty(n_tied // 2, np.int64)
+    n_runs = 0
     is_changed = False
-    for run in range(starts.shape[0] - 1):
-        low = starts[run]
-        high = starts[run + 1]
-        if high - low > LONGEST_SORTED:
-            continue
-        for k in range(low + 1, high):
-            moved = order[k]
-            place = k
-            while place > low and _is_before(ranks, moved, order[place - 1]):
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = moved
-            is_changed |= place != k
-    return is_changed
+    for run in range(lows.shape[0]):
+        low = lows[run]
+        n_rows = highs[run] - low
+        is_sorted = True
+        for k in range(n_rows):
+            own[k] = keys[order[low + k]]
+            is_sorted &= k == 0 or own[k - 1] <= own[k]
+        if not is_sorted:
+            is_changed = True
+            _sort(own[:n_rows], order[low : low + n_rows], other, other_rows)
+        n_runs = _split(own, n_rows, low, new_lows, new_highs, n_runs)
+    return new_lows[:n_runs].copy(), new_highs[:n_runs].copy(), is_changed
 
 
 @njit(cache=True)
-def _is_before(ranks, one, other):
-    for column in range(ranks.shape[1]):
-        if ranks[one, column] != ranks[other, column]:
-            return ranks[one, column] < ranks[other, column]
-    return False
+def _split(values, n_values, offset, lows, highs, n_runs):
+    """Writes down the runs of at least two equal neighbours, after `n_runs` others. Returns how many there are then."""
+    start = 0
+    for k in range(1, n_values + 1):
+        if k == n_values or values[k] != values[start]:
+            if k - start > 1:
+                lows[n_runs] = offset + start
+                highs[n_runs] = offset + k
+                n_runs += 1
+            start = k
+    return n_runs
+
+
+@njit(cache=True)
+def _sort(keys, rows, other_keys, other_rows):
+    """Sorts keys and with them rows: pieces by insertion, which are then merged, two at a time, to and fro."""
+    n_rows = keys.shape[0]
+    width = LONGEST_INSERTED
+    for low in range(0, n_rows, width):
+        _insert(keys, rows, low, min(low + width, n_rows))
+    from_keys, from_rows = keys, rows
+    to_keys, to_rows = other_keys[:n_rows], other_rows[:n_rows]
+    is_home = True
+    while width < n_rows:
+        for low in range(0, n_rows, 2 * width):
+            _merge(from_keys, from_rows, to_keys, to_rows, low, width)
+        from_keys, to_keys = to_keys, from_keys
+        from_rows, to_rows = to_rows, from_rows
+        is_home = not is_home
+        width *= 2
+    if not is_home:
+        keys[:] = from_keys
+        rows[:] = from_rows
+
+
+@njit(cache=True)
+def _insert(keys, rows, low, high):
+    for k in range(low + 1, high):
+        key = keys[k]
+        row = rows[k]
+        place = k
+        while place > low and key < keys[place - 1]:
+            keys[place] = keys[place - 1]
+            rows[place] = rows[place - 1]
+            place -= 1
+        keys[place] = key
+        rows[place] = row
+
+
+@njit(cache=True)
+def _merge(from_keys, from_rows, to_keys, to_rows, low, width):
+    """Merges the sorted pieces of `width` rows from `low` on; of equal keys the first piece's come first."""
+    n_rows = from_keys.shape[0]
+    middle = min(low + width, n_rows)
+    high = min(low + 2 * width, n_rows)
+    one = low
+    two = middle
+    for k in range(low, high):
+        if one < middle and (two >= high or from_keys[one] <= from_keys[two]):
+            to_keys[k] = from_keys[one]
+            to_rows[k] = from_rows[one]
+            one += 1
+        else:
+            to_keys[k] = from_keys[two]
+            to_rows[k] = from_rows[two]
+            two += 1

@@ -96,6 +96,7 @@ class MultiwayJoin(Unpaced):
         self._key_columns = [tuple(key[number] for key in spec.keys) for number in range(len(inputs))]
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
+        self._heard: Sequence[int] = ()
         self._conditions = (*spec.conditions, *_exact_keys(spec, inputs))
         self.reset(Memory())
 
@@ -111,10 +112,12 @@ class MultiwayJoin(Unpaced):
 
     def hear(self, frontiers: Sequence[int]) -> None:
         """For each input the least time of a tuple that is still to come after this step."""
-        self._frontiers = list(frontiers)
+        self._heard = frontiers
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         self._clock = clock
+        self._frontiers = list(self._heard or [clock + 1] * len(inputs))
+        self._heard = ()
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)

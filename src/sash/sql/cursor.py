@@ -56,6 +56,10 @@ class Cursor(DuckDBParser):
         """Whether AS follows the current token."""
         return self._next.token_type is TokenType.ALIAS
 
+    def is_bracketed(self) -> bool:
+        """Whether a round bracket opens after the current token."""
+        return self._next.token_type is TokenType.L_PAREN
+
     def take(self, *words: str) -> bool:
         """Read these words if all of them come next."""
         start = self._index

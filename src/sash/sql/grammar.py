@@ -15,7 +15,7 @@ from sqlglot.tokens import Token, TokenType
 from sash.errors import ParseError, Span
 from sash.sql.cursor import Cursor
 from sash.sql.query import AGGREGATES_THAT_RUN
-from sash.sql.windows import parse_pair_windows, parse_query_window, parse_stream_window
+from sash.sql.windows import parse_stream_window, parse_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
 _REMEDIES = {
@@ -245,29 +245,16 @@ class SashParser(Cursor):
         start = self._index
         if self.take("EMIT", "CHANGES"):
             query.meta["emit_changes"] = self.span_since(start)
-            return
-        name = "pair_windows" if self._next.token_type is TokenType.L_PAREN else "window"
-        self._refuse_second_window(query, name)
-        if name == "pair_windows":
-            query.meta[name] = parse_pair_windows(self)
         else:
-            self.expect("WINDOW")
-            query.meta[name] = parse_query_window(self)
+            parse_window(self, query)
 
-    def _refuse_second_window(self, query: exp.Query, name: str) -> None:
-        """A query has one WINDOW, or windows of pairs, which AND connects and which are of one SELECT."""
-        if {"window", "pair_windows"} - {name} <= query.meta.keys():
-            reason = "a query has one `WINDOW` for all streams or windows of pairs, not both; remove one of them"
-            raise ParseError(reason, self.sql, self._span_here())
-        if name == "window" and name in query.meta:
-            self.raise_error("Invalid expression")
-        if name in query.meta:
-            self.fail("expected `AND` before the next window of a pair")
-        if name == "pair_windows" and isinstance(query, exp.SetOperation):
-            self.refuse(
-                "a window of a pair after a set operation in brackets",
-                "put it into the brackets, after the SELECT whose streams it names",
+    def _parse_function(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        if (self.at("WINDOW") or self.at("DWINDOW")) and self.is_bracketed():
+            reason = (
+                f"a `{self._curr.text.upper()}` is no condition; put it behind all conditions, without an `AND` before"
             )
+            raise ParseError(reason, self.sql, self._span_here())
+        return super()._parse_function(*args, **kwargs)
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.

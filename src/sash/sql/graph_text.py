@@ -1,9 +1,11 @@
 """Graphs of pair windows as text for a terminal, and as Mermaid for a page.
 
-A --1 second-- B                     WINDOW (A, B) = 1 SECOND
-B --2 seconds--> C                   DWINDOW (B, C) = 2 SECONDS
-A --3 seconds via B-- C              what follows for a pair without a window
-D                                    a stream without any
+    A --1 second-- B                     WINDOW (A, B) = 1 SECOND
+    B --2 seconds--> C                   DWINDOW (B, C) = 2 SECONDS
+    A --3 seconds via B-- C              what follows for a pair without a window
+    D                                    a stream without any
+
+Errors print a graph as it was written, without what follows from it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,6 @@ from collections.abc import Sequence
 from sash.sql.durations import format_duration
 from sash.sql.window_graph import CompletedWindow, PairWindow, WindowGraph
 
-_MERMAID_SIGNS = '"#;&<>`\\'
 _MERMAID_WORDS = {
     "end",
     "graph",
@@ -35,10 +36,8 @@ def describe_graph(graph: WindowGraph, completed: bool = False) -> str:
     Without `completed` the graph may be any: of several parts, with two windows for a pair, of streams that are not in
     `aliases`.
     """
-    lines = [_line(pair.left, _label(pair), pair.right, pair.is_directed) for pair in graph.pairs]
-    if completed:
-        lines += [_line(each.left, _label(each), each.right, each.is_directed) for each in _following(graph)]
-    return "\n".join([*lines, *_lone(graph)])
+    windows = [*graph.pairs, *(_following(graph) if completed else ())]
+    return "\n".join([*map(_line, windows), *_lone(graph)])
 
 
 def mermaid(graph: WindowGraph) -> str:
@@ -46,15 +45,13 @@ def mermaid(graph: WindowGraph) -> str:
 
     The graph must be connected.
     """
-    lines = [f"    {_node(pair.left)} {_arrow(pair)}|{_label(pair)}| {_node(pair.right)}" for pair in graph.pairs]
-    lines += [
-        f"    {_node(each.left)} {_arrow(each)}|{_label(each)}| {_node(each.right)}" for each in _following(graph)
-    ]
+    windows = [*graph.pairs, *_following(graph)]
+    lines = [f"    {_node(each.left)} {_arrow(each)}|{_escape(_label(each))}| {_node(each.right)}" for each in windows]
     return "\n".join(["graph LR", *lines])
 
 
-def _line(left: str, label: str, right: str, is_directed: bool) -> str:
-    return f"{left} --{label}--{'>' if is_directed else ''} {right}"
+def _line(window: PairWindow | CompletedWindow) -> str:
+    return f"{window.left} --{_label(window)}--{'>' if window.is_directed else ''} {window.right}"
 
 
 def _label(window: PairWindow | CompletedWindow) -> str:
@@ -82,5 +79,9 @@ def _node(alias: str) -> str:
     if re.fullmatch(r"[A-Za-z]\w*", alias, re.ASCII) and alias.lower() not in _MERMAID_WORDS:
         return alias
     plain = "".join(char if char.isascii() and char.isalnum() else f"_{ord(char):x}_" for char in alias)
-    shown = "".join(f"#{ord(char)};" if char in _MERMAID_SIGNS else char for char in alias)
-    return f's_{plain}["{shown}"]'
+    return f'_{plain}["{_escape(alias)}"]'
+
+
+def _escape(text: str) -> str:
+    """Text in which nothing is a sign to Mermaid."""
+    return re.sub(r"[^\w ,]", lambda sign: f"#{ord(sign[0])};", text)

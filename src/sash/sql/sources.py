@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
@@ -134,6 +135,12 @@ def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: C
         raise PlanError(reason, select.text, select.spans["from"])
     for stream in streams:
         if stream.window is None and context.keeper and isinstance(stream.info, StreamInfo):
-            remedy = f"add `WINDOW 1 MINUTE` at the end or `[RANGE 1 MINUTE]` after `{stream.alias}`"
+            remedy = f"add {_window_at_the_end(select)}`[RANGE 1 MINUTE]` after `{stream.alias}`"
             reason = f"window missing on {context.keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
             raise PlanError(reason, select.text, stream.span)
+
+
+def _window_at_the_end(select: ParsedSelect) -> str:
+    """Part of a remedy; empty where windows of pairs may already stand there."""
+    selects = select.tree.root().find_all(exp.Select)
+    return "" if any("pair_windows" in each.meta for each in selects) else "`WINDOW 1 MINUTE` at the end or "

@@ -91,8 +91,31 @@ def _unit_us(unit: str) -> int:
     return _UNITS_US[unit.lower()]
 
 
-def parse_query_window(parser: Cursor) -> WindowClause:
-    """What follows the word WINDOW at the end of a query."""
+def parse_window(parser: Cursor, query: exp.Query) -> None:
+    """Read the WINDOW or DWINDOW at the end of a query into `window` or `pair_windows` of its `meta`."""
+    if not parser.is_bracketed():
+        _refuse_both(parser, query, "pair_windows")
+        if "window" in query.meta:
+            parser.raise_error("Invalid expression")
+        query.meta["window"] = _parse_query_window(parser)
+        return
+    _refuse_both(parser, query, "window")
+    if "pair_windows" in query.meta:
+        parser.fail("expected `AND` before the next window of a pair")
+    if isinstance(query, exp.SetOperation):
+        remedy = "put it into the brackets, behind the SELECT whose streams it names"
+        parser.refuse("a window of a pair for a whole set operation", remedy)
+    query.meta["pair_windows"] = _parse_pair_windows(parser)
+
+
+def _refuse_both(parser: Cursor, query: exp.Query, other: str) -> None:
+    if other in query.meta:
+        reason = "a query has one `WINDOW` for all streams or windows of pairs, not both; remove one of them"
+        raise ParseError(reason, parser.sql, parser.span_since(parser.index))
+
+
+def _parse_query_window(parser: Cursor) -> WindowClause:
+    parser.expect("WINDOW")
     start = parser.index
     if parser.is_aliased():
         parser.refuse("a named window", "remove it; a query has one `WINDOW`, such as `WINDOW 1 MINUTE`")
@@ -101,8 +124,7 @@ def parse_query_window(parser: Cursor) -> WindowClause:
     return WindowClause(window, parser.span_since(start))
 
 
-def parse_pair_windows(parser: Cursor) -> tuple[ParsedPairWindow, ...]:
-    """One or more windows of pairs with AND between them, from the first WINDOW or DWINDOW on."""
+def _parse_pair_windows(parser: Cursor) -> tuple[ParsedPairWindow, ...]:
     pairs = [_parse_pair_window(parser)]
     while parser.take("AND"):
         pairs.append(_parse_pair_window(parser))

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.kernels.ties import LONGEST_SORTED, sort_short_runs
+from sash.kernels.ties import find_runs, sort_runs
 
 NEVER = np.iinfo(np.int64).max
 BEGINNING = np.iinfo(np.int64).min
@@ -59,46 +59,50 @@ def sorted_by_time(table: pa.Table, with_ties: bool = True) -> pa.Table:
 
     Without ties, rows of one instant stay in the order in which they are.
     """
-    ts = int64_column(table, TS)
+    ts, order = int64_column(table, TS), None
     if len(ts) > 1 and np.any(ts[1:] < ts[:-1]):
-        table = table.take(pa.array(np.argsort(ts, kind="stable")))
-        ts = int64_column(table, TS)
-    return _order_ties(table, ts) if with_ties and np.any(ts[1:] == ts[:-1]) else table
+        order = np.argsort(ts, kind="stable")
+        ts = ts[order]
+    if with_ties and np.any(ts[1:] == ts[:-1]):
+        order = _order_ties(table, ts, order)
+    return table if order is None else table.take(pa.array(order))
 
 
-def _order_ties(table: pa.Table, ts: np.ndarray) -> pa.Table:
-    tied = np.zeros(len(ts), dtype=bool)
-    tied[1:] = ts[1:] == ts[:-1]
-    tied[:-1] |= tied[1:]
-    places = np.flatnonzero(tied)
-    ordered = _order_within(ts[places], table, places)
-    if ordered is None:
-        return table
-    order = np.arange(len(ts))
-    order[places] = places[ordered]
-    return table.take(pa.array(order))
+def _order_ties(table: pa.Table, ts: np.ndarray, order: np.ndarray | None) -> np.ndarray | None:
+    """The permutation that sorts the table by time, sign and content, made of the one that has sorted it by time.
 
-
-def _order_within(ts: np.ndarray, table: pa.Table, places: np.ndarray) -> np.ndarray | None:
-    """The permutation that sorts the rows at these places, of which those with equal `ts` stand together, by sign and
-    content; None if they are sorted.
+    `ts` are the sorted times. None stands for the order in which the rows are.
     """
-    names = [OP, *(name for name in table.column_names if name not in (OP, TS))]
-    ranks = np.empty((len(places), len(names)), np.int64)
-    for idx, name in enumerate(names):
-        column = table.column(name)
-        if column.null_count == 0 and _is_integer(column.type):
-            np.take(_rank(column), places, out=ranks[:, idx])
-        else:
-            ranks[:, idx] = _rank(column.take(pa.array(places)))
-    starts = np.concatenate([[0], np.flatnonzero(ts[1:] != ts[:-1]) + 1, [len(ts)]])
-    order = np.arange(len(ts))
-    is_changed = sort_short_runs(starts, ranks, order)
-    for idx in np.flatnonzero(np.diff(starts) > LONGEST_SORTED):
-        low, high = starts[idx], starts[idx + 1]
-        order[low:high] = low + np.lexsort(ranks[low:high].T[::-1])
-        is_changed = True
+    is_changed = order is not None
+    order = np.arange(len(ts)) if order is None else order
+    lows, highs = find_runs(_read_only(ts))
+    for name in [OP, *(name for name in table.column_names if name not in (OP, TS))]:
+        if not len(lows):
+            break
+        ranks = _rank_tied(table.column(name), order, lows, highs)
+        lows, highs, has_moved = sort_runs(lows, highs, _read_only(ranks), order)
+        is_changed |= has_moved
     return order if is_changed else None
+
+
+def _rank_tied(column: pa.ChunkedArray, order: np.ndarray, lows: np.ndarray, highs: np.ndarray) -> np.ndarray:
+    """By row, integers in the order of the column's values; only for rows in the runs, if others cost anything."""
+    if column.null_count == 0 and _is_integer(column.type):
+        return _rank(column)
+    steps = np.zeros(len(order) + 1, np.int8)
+    steps[lows] += 1
+    steps[highs] -= 1
+    rows = order[np.cumsum(steps[:-1], dtype=np.int8).astype(bool)]
+    ranks = np.empty(len(order), np.int64)
+    ranks[rows] = _rank(column.take(pa.array(rows)))
+    return ranks
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view like those of Arrow's columns: a kernel is compiled once for both."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
