@@ -21,7 +21,7 @@ from sash.plan.columns import columns_of
 from sash.plan.flow import Flow
 from sash.plan.hints import Hints
 from sash.plan.logical import Join, Query, Relational, Scan, scans_of
-from sash.plan.partition import LEFT, equal_columns, own_columns
+from sash.plan.partition import LEFT, choose_partitioning, equal_columns, own_columns
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import TimeWindow
 from sash.sql.window_graph import FAR
@@ -64,6 +64,8 @@ class Many:
     """What is joined in one operator: its inputs so far, and what connects them."""
 
     parts: list[Part]
+    joins: list[Join] = field(default_factory=list)
+    """What brought in each input but the first."""
     keys: list[tuple[str, str]] = field(default_factory=list)
     conditions: list[tuple[str, set[str]]] = field(default_factory=list)
     """SQL, and the columns that it reads."""
@@ -72,6 +74,7 @@ class Many:
 
     def add(self, part: Part, join: Join) -> None:
         self.parts.append(part)
+        self.joins.append(join)
         self.keys += join.keys
         self.conditions += [(to_duckdb(conjunct), columns_of(conjunct)) for conjunct in join.conjuncts]
 
@@ -106,7 +109,7 @@ class Many:
 def joins_many(query: Query, hints: Hints) -> bool:
     """Whether the streams of a SELECT are joined many at a time.
 
-    That needs windows of time on all of them, and operators that look at the clock themselves. Two streams have a join
+    That needs windows of time on all of them, and operators that look at the clock themselves. Two inputs have a join
     of their own, unless a hint asks for this one; and a hint for that one gets it.
     """
     if query.bound.window_graph is not None:
@@ -117,7 +120,7 @@ def joins_many(query: Query, hints: Hints) -> bool:
             _require_time_window(scan, hints.multiway, query)
         return len(streams) > 1
     is_free = hints.method == NO_HINT and hints.schedule != "nta"
-    return is_free and len(streams) > 2 and all(map(_is_plain, streams))
+    return is_free and len(streams) > 2 and all(map(_is_plain, streams)) and _most_inputs(query) > 2
 
 
 def reach_of(query: Query) -> Reach:
@@ -157,6 +160,18 @@ def is_read_later(scan: Scan, joins: Sequence[Join]) -> bool:
         if own & read.union(*(columns_of(expr) for _, expr in join.computed)):
             return True
     return False
+
+
+def _most_inputs(query: Query) -> int:
+    """How many inputs can be joined in one place, at most."""
+    _, joins = joins_in(query.input)
+    cut_at = cuts(joins, choose_partitioning(query.input).exchanges)
+    most = n_inputs = 1
+    for number, join in enumerate(joins):
+        if join.right.source.is_stream:
+            n_inputs = 2 if number in cut_at else n_inputs + 1
+            most = max(most, n_inputs)
+    return most
 
 
 def time_conditions(many: Many, reach: Reach) -> Iterator[tuple[str, set[str]]]:

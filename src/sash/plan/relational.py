@@ -107,6 +107,8 @@ class FromClause:
         if len(many.parts) == 1:
             return many.parts[0].flow
         reach, graph, flows = reach_of(self._query), self._query.bound.window_graph, [part.flow for part in many.parts]
+        if len(flows) == 2 and graph is None and not self._multiway:
+            return self._join_two(many.joins[0], flows[0], flows[1])
         if self._carries_times:
             many.conditions += time_conditions(many, reach)
         keys = many.key_columns()
@@ -166,7 +168,9 @@ class FromClause:
         if not join.right.source.is_stream:
             return self._lookup_join(join, left, with_ids)
         right = self._item(join.right, with_ids)
-        left, right = self._exchange(left, join, LEFT), self._exchange(right, join, RIGHT)
+        return self._join_two(join, self._exchange(left, join, LEFT), self._exchange(right, join, RIGHT))
+
+    def _join_two(self, join: Join, left: Flow, right: Flow) -> Flow:
         left, right = self._draft.agree(left, right)
         choice = self._choose_method(join, left, right)
         spec = WindowJoinSpec(
