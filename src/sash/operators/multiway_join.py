@@ -14,9 +14,8 @@ the tuples that a tuple still to come can reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
 from typing import ClassVar
 
@@ -29,9 +28,9 @@ from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
-from sash.store.multiway_index import MultiwayCounts, MultiwayIndex
+from sash.store.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.store.ordered_window import OrderedWindow
-from sash.store.probe_index import ProbeIndex
+from sash.store.probe_index import ProbeIndex, live_together
 from sash.store.vector import Home, Memory
 from sash.store.wjoin_algorithms import ALGORITHMS
 
@@ -39,10 +38,6 @@ PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 PLACE = "_place"
 """Numbers combinations while conditions are checked."""
-N_OBSERVED = 256
-"""So many tuples of a stream say how many they meet in another."""
-OBSERVE_EVERY = 1 << 17
-"""After so many tuples the load is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ class MultiwayJoinSpec:
 class MultiwayJoin(Unpaced):
     """Runs a `MultiwayJoinSpec`. Inputs come in order of time, step by step; within a step in any order."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers", "_until_observed")
+    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers")
 
     def __init__(self, spec: MultiwayJoinSpec, *inputs: pa.Schema):
         self.spec = spec
@@ -108,7 +103,6 @@ class MultiwayJoin(Unpaced):
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._inputs)
-        self._until_observed = N_OBSERVED
         self._index = self._make_index()
 
     def hear(self, frontiers: Sequence[int]) -> None:
@@ -122,8 +116,7 @@ class MultiwayJoin(Unpaced):
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
-        self._observe(firsts)
-        found = [self._form(rows) for rows in self._index.arrive(firsts)]
+        found = [self._form(each) for each in self._combinations(firsts)]
         self._evict(limits)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
@@ -140,7 +133,6 @@ class MultiwayJoin(Unpaced):
         for (name, _), window, limit in zip(self.logs().items(), self._windows, self._limits(), strict=True):
             window.restore(entries[name], registers[name], limit - 2)
         self._index.refill()
-        self._until_observed = 0
 
     def buffered(self) -> list[np.ndarray]:
         """For each input the times of the tuples that one still to come may join."""
@@ -161,9 +153,8 @@ class MultiwayJoin(Unpaced):
 
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine)
-            index.orders = probe_orders(self._has_key, self.spec.fanouts)
-            return index
+            refine = self._refine if self._conditions else None
+            return ProbeIndex(self._windows, self._has_key, self._reach, refine, self.spec.fanouts)
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
@@ -193,21 +184,24 @@ class MultiwayJoin(Unpaced):
         if sum(window.n_rebuilds for window in self._windows) > n_rebuilds:
             self._index.refill()
 
-    def _form(self, rows: np.ndarray) -> pa.Table:
-        """The joined tuples of combinations of rows."""
-        if self.spec.algorithm != PROBE:
+    def _combinations(self, firsts: Sequence[int]) -> Iterator[Combinations]:
+        """What the rows from `firsts` on complete, and satisfies all conditions."""
+        if isinstance(self._index, ProbeIndex):
+            yield from self._index.complete(firsts)
+            return
+        for rows in self._index.arrive(firsts):
             chosen = self._satisfying(self._conditions, rows)
-            rows = rows if chosen is None else rows[:, chosen]
+            yield live_together(self._windows, rows if chosen is None else rows[:, chosen])
+
+    def _form(self, found: Combinations) -> pa.Table:
+        """The joined tuples."""
         columns = {}
-        for window, own, names in zip(self._windows, rows, self._payload, strict=True):
+        for window, own, names in zip(self._windows, found.rows, self._payload, strict=True):
             payload = window.log.rows.take(own, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        places = [own - window.base for own, window in zip(rows, self._windows)]
-        ts = reduce(np.maximum, (window.ts[at] for window, at in zip(self._windows, places)))
-        expires = reduce(np.minimum, (window.expires[at] for window, at in zip(self._windows, places)))
-        columns.update({TS: ts, EXPIRES: expires, OP: np.ones(rows.shape[1], np.int8)})
+        columns.update({TS: found.ts, EXPIRES: found.expires, OP: np.ones(len(found.ts), np.int8)})
         joined = pa.table(columns).cast(self.schema)
-        return joined.filter(pa.array(ts < expires)) if self.spec.checks_lives else joined
+        return joined.filter(pa.array(found.ts < found.expires)) if self.spec.checks_lives else joined
 
     def _refine(self, bound: tuple[int, ...], rows: np.ndarray) -> np.ndarray | None:
         """Of combinations that have got a tuple of one more input, those that satisfy what can be checked by now."""
@@ -225,53 +219,6 @@ class MultiwayJoin(Unpaced):
         columns[PLACE] = pa.chunked_array([pa.array(np.arange(rows.shape[1]))])
         predicate = " AND ".join(f"({each.sql})" for each in conditions)
         return int64_column(select(pa.table(columns), [(PLACE, quote(PLACE))], predicate), PLACE)
-
-    def _observe(self, firsts: Sequence[int]) -> None:
-        """Looks at the load when there is enough of it, and orders the probes by what they will meet."""
-        self._until_observed -= sum(window.next_row - first for window, first in zip(self._windows, firsts))
-        if self._until_observed > 0 or not isinstance(self._index, ProbeIndex) or len(self._windows) < 3:
-            return
-        self._until_observed = OBSERVE_EVERY
-        self._index.orders = probe_orders(self._has_key, self._observed_fanouts(self._index, firsts))
-
-    def _observed_fanouts(self, index: ProbeIndex, firsts: Sequence[int]) -> list[list[float | None]]:
-        """How many tuples of each input the newest of every other meet."""
-        return [
-            [
-                self._observed_fanout(index, number, firsts[number], other) if other != number else None
-                for other in range(len(self._windows))
-            ]
-            for number in range(len(self._windows))
-        ]
-
-    def _observed_fanout(self, index: ProbeIndex, number: int, first: int, other: int) -> float | None:
-        window = self._windows[number]
-        rows = np.arange(max(window.floor, first - N_OBSERVED), first)
-        return index.count_matches(number, rows, other) / len(rows) if len(rows) else None
-
-
-def probe_orders(has_key: np.ndarray, fanouts: Sequence[Sequence[float | None]] | None) -> list[list[int]]:
-    """For each input the order in which the others are probed: always the one next that adds the fewest tuples.
-
-    An input that shares a key with those before it comes before one that does not.
-    """
-    every = range(len(has_key))
-
-    def cost(target: int, bound: list[int]) -> tuple[bool, float, int]:
-        known = [fanouts[source][target] if fanouts else None for source in bound]
-        is_keyed = [bool((has_key[source] & has_key[target]).any()) for source in bound]
-        least = min((fanout for fanout in known if fanout is not None), default=0.0)
-        return not any(is_keyed), least, target
-
-    orders = []
-    for arriving in every:
-        bound, left = [arriving], [number for number in every if number != arriving]
-        while left:
-            following = min(left, key=lambda target: cost(target, bound))
-            left.remove(following)
-            bound.append(following)
-        orders.append(bound[1:])
-    return orders
 
 
 def _exact_keys(spec: MultiwayJoinSpec, inputs: Sequence[pa.Schema]) -> list[Condition]:

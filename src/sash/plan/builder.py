@@ -92,7 +92,7 @@ class _Builder:
         needs = (with_ids and not is_consumed) or (is_joined and takes_back)
         needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
         flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
-        if self._schedule == "hybrid" or (self._schedule == "nta" and query.bound.window_graph is not None):
+        if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
         for test in query.tests:
             _refuse_unhashable(query)
