@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators import keys as join_keys
-from sash.operators.evaluator import quote, select
+from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
 from sash.store.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
@@ -36,6 +36,8 @@ from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
+MAX_COMBINED = 1 << 16
+"""More rows than so many are put out in the chunks in which they were found."""
 PLACE = "_place"
 """Numbers combinations while conditions are checked."""
 
@@ -62,6 +64,8 @@ class MultiwayJoinSpec:
     """`reach_us[i][j]`: how much newer than a tuple of input i one of input j may be, at most."""
     conditions: tuple[Condition, ...] = ()
     """What else must hold."""
+    columns: tuple[str, ...] | None = None
+    """Those of the inputs that are put out, in the order of the inputs; all if None. Identities always are."""
     checks_lives: bool = False
     """Whether reach alone does not say that tuples are in their windows together, as where an input is a join."""
     algorithm: str = field(default=PROBE, repr=False)
@@ -86,14 +90,21 @@ class MultiwayJoin(Unpaced):
     def __init__(self, spec: MultiwayJoinSpec, *inputs: pa.Schema):
         self.spec = spec
         self._inputs = inputs
-        payload = [each for input in inputs for each in input if each.name not in SIGNED_NAMES]
+        self._payload = [[name for name in input.names if self._is_put_out(name)] for input in inputs]
+        payload = [input.field(name) for input, names in zip(inputs, self._payload) for name in names]
         self.schema = pa.schema([*payload, *SIGNED_FIELDS])
-        self._payload = [[name for name in input.names if name not in SIGNED_NAMES] for input in inputs]
         self._key_columns = [tuple(key[number] for key in spec.keys) for number in range(len(inputs))]
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
         self._heard: Sequence[int] = ()
-        self._conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
+        self._filters = [
+            " AND ".join(f"({each.sql})" for each in conditions if each.inputs == (number,))
+            for number in range(len(inputs))
+        ]
+        read = " ".join(each.sql for each in self._conditions)
+        self._read = [[name for name in input.names if quote(name) in read] for input in inputs]
         self.reset(Memory())
 
     def reset(self, home: Home) -> None:
@@ -118,7 +129,8 @@ class MultiwayJoin(Unpaced):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
         found = [self._form(each) for each in self._combinations(firsts)]
         self._evict(limits)
-        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
+        joined = pa.concat_tables([*found, self.schema.empty_table()])
+        return joined if joined.num_rows > MAX_COMBINED else joined.combine_chunks()
 
     def logs(self) -> dict[str, BlockLog]:
         return {f"input{number}": window.log for number, window in enumerate(self._windows)}
@@ -151,10 +163,13 @@ class MultiwayJoin(Unpaced):
         """The probe order of each arriving input now; None if the algorithm has none."""
         return self._index.orders if isinstance(self._index, ProbeIndex) else None
 
+    def _is_put_out(self, name: str) -> bool:
+        columns = self.spec.columns
+        return name not in SIGNED_NAMES and (columns is None or name in columns or name.startswith(ID_PREFIX))
+
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            refine = self._refine if self._conditions else None
-            return ProbeIndex(self._windows, self._has_key, self._reach, refine, self.spec.fanouts)
+            return ProbeIndex(self._windows, self._has_key, self._reach, bool(self._conditions), self.spec.fanouts)
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
@@ -173,6 +188,8 @@ class MultiwayJoin(Unpaced):
         """The tuples that can join, in order of time."""
         for columns in self._key_columns[number]:
             batch = join_keys.without_null_keys(batch, columns)
+        if self._filters[number]:
+            batch = keep(batch, self._filters[number]).cast(self._inputs[number])
         ts = int64_column(batch, TS)
         return batch.take(pa.array(np.argsort(ts, kind="stable"))) if np.any(ts[1:] < ts[:-1]) else batch
 
@@ -187,7 +204,7 @@ class MultiwayJoin(Unpaced):
     def _combinations(self, firsts: Sequence[int]) -> Iterator[Combinations]:
         """What the rows from `firsts` on complete, and satisfies all conditions."""
         if isinstance(self._index, ProbeIndex):
-            yield from self._index.complete(firsts)
+            yield from self._index.complete(firsts, self._refine)
             return
         for rows in self._index.arrive(firsts):
             chosen = self._satisfying(self._conditions, rows)
@@ -214,7 +231,7 @@ class MultiwayJoin(Unpaced):
             return None
         columns: dict[str, pa.ChunkedArray] = {}
         for number in sorted({number for each in conditions for number in each.inputs}):
-            payload = self._windows[number].log.rows.take(rows[number], self._payload[number])
+            payload = self._windows[number].log.rows.take(rows[number], self._read[number])
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         columns[PLACE] = pa.chunked_array([pa.array(np.arange(rows.shape[1]))])
         predicate = " AND ".join(f"({each.sql})" for each in conditions)

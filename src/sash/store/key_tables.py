@@ -60,7 +60,7 @@ class KeyTables:
         while first < last and self._n_free[key]:
             stop = min(last, first + self._home.step)
             first, self._n_free[key] = probes.link(
-                window, first, stop, each.keys, each.links, key, each.base, self._floors(),
+                window, first, stop, each.keys, each.records, key, each.base, self._floors(),
                 self._tables[key].array, self._n_free[key],
             )  # fmt: skip
             self._home.relax()
