@@ -67,7 +67,7 @@ def test_an_idle_stream_that_is_declared_complete_lets_buffers_go(windows: str, 
 
 
 def test_a_buffer_that_holds_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a join goes by the clock alone; but `a` and `b` bring nothing between 9 and 59, and `c` cannot reach 9."""
+    """As if a join went by the clock alone; `a` and `b` bring nothing between 9 and 59, and `c` cannot reach 9."""
     monkeypatch.setattr(MultiwayJoin, "hear", lambda self, frontiers: None)
     case = idle_case(WINDOWS["pairs"], times=[*range(10), 59])
     steps = [Push("a", 0, 11), Push("b", 0, 11), Push("c", 0, 1), Advance(12, "c")]
