@@ -169,8 +169,7 @@ class MultiwayJoin(Unpaced):
 
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            refine = self._refine if self._conditions else None
-            return ProbeIndex(self._windows, self._has_key, self._reach, refine, self.spec.fanouts)
+            return ProbeIndex(self._windows, self._has_key, self._reach, bool(self._conditions), self.spec.fanouts)
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
@@ -190,7 +189,7 @@ class MultiwayJoin(Unpaced):
         for columns in self._key_columns[number]:
             batch = join_keys.without_null_keys(batch, columns)
         if self._filters[number]:
-            batch = keep(batch, self._filters[number])
+            batch = keep(batch, self._filters[number]).cast(self._inputs[number])
         ts = int64_column(batch, TS)
         return batch.take(pa.array(np.argsort(ts, kind="stable"))) if np.any(ts[1:] < ts[:-1]) else batch
 
@@ -205,7 +204,7 @@ class MultiwayJoin(Unpaced):
     def _combinations(self, firsts: Sequence[int]) -> Iterator[Combinations]:
         """What the rows from `firsts` on complete, and satisfies all conditions."""
         if isinstance(self._index, ProbeIndex):
-            yield from self._index.complete(firsts)
+            yield from self._index.complete(firsts, self._refine)
             return
         for rows in self._index.arrive(firsts):
             chosen = self._satisfying(self._conditions, rows)

@@ -22,7 +22,7 @@ KEY = 0
 
 
 class KeyProduct:
-    """Finds combinations of rows that are linked into a table."""
+    """Finds combinations of rows that are linked into a table. Serves one step."""
 
     def __init__(self, windows: Sequence[OrderedWindow], tables: KeyTables, reach: np.ndarray):
         self.n_looked = 0

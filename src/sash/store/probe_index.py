@@ -60,10 +60,12 @@ class ProbeIndex:
         windows: Sequence[OrderedWindow],
         has_key: np.ndarray,
         reach: np.ndarray,
-        refine: Refine | None = None,
+        is_refined: bool = False,
         fanouts: Fanouts | None = None,
     ):
-        """`fanouts` are what is expected of the load until it can be observed."""
+        """`is_refined`: whether combinations are refined as they grow; `fanouts` are what is expected of the load until
+        it can be observed.
+        """
         self.orders = probe_orders(has_key, fanouts)
         """For each arriving window the others, in the order in which they are probed."""
         self._fanouts = fanouts
@@ -71,35 +73,36 @@ class ProbeIndex:
         self._windows = tuple(windows)
         self._tables = KeyTables(windows, has_key)
         self._reach = reach
-        self._refine = refine
         self._home = windows[0].home
         self._n_looked = self._n_inserted = self._n_output = 0
-        shared = np.flatnonzero(has_key.all(axis=0))
-        is_shared = refine is None and has_key.shape[1] == len(shared) == 1
-        self._product = KeyProduct(windows, self._tables, reach) if is_shared else None
+        self._is_product = has_key.shape[1] == 1 and bool(has_key.all()) and not is_refined
 
     def arrive(self, firsts: Sequence[int]) -> Iterator[np.ndarray]:
         return (each.rows for each in self.complete(firsts))
 
-    def complete(self, firsts: Sequence[int]) -> Iterator[Combinations]:
-        """The combinations that the rows from `firsts` on complete; those of a turn are in order of time."""
+    def complete(self, firsts: Sequence[int], refine: Refine = lambda bound, rows: None) -> Iterator[Combinations]:
+        """The combinations that the rows from `firsts` on complete, with their lives; those of a turn are in order of
+        time. `refine` says which of them may grow.
+        """
+        product = KeyProduct(self._windows, self._tables, self._reach)
         self._n_inserted += sum(each.next_row - first for each, first in zip(self._windows, firsts))
         for starts, stops in self._turns(firsts):
             for number, (start, stop) in enumerate(zip(starts, stops)):
                 self._tables.link(number, start, stop)
-            if self._product:
-                found = self._product.complete(starts, stops, self.orders)
+            if self._is_product:
+                found = product.complete(starts, stops, self.orders)
             else:
                 found = self._in_order(
                     rows
                     for number, (start, stop) in enumerate(zip(starts, stops))
                     if stop > start
-                    for rows in self._complete(number, np.arange(start, stop))
+                    for rows in self._complete(number, np.arange(start, stop), refine)
                 )
             for each in found:
                 self._n_output += each.rows.shape[1]
                 yield each
             self._observe(sum(stops) - sum(starts))
+        self._n_looked += product.n_looked
 
     def advance(self, floors: Sequence[int]) -> None:
         """The windows say what is gone."""
@@ -115,8 +118,7 @@ class ProbeIndex:
     def counts(self) -> MultiwayCounts:
         """Tuples are removed with their windows' blocks, which needs no comparison."""
         n_evicted = sum(window.n_evicted for window in self._windows)
-        n_looked = self._n_looked + (self._product.n_looked if self._product else 0)
-        return MultiwayCounts(n_looked, self._n_inserted, n_evicted, 0, self._n_output)
+        return MultiwayCounts(self._n_looked, self._n_inserted, n_evicted, 0, self._n_output)
 
     def probes_of(self, arriving: int) -> list[Probe]:
         """The probe order of an arriving window, with the keys that each probe goes by."""
@@ -154,13 +156,13 @@ class ProbeIndex:
         self._n_looked = before
         return n_met / len(rows)
 
-    def _complete(self, arriving: int, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _complete(self, arriving: int, rows: np.ndarray, refine: Refine) -> Iterator[np.ndarray]:
         """The combinations whose last tuples are these rows of a window."""
         members = _members(len(self._windows), arriving, rows)
-        yield from self._continue(arriving, (arriving,), members, self.probes_of(arriving))
+        yield from self._continue(arriving, (arriving,), members, self.probes_of(arriving), refine)
 
     def _continue(
-        self, arriving: int, bound: tuple[int, ...], members: np.ndarray, steps: Sequence[Probe]
+        self, arriving: int, bound: tuple[int, ...], members: np.ndarray, steps: Sequence[Probe], refine: Refine
     ) -> Iterator[np.ndarray]:
         if not steps:
             yield members
@@ -169,10 +171,10 @@ class ProbeIndex:
         for parents, rows in self._expand(arriving, bound, members, steps[0]):
             longer = members[:, parents]
             longer[target] = rows
-            chosen = self._refine((*bound, target), longer) if self._refine else None
+            chosen = refine((*bound, target), longer)
             longer = longer if chosen is None else longer[:, chosen]
             if longer.shape[1]:
-                yield from self._continue(arriving, (*bound, target), longer, steps[1:])
+                yield from self._continue(arriving, (*bound, target), longer, steps[1:], refine)
 
     def _expand(
         self, arriving: int, bound: tuple[int, ...], members: np.ndarray, step: Probe
