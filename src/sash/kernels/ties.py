@@ -46,15 +46,39 @@ def sort_runs(lows, highs, keys, order):
     for run in range(lows.shape[0]):
         low = lows[run]
         n_rows = highs[run] - low
-        is_sorted = True
+        n_found = _split_sorted(keys, order, low, highs[run], new_lows, new_highs, n_runs)
+        if n_found >= 0:
+            n_runs = n_found
+            continue
+        is_changed = True
         for k in range(n_rows):
             own[k] = keys[order[low + k]]
-            is_sorted &= k == 0 or own[k - 1] <= own[k]
-        if not is_sorted:
-            is_changed = True
-            _sort(own[:n_rows], order[low : low + n_rows], other, other_rows)
+        _sort(own[:n_rows], order[low : low + n_rows], other, other_rows)
         n_runs = _split(own, n_rows, low, new_lows, new_highs, n_runs)
     return new_lows[:n_runs].copy(), new_highs[:n_runs].copy(), is_changed
+
+
+@njit(cache=True, inline="always")
+def _split_sorted(keys, order, low, high, lows, highs, n_runs):
+    """`_split` of the rows `order[low..high - 1]` by their keys, without a copy of these; -1 if they do not rise."""
+    start = low
+    before = keys[order[low]]
+    for k in range(low + 1, high):
+        key = keys[order[k]]
+        if key != before:
+            if key < before:
+                return -1
+            if k - start > 1:
+                lows[n_runs] = start
+                highs[n_runs] = k
+                n_runs += 1
+            start = k
+            before = key
+    if high - start > 1:
+        lows[n_runs] = start
+        highs[n_runs] = high
+        n_runs += 1
+    return n_runs
 
 
 @njit(cache=True)

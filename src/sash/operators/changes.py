@@ -26,13 +26,19 @@ def _to_changes(batch: pa.Table, schema: pa.Schema, tells_expiry: bool, with_tie
         is_told = (signs(batch) > 0) | (int64_column(batch, TS) < int64_column(batch, EXPIRES))
         batch = batch if is_told.all() else batch.filter(pa.array(is_told))
     batch = sorted_by_time(batch, with_ties)
-    ts, expires = int64_column(batch, TS), int64_column(batch, EXPIRES)
-    times = {TS: pa.array(ts, mask=ts == BEGINNING), EXPIRES: pa.array(expires, mask=expires == NEVER)}
+    times = {TS: _without(batch, TS, BEGINNING), EXPIRES: _without(batch, EXPIRES, NEVER)}
     arrays = [
         times[field.name].cast(field.type) if field.name in times else batch.column(field.name).cast(field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _without(batch: pa.Table, name: str, missing: int) -> pa.Array:
+    """A column of times, NULL where it is `missing`, the least or greatest of all."""
+    times = int64_column(batch, name)
+    is_there = len(times) and missing in (times.min(), times.max())
+    return pa.array(times, mask=times == missing) if is_there else pa.array(times)
 
 
 def read_times(column: pa.ChunkedArray) -> np.ndarray:

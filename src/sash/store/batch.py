@@ -95,7 +95,9 @@ def _order_ties(table: pa.Table, ts: np.ndarray, order: np.ndarray | None) -> np
     is_changed = order is not None
     order = np.arange(len(ts)) if order is None else order
     lows, highs = find_runs(_read_only(ts))
-    for name in [OP, *(name for name in table.column_names if name not in (OP, TS))]:
+    all_signs = signs(table)
+    leading = [OP] if all_signs.min() < all_signs.max() else []
+    for name in [*leading, *(name for name in table.column_names if name not in (OP, TS))]:
         if not len(lows):
             break
         ranks = _rank_tied(table.column(name), order, lows, highs)

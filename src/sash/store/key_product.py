@@ -31,11 +31,14 @@ class KeyProduct:
         self._tables = tables
         self._reach = reach
         self._met = np.empty((3, len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
+        self._out = np.empty((len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
 
     def complete(
         self, starts: Sequence[int], stops: Sequence[int], orders: Sequence[Sequence[int]]
     ) -> Iterator[Combinations]:
-        """The combinations whose last tuple is one of these rows of the windows."""
+        """The combinations whose last tuple is one of these rows of the windows. The rows that they name are good until
+        the next ones are asked for.
+        """
         spans = [slice(a - each.base, b - each.base) for each, a, b in zip(self._windows, starts, stops)]
         times = np.concatenate([each.ts[span] for each, span in zip(self._windows, spans)])
         order = np.argsort(times, kind="stable")
@@ -74,14 +77,15 @@ class KeyProduct:
                     self._met = np.concatenate([self._met, np.empty_like(self._met)], axis=2)
 
     def _multiply(self, numbers, rows, times, expires, firsts, lasts) -> Iterator[Combinations]:
-        capacity, start = multiway_index.COMBINATIONS_PER_CHUNK, 0
+        start = 0
         while start < len(rows):
-            out = Combinations.room(len(self._windows), capacity)
+            ts, ends = np.empty((2, self._out.shape[1]), np.int64)
             met_rows, met_ts, met_expires = self._met
             start, n_out, n_most = key_product.multiply(
                 start, numbers, rows, times, expires, firsts, lasts, met_rows, met_ts, met_expires, self._reach,
-                out.rows, out.ts, out.expires,
+                self._out, ts, ends,
             )  # fmt: skip
             if n_out:
-                yield out.first(n_out)
-            capacity = max(capacity, n_most)
+                yield Combinations(self._out[:, :n_out], ts[:n_out], ends[:n_out])
+            elif start < len(rows):
+                self._out = np.empty((len(self._windows), n_most), np.int64)

@@ -18,14 +18,6 @@ class Combinations(NamedTuple):
     ts: np.ndarray
     expires: np.ndarray
 
-    @classmethod
-    def room(cls, n_windows: int, capacity: int) -> Combinations:
-        """For so many combinations."""
-        return cls(np.empty((n_windows, capacity), np.int64), *np.empty((2, capacity), np.int64))
-
-    def first(self, n_combinations: int) -> Combinations:
-        return Combinations(self.rows[:, :n_combinations], self.ts[:n_combinations], self.expires[:n_combinations])
-
 
 class MultiwayCounts(NamedTuple):
     """The work of an index so far."""

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import InternalError
+from sash.kernels.gather import gather_words
 from sash.store.vector import Home, Vector
 
 
@@ -41,23 +42,26 @@ class Rows:
 
     def take(self, rows: np.ndarray, names: list[str] | None = None) -> pa.Table:
         """A copy of the given rows, in the given order, of all or some columns."""
-        at = pa.array(rows - self.base)
         names = self.schema.names if names is None else names
-        return pa.table({name: self._take(name, at) for name in names})
+        return pa.table({name: self._take(name, rows) for name in names})
 
     def read(self, first: int, n_rows: int) -> pa.Table:
         """Consecutive rows. They may be a view: what is done to these rows later shows in it."""
         start = first - self.base
         return pa.table({name: self._read(name, start, n_rows) for name in self.schema.names})
 
-    def _take(self, name: str, at: pa.Array) -> pa.Array:
-        return _to_type(self._columns[name].view(0, self.n_rows).take(at), self.schema.field(name).type)
+    def _take(self, name: str, rows: np.ndarray) -> pa.Array:
+        column = self._columns[name]
+        if isinstance(column, _FixedColumn) and column.is_words:
+            return column.gather(rows, self.base)
+        taken = column.view(0, self.n_rows).take(pa.array(rows - self.base))
+        return _to_type(taken, self.schema.field(name).type)
 
     def _read(self, name: str, start: int, n_rows: int) -> pa.Array:
         column = self._columns[name]
         if column.type == self.schema.field(name).type:
             return column.view(start, n_rows)
-        return self._take(name, pa.array(np.arange(start, start + n_rows)))
+        return self._take(name, np.arange(self.base + start, self.base + start + n_rows))
 
     def int64(self, name: str) -> np.ndarray:
         """An integer column without NULLs, from `base` on."""
@@ -159,6 +163,16 @@ class _FixedColumn:
     def view(self, first: int, n_rows: int) -> pa.Array:
         buffers = [self._valid.buffer(), pa.py_buffer(self.items.array)]
         return pa.Array.from_buffers(self.type, n_rows, buffers, offset=first)
+
+    @property
+    def is_words(self) -> bool:
+        """Whether values are 64 bits each, and none is NULL."""
+        return self._width == 8 and self._valid.buffer() is None
+
+    def gather(self, rows: np.ndarray, base: int) -> pa.Array:
+        """The values of some rows, of which `base` is the first."""
+        words = gather_words(self.items.array.view(np.int64), rows, base)
+        return pa.Array.from_buffers(self.type, len(rows), [None, pa.py_buffer(words)])
 
     def drop(self, n_gone: int, n_rows: int) -> None:
         self._valid.drop(n_gone, n_rows)

@@ -1,0 +1,15 @@
+"""Copying the values of some rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def gather_words(words, rows, base):
+    """The 64-bit values of the given rows, of which `base` is the first."""
+    gathered = np.empty(rows.shape[0], np.int64)
+    for k in range(rows.shape[0]):
+        gathered[k] = words[rows[k] - base]
+    return gathered
