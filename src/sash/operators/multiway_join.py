@@ -33,6 +33,7 @@ from sash.store.multiway_index import MultiwayCounts, MultiwayIndex
 from sash.store.ordered_window import OrderedWindow
 from sash.store.probe_index import ProbeIndex
 from sash.store.vector import Home, Memory
+from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
@@ -163,7 +164,8 @@ class MultiwayJoin(Unpaced):
             index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine)
             index.orders = probe_orders(self._has_key, self.spec.fanouts)
             return index
-        raise NotImplementedError(self.spec.algorithm)
+        name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
+        return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
     def _limits(self) -> list[int]:
         """For each input the time before which no tuple can be joined any more: those to come are out of reach."""
