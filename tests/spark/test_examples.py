@@ -1,13 +1,23 @@
-"""Every example shows how Spark alone rejects its query, and the changes that Sash gives for it."""
+"""Every program shows how Spark alone rejects its query, and the changes that Sash gives for it. Every script gives the
+changes that it gives in one process, which tests/workloads/test_examples.py compares with DuckDB's answer.
+"""
 
 from __future__ import annotations
 
 import runpy
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sash.embedded.run import run_files
+from sash.script import bind_script
+
 pytest.importorskip("pyspark")
+
+from pyspark.sql import SparkSession
+
+from sash.spark.run import run_on_spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REJECTIONS = {
@@ -16,6 +26,7 @@ REJECTIONS = {
     "intersect": "Intersect of streaming DataFrames/Datasets is not supported",
     "aggregate_over_aggregate": "Detected pattern of possible 'correctness' issue due to global watermark.",
     "count_window": "[NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING]",
+    "three_streams": "[MULTIPLE_EVENT_TIME_COLUMNS]",
 }
 CHANGES = {
     "count_distinct": """
@@ -50,7 +61,13 @@ CHANGES = {
         door | 22.0 | 1 | 12:00:20 | NULL
         door | 26.0 | 1 | 12:00:30 | NULL
     """,
+    "three_streams": """
+        17 | 1 | 12:00:35 | 12:00:40
+        7  | 1 | 12:00:35 | 12:00:42
+    """,
 }
+
+SCRIPTS = ("stores", "cameras", "network", "path")
 
 
 @pytest.mark.usefixtures("spark")
@@ -61,6 +78,16 @@ def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     rejection, _, shown = printed.partition("\n\n")
     assert rejection.startswith(f"Spark alone: {REJECTIONS[name]}")
     assert rows_shown(shown) == rows_of(CHANGES[name])
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script(name: str, spark: SparkSession, example: Callable[[str], str], outputs: Callable) -> None:
+    text = example(name)
+    (embedded,), (on_spark,) = bind_script(text.replace("output/", "embedded/")).runs(), bind_script(text).runs()
+    expected = run_files(embedded, lambda name, tally: None)
+    tally = run_on_spark([on_spark], spark, lambda name, tally: None, files_per_batch=20)[on_spark.name]
+    assert (tally.n_read, tally.n_late, tally.n_changes) == (expected.n_read, 0, expected.n_changes)
+    assert outputs(on_spark) == outputs(embedded)
 
 
 def test_no_example_is_left_out() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 
 from sash.sources.values import connection, sql_name
+from sash.sql.durations import format_duration
 from sash.workloads.workload import Workload, WorkloadStream
 
 QUERY = "answer"
@@ -34,6 +36,16 @@ def quoted(name: str) -> str:
     """A name as SQL can have it: in quotes if it is no plain word."""
     is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _keywords()
     return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def format_length(us: int) -> str:
+    """A length of time as SQL has it."""
+    return format_duration(us).upper()
+
+
+def pair_windows(keyword: str, lengths: Mapping[tuple[str, str], int]) -> str:
+    """The windows of pairs of streams, each given by their aliases: `keyword` is WINDOW or DWINDOW."""
+    return " AND ".join(f"{keyword} ({left}, {right}) = {format_length(us)}" for (left, right), us in lengths.items())
 
 
 def _declare_stream(stream: WorkloadStream, directory: Path, format: str) -> str:

@@ -3,19 +3,24 @@
     customer(pid, src, dst, size, ts)    backbone likewise, exchange and remote if there are more than two links
 
 A share of a link's packets goes on to the next link and is seen there after some time on the way, at most `travel_us`:
-a window of that length finds all of them. The rest of the next link's packets come from elsewhere, so that all links
-have the same rate. Bursts of one link are seen again on the next.
+a window of that length finds all of them, unless some are `delayed`. The rest of the next link's packets come from
+elsewhere, so that all links have the same rate. Bursts of one link are seen again on the next.
+
+Packets get from the first link to the third only by way of the second: with three links, or four, the question has
+windows for neighbours alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from sash.workloads.columns import times_column
+from sash.workloads.declare import format_length, pair_windows
 from sash.workloads.law import require
 from sash.workloads.workload import Synthetic, WorkloadStream, cut_rows
 
@@ -37,11 +42,14 @@ class Network(Synthetic):
     through: float = 0.5
     """The share of a link's packets that goes on to the next."""
     travel_us: int = 200_000
+    delayed: float = 0.0
+    """The share of those that are held up on the way and take longer, up to twice as long."""
 
     def __post_init__(self):
         Synthetic.__post_init__(self)
         require(2 <= self.n_links <= len(LINKS), "n_links", self.n_links, f"2 to {len(LINKS)}")
         require(0 <= self.through <= 1, "through", self.through, "a share, from 0 to 1")
+        require(0 <= self.delayed <= 1, "delayed", self.delayed, "a share, from 0 to 1")
         require(self.travel_us >= 1, "travel", self.travel_us, "at least one microsecond")
 
     @property
@@ -50,11 +58,17 @@ class Network(Synthetic):
 
     @property
     def question(self) -> str:
-        """How much of the customer's traffic went through the backbone."""
-        return f"""SELECT COUNT(*) AS packets, SUM(C.size) AS bytes
+        """Of two links, how much of the customer's traffic went through the backbone. Of more, Form 3 of W-join: which
+        packets passed all of them.
+        """
+        return (
+            self._ask_for_all()
+            if self.n_links > 2
+            else f"""SELECT COUNT(*) AS packets, SUM(C.size) AS bytes
   FROM customer C, backbone B
   WHERE C.pid = B.pid
-  WINDOW {self.travel_us} MICROSECONDS"""
+  WINDOW {format_length(self.travel_us)}"""
+        )
 
     def generate(self, stream: str) -> Iterator[pa.Table]:
         packets = self._enter(0, 1.0)
@@ -63,6 +77,14 @@ class Network(Synthetic):
         for rows in cut_rows(len(packets)):
             columns = [pa.array(np.ascontiguousarray(packets[rows][name])) for name in SCHEMA.names[:-1]]
             yield pa.Table.from_arrays([*columns, times_column(packets["ts"][rows])], schema=SCHEMA)
+
+    def _ask_for_all(self) -> str:
+        aliases = {name: name[0].upper() for name in LINKS[: self.n_links]}
+        neighbours = list(pairwise(aliases.values()))
+        return f"""SELECT C.pid, C.size, C.ts AS entered, {neighbours[-1][1]}.ts AS arrived
+  FROM {", ".join(f"{name} {alias}" for name, alias in aliases.items())}
+  WHERE {" AND ".join(f"{left}.pid = {right}.pid" for left, right in neighbours)}
+  {pair_windows("WINDOW", dict.fromkeys(neighbours, self.travel_us))}"""
 
     def _enter(self, link: int, share: float) -> np.ndarray:
         """Packets that are seen first on this link, so many that they make up this share of its rate."""
@@ -79,7 +101,8 @@ class Network(Synthetic):
         """What the next link sees of these packets, and its own; by time."""
         rng = self.rng(link, 1)
         passed = packets[rng.random(len(packets)) < self.through]
-        passed["ts"] += (self.travel_us * (0.1 + 0.9 * rng.random(len(passed)))).astype(np.int64)
+        is_delayed = self.rng(link, 2).random(len(passed)) < self.delayed
+        passed["ts"] += (self.travel_us * (0.1 + 0.9 * rng.random(len(passed)) + is_delayed)).astype(np.int64)
         passed = passed[passed["ts"] < self.start_us + self.duration_us]
         fresh = self._enter(link, 1 - self.through) if self.through < 1 else passed[:0]
         merged = np.concatenate([passed, fresh])

@@ -10,11 +10,14 @@ from typing import Any
 from sash.errors import PlanError, suggest
 from sash.sql.windows import parse_interval
 from sash.workloads.auction import Auction
+from sash.workloads.cameras import Cameras
 from sash.workloads.join import JoinWorkload
 from sash.workloads.network import Network
+from sash.workloads.path import PathWorkload
 from sash.workloads.pqrs import Pqrs
 from sash.workloads.retail import Retail
 from sash.workloads.sensors import Sensors
+from sash.workloads.stores import Stores
 from sash.workloads.workload import Workload
 
 PARAMETERS = {
@@ -72,6 +75,9 @@ KINDS = {
     "retail": Kind("sales of two groups of stores (Pipelines §2.3)", Retail, {"keys": "n_items"}),
     "auction": Kind("auctions that are opened, and bids for them (Exact §2.2.1)", Auction),
     "network": Kind("packets that pass two or more links (Exact §2.2.1, W-join)", Network),
+    "stores": Kind("sales of two to four stores through their days, one stream each (W-join)", Stores),
+    "cameras": Kind("objects that pass three cameras, with a window for each pair (W-join)", Cameras),
+    "path": Kind("objects that travel along a path of four gates, in either direction (W-join §5.2)", PathWorkload),
     "join": Kind("two even streams with a common key, as `sash bench join` has them", make_join),
     "pqrs": Kind("two streams, bursty in time and keys together (Exact §3.5.1)", Pqrs),
 }
