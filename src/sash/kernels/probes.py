@@ -22,7 +22,8 @@ FIRST, LAST = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
 @njit(cache=True, inline="always")
-def _home_of(key, n_slots):
+def home_of(key, n_slots):
+    """The slot at which the search for a key begins."""
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
@@ -45,7 +46,7 @@ def link(window, first, last, keys, links, column, base, floors, slots, n_free):
         if n_free == 0:
             return row, n_free
         key = keys[row - base, column]
-        position = _home_of(key, n_slots)
+        position = home_of(key, n_slots)
         forgotten = NONE
         while slots[position, HEADS] != FREE and slots[position, KEY] != key:
             if forgotten == NONE and _is_forgotten(slots, position, floors):
@@ -107,7 +108,7 @@ def expand_by_key(
     n_looked = 0
     for idx in range(start, keys.shape[0]):
         key = keys[idx]
-        position = _home_of(key, n_slots)
+        position = home_of(key, n_slots)
         while slots[position, HEADS] != FREE and slots[position, KEY] != key:
             position = (position + 1) & (n_slots - 1)
         if slots[position, HEADS] == FREE:

@@ -14,9 +14,8 @@ the tuples that a tuple still to come can reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from itertools import pairwise
 from typing import ClassVar
 
@@ -29,9 +28,9 @@ from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
-from sash.store.multiway_index import MultiwayCounts, MultiwayIndex
+from sash.store.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.store.ordered_window import OrderedWindow
-from sash.store.probe_index import ProbeIndex
+from sash.store.probe_index import ProbeIndex, live_together
 from sash.store.vector import Home, Memory
 from sash.store.wjoin_algorithms import ALGORITHMS
 
@@ -123,7 +122,7 @@ class MultiwayJoin(Unpaced):
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
         self._observe(firsts)
-        found = [self._form(rows) for rows in self._index.arrive(firsts)]
+        found = [self._form(each) for each in self._combinations(firsts)]
         self._evict(limits)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
@@ -161,7 +160,7 @@ class MultiwayJoin(Unpaced):
 
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine)
+            index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine if self._conditions else None)
             index.orders = probe_orders(self._has_key, self.spec.fanouts)
             return index
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
@@ -193,21 +192,24 @@ class MultiwayJoin(Unpaced):
         if sum(window.n_rebuilds for window in self._windows) > n_rebuilds:
             self._index.refill()
 
-    def _form(self, rows: np.ndarray) -> pa.Table:
-        """The joined tuples of combinations of rows."""
-        if self.spec.algorithm != PROBE:
+    def _combinations(self, firsts: Sequence[int]) -> Iterator[Combinations]:
+        """What the rows from `firsts` on complete, and satisfies all conditions."""
+        if isinstance(self._index, ProbeIndex):
+            yield from self._index.complete(firsts)
+            return
+        for rows in self._index.arrive(firsts):
             chosen = self._satisfying(self._conditions, rows)
-            rows = rows if chosen is None else rows[:, chosen]
+            yield live_together(self._windows, rows if chosen is None else rows[:, chosen])
+
+    def _form(self, found: Combinations) -> pa.Table:
+        """The joined tuples."""
         columns = {}
-        for window, own, names in zip(self._windows, rows, self._payload, strict=True):
+        for window, own, names in zip(self._windows, found.rows, self._payload, strict=True):
             payload = window.log.rows.take(own, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        places = [own - window.base for own, window in zip(rows, self._windows)]
-        ts = reduce(np.maximum, (window.ts[at] for window, at in zip(self._windows, places)))
-        expires = reduce(np.minimum, (window.expires[at] for window, at in zip(self._windows, places)))
-        columns.update({TS: ts, EXPIRES: expires, OP: np.ones(rows.shape[1], np.int8)})
+        columns.update({TS: found.ts, EXPIRES: found.expires, OP: np.ones(len(found.ts), np.int8)})
         joined = pa.table(columns).cast(self.schema)
-        return joined.filter(pa.array(ts < expires)) if self.spec.checks_lives else joined
+        return joined.filter(pa.array(found.ts < found.expires)) if self.spec.checks_lives else joined
 
     def _refine(self, bound: tuple[int, ...], rows: np.ndarray) -> np.ndarray | None:
         """Of combinations that have got a tuple of one more input, those that satisfy what can be checked by now."""

@@ -7,7 +7,24 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-COMBINATIONS_PER_CHUNK = 1 << 18
+COMBINATIONS_PER_CHUNK = 1 << 16
+
+
+class Combinations(NamedTuple):
+    """Rows that join, and from when to when they do."""
+
+    rows: np.ndarray
+    """With a line per window."""
+    ts: np.ndarray
+    expires: np.ndarray
+
+    @classmethod
+    def room(cls, n_windows: int, capacity: int) -> Combinations:
+        """For so many combinations."""
+        return cls(np.empty((n_windows, capacity), np.int64), *np.empty((2, capacity), np.int64))
+
+    def first(self, n_combinations: int) -> Combinations:
+        return Combinations(self.rows[:, :n_combinations], self.ts[:n_combinations], self.expires[:n_combinations])
 
 
 class MultiwayCounts(NamedTuple):
