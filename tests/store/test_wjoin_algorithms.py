@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import permutations, product
+from dataclasses import dataclass, field, replace
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.store import multiway_index
+from sash.store import multiway_index, window_pipeline
 from sash.store.gca_join import gca_join
 from sash.store.multiway_index import MultiwayIndex
 from sash.store.ripple_join import RippleJoin
+from sash.store.window_merge import WindowMerge
+from sash.store.window_pipeline import WindowPipeline
 from sash.store.wjoin_algorithms import ALGORITHMS
 from sash.store.xjoin import XJoin
 
@@ -77,13 +79,20 @@ class Case:
         by_stream = [[n for n, (s, _, _) in enumerate(self.tuples) if s == stream] for stream in range(len(self.reach))]
         return Counter(chosen for chosen in product(*by_stream) if self._joins(chosen))
 
-    def _joins(self, chosen: tuple[int, ...]) -> bool:
-        return all(self._is_pair(i, chosen[i], j, chosen[j]) for i, j in permutations(range(len(chosen)), 2))
+    def agrees(self, chosen: dict[int, int]) -> bool:
+        """Whether the tuples of some streams have equal keys."""
+        for (i, first), (j, second) in combinations(chosen.items(), 2):
+            for has_i, has_j, own, other in zip(
+                self.has_key[i], self.has_key[j], self.tuples[first][2], self.tuples[second][2]
+            ):
+                if has_i and has_j and own != other:
+                    return False
+        return True
 
-    def _is_pair(self, i: int, first: int, j: int, second: int) -> bool:
-        (_, t_i, keys_i), (_, t_j, keys_j) = self.tuples[first], self.tuples[second]
-        shared = [k for k in range(len(keys_i)) if self.has_key[i][k] and self.has_key[j][k]]
-        return t_j - t_i <= self.reach[i][j] and all(keys_i[k] == keys_j[k] for k in shared)
+    def _joins(self, chosen: tuple[int, ...]) -> bool:
+        times = [self.tuples[number][1] for number in chosen]
+        pairs = permutations(range(len(chosen)), 2)
+        return all(times[j] - times[i] <= self.reach[i][j] for i, j in pairs) and self.agrees(dict(enumerate(chosen)))
 
 
 Make = Callable[..., MultiwayIndex]
@@ -140,7 +149,7 @@ class Replay:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most_streams: int = 6) -> Case:
+def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0) -> Case:
     n_streams = draw(st.integers(2, most_streams))
     n_keys = draw(st.integers(0, 3))
     has_key = draw(_table(n_streams, n_keys, st.booleans()))
@@ -149,7 +158,7 @@ def cases(draw: st.DrawFn, most_streams: int = 6) -> Case:
         reach = tuple((width,) * n_streams for _ in range(n_streams))
     else:
         reach = draw(_table(n_streams, n_streams, st.sampled_from([0, 1, 2, 5, 9])))
-    arrivals = draw(st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(0, 3)), max_size=24))
+    arrivals = draw(st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), max_size=24))
     times = np.cumsum([gap for _, gap in arrivals])
     keys = draw(_table(len(arrivals), n_keys, st.integers(0, 1)))
     tuples = tuple((s, int(t), key) for (s, _), t, key in zip(arrivals, times, keys))
@@ -173,12 +182,105 @@ MAKERS: dict[str, Make] = {
 }
 
 
+LONG, SHORT = 100, 10
+TAKING_TURNS = Case(
+    ((),) * 4,
+    ((0, LONG, SHORT, SHORT), (LONG, 0, SHORT, SHORT), (SHORT, SHORT, 0, SHORT), (SHORT, SHORT, SHORT, 0)),
+    ((1, 0, ()), (3, 37, ()), (2, 45, ()), (0, 50, ())),
+)
+"""Stream 2 is too far ahead of stream 1, and stream 0 of stream 3, and nothing else is."""
+
+
 @pytest.mark.parametrize("name", MAKERS)
-@given(case=cases(), capacity=st.sampled_from([1, 2, 3, 1000]))
-@example(case=Case(((True,), (True,)), ((2, 2), (2, 2)), ((0, 0, (1,)), (0, 0, (1,)), (1, 0, (1,)))), capacity=1)
-def test_every_combination_is_found_once(name: str, case: Case, capacity: int) -> None:
+@given(case=cases(), capacity=st.sampled_from([1, 2, 3, 1000]), n_slots=st.sampled_from([1, 1000]))
+@example(Case(((True,), (True,)), ((2, 2), (2, 2)), ((0, 0, (1,)), (0, 0, (1,)), (1, 0, (1,)))), 1, 1)
+@example(TAKING_TURNS, 1000, 1000)
+def test_every_combination_is_found_once(name: str, case: Case, capacity: int, n_slots: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", capacity)
+        patch.setattr(window_pipeline, "FIRST_SLOTS", n_slots)
         replay = Replay(case, MAKERS[name]).run()
     assert replay.found == case.combinations()
     assert replay.index.counts.outputs == replay.found.total()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@given(case=cases(most_streams=4, least_gap=1))
+def test_the_work_does_not_depend_on_how_arrivals_are_cut_into_calls(name: str, case: Case) -> None:
+    """But for the checks of Mode 1: it looks again whenever it has waited."""
+    cut = Replay(replace(case, renumbered=()), MAKERS[name]).run().index.counts
+    whole = Replay(replace(case, sizes=(), renumbered=()), MAKERS[name]).run().index.counts
+    if isinstance(Replay(case, MAKERS[name]).index, WindowMerge):
+        cut, whole = cut._replace(checks=0), whole._replace(checks=0)
+    assert cut == whole
+
+
+@given(case=cases(most_streams=4))
+def test_the_merge_joins_compare_nothing_outside_the_windows(case: Case) -> None:
+    """A nested loop over the tuples that have come so far and are not further back than the longest window, or than the
+    longest of their own stream, compares at least as many.
+    """
+    n_streams = len(case.reach)
+    longest = max(case.reach[i][j] for i, j in permutations(range(n_streams), 2))
+    gca, lca = (Replay(replace(case, renumbered=()), MAKERS[name]).run().index.counts for name in ("gca", "lca"))
+    ordered = replace(case, tuples=tuple(sorted(case.tuples, key=lambda each: each[1::-1])))
+    assert gca.comparisons <= nested_loop_comparisons(ordered, [longest] * n_streams)
+    own = [max(case.reach[i][j] for j in range(n_streams) if j != i) for i in range(n_streams)]
+    assert lca.comparisons <= nested_loop_comparisons(ordered, own)
+
+
+def nested_loop_comparisons(case: Case, spans: Sequence[int]) -> int:
+    """How many tuples a nested loop for each arriving tuple tests, over those of `spans` before it, and refines."""
+    n_streams, total = len(spans), 0
+    is_refined = len({case.reach[i][j] for i, j in permutations(range(n_streams), 2)}) > 1
+    for number, (new, now, _) in enumerate(case.tuples):
+        partial = [{new: number}]
+        for stream in (each for each in range(n_streams) if each != new):
+            near = [n for n, (s, ts, _) in enumerate(case.tuples[:number]) if s == stream and ts >= now - spans[s]]
+            total += len(partial) * len(near)
+            partial = [{**p, stream: n} for p in partial for n in near if case.agrees({**p, stream: n})]
+        total += is_refined * len(partial) * n_streams * (n_streams - 1) // 2
+    return total
+
+
+@given(case=cases(most_streams=2))
+def test_a_scan_leaves_nothing_in_the_buffer_that_is_out(case: Case) -> None:
+    """HW-join may keep what is out in buckets that are not probed, but not for longer than another window."""
+    nlw, hw = (Replay(replace(case, renumbered=()), MAKERS[name]) for name in ("nlw", "hw"))
+    for number, (stream, now, _) in enumerate(case.tuples):
+        other = 1 - stream
+        nlw.arrive(number, number + 1)
+        hw.arrive(number, number + 1)
+        age = [now - ts for s, ts, _ in case.tuples[:number] if s == other]
+        span = case.reach[other][stream]
+        assert _held(nlw, other) == sum(each <= span for each in age)
+        assert sum(each <= span for each in age) <= _held(hw, other) <= sum(each <= 2 * span for each in age)
+
+
+def _held(replay: Replay, side: int) -> int:
+    assert isinstance(replay.index, WindowPipeline)
+    return int(replay.index.held[0, side])
+
+
+def test_a_long_run_finds_the_same_with_every_algorithm() -> None:
+    rng = np.random.default_rng(7)
+    streams, times = rng.integers(0, 3, 3000), np.cumsum(rng.integers(0, 3, 3000))
+    keys = np.stack([rng.integers(0, 40, 3000), rng.integers(0, 4, 3000)], axis=1)
+    tuples = tuple((int(s), int(t), (int(a), int(b))) for s, t, (a, b) in zip(streams, times, keys))
+    reach = ((0, 150, 300), (90, 0, 200), (100, 110, 0))
+    case = Case(((True, False), (True, True), (True, True)), reach, tuples, (40,) * 75, (False, True, True) * 25)
+    first, *others = (Replay(case, make).run().found for make in MAKERS.values())
+    assert first.total() > 100
+    assert all(found == first for found in others)
+
+
+@pytest.mark.parametrize("others_us", [800, 100])
+def test_the_local_approach_compares_less_than_the_global_one(others_us: int) -> None:
+    """The windows of §5.3: one pair has a longer one."""
+    rng = np.random.default_rng(3)
+    reach = np.full((4, 4), others_us // 10)
+    reach[0, 1] = reach[1, 0] = 100
+    tuples = tuple((int(rng.integers(0, 4)), time, (int(rng.integers(0, 20)),)) for time in range(0, 2000, 2))
+    case = Case(((True,),) * 4, tuple(map(tuple, reach.tolist())), tuples, (50,) * 20)
+    work = {name: Replay(case, MAKERS[name]).run().index.counts.comparisons for name in ("lca", "gca")}
+    assert work["lca"] < work["gca"]

@@ -33,6 +33,7 @@ STARTING, ADMITTING, JOINING = 0, 1, 2
 MODE, NEW, LEVEL = 0, 1, 2
 """Places of the state: the mode, the stream of the tuple that is being joined, and how deep the nested loop is."""
 NONE = -1
+LONG_AGO = np.int64(-(1 << 62))
 
 
 class Queues(NamedTuple):
@@ -92,25 +93,27 @@ def run(queues, merge, clock, state, cursors, out, is_muted, counters):
 def _find_start(queues, merge, clock, counters):
     """Mode 1: whether there is a starting N_tuple. It goes around the streams until all heads in a row are within the
     windows of one another; a head that is too far ahead begins a new period.
+
+    A new period does not forget how far back a head may lie: streams go forward, so that holds for good. Where streams
+    have windows of their own, two heads could otherwise begin new periods in turn, and no head would be dropped.
     """
     n_streams = len(queues.heads)
     stream, n_included, is_known = 0, 0, True
-    earliest = latest = low = high = np.int64(0)
+    low = latest = LONG_AGO
+    high = earliest = -LONG_AGO
     while n_included < n_streams:
         is_there = queues.heads[stream] < queues.ends[stream]
         ts = queues.ts[stream, queues.heads[stream]] if is_there else clock
         counters[CHECKED] += 1
-        first_possible, last_possible = ts - merge.behind[stream], ts + merge.ahead[stream]
-        if n_included and (ts < low or last_possible < latest):  # never at the clock: no tuple is later
+        behind, ahead = merge.behind[stream], merge.ahead[stream]
+        if ts < low or ts + ahead < latest:  # never at the clock: no tuple is later
             _drop_head(stream, queues, counters)
             continue
-        if n_included == 0 or ts > high or first_possible > earliest:
+        if ts > high or ts - behind > earliest:
             n_included, is_known = 0, True
-            earliest = latest = ts
-            low, high = first_possible, last_possible
-        else:
-            earliest, latest = min(earliest, ts), max(latest, ts)
-            low, high = max(low, first_possible), min(high, last_possible)
+            high, earliest = ts + ahead, ts
+        low, latest = max(low, ts - behind), max(latest, ts)
+        high, earliest = min(high, ts + ahead), min(earliest, ts)
         n_included += 1
         is_known = is_known and is_there
         stream = (stream + 1) % n_streams

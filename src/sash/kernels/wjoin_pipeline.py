@@ -33,7 +33,7 @@ from sash.kernels.wjoin_buffers import (
 )
 
 DONE, NO_OUTPUT_ROOM, NO_SLOT, CROWDED, CLIMBS = 0, 1, 2, 3, 4
-"""Why a scan or a run stops: all is done, there is no room, buffers need more buckets, a match goes to the next node."""
+"""Why a scan or a run stops: it is done, there is no room, buffers need more buckets, a match goes to the next node."""
 NEXT, DEPTH, LOWEST, SINCE_UPDATE = 0, 1, 2, 3
 """Places of the state: the next arrival, how many scans are under way, the node of the lowest one, and how many tuples
 have come since all buffers were updated."""

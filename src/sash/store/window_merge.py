@@ -51,8 +51,8 @@ class WindowMerge:
 
     @property
     def held(self) -> np.ndarray:
-        """How many tuples are in the buffer of each stream."""
-        return self._queues.admitted - self._queues.heads
+        """How many tuples are in the queue of each stream, those that have not been admitted included."""
+        return self._queues.ends - self._queues.heads
 
     def arrive(self, firsts: Sequence[int]) -> Iterator[np.ndarray]:
         self._enqueue(merge_arrivals(self._windows, firsts, self._n_keys))

@@ -2,8 +2,8 @@
 
 The join order is that of the windows. The period of an m_tuple is the intersection, over its members, of where their
 own windows let tuples of the next stream lie. With one window w this is the paper's [TSmax - w, TSmin + w]. With
-windows along a path alone, A to B to C, the bounds between A and C are the sums of the others, so only the last member bounds
-the period: it is the one "controlled by only one of the joined streams" that §5.2 lets such a query propagate.
+windows along a path alone, A to B to C, the bounds between A and C are the sums of the others, so only the last member
+bounds the period: it is the one "controlled by only one of the joined streams" that §5.2 lets such a query propagate.
 
 State: tuples that are not out, and m_tuples whose period has not passed, as far as scans have come across them. As the
 paper's rule does, this keeps what an idle stream may still need: while it is idle, the buffers against it grow.
