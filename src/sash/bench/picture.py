@@ -89,7 +89,7 @@ def new_figure(n_parts: int, n_lines: int = 1) -> tuple[Figure, Sequence[Axes]]:
 
     figure = Figure(figsize=(5.5 * n_parts, 4.5 * n_lines), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(n_lines, n_parts, squeeze=False).ravel()
+    axes = list(figure.subplots(n_lines, n_parts, squeeze=False).flat)
     for ax in axes:
         ax.grid(axis="y", alpha=0.3)
         ax.yaxis.set_major_formatter("{x:,.9g}")
