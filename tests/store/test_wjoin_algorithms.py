@@ -25,7 +25,7 @@ from sash.store.window_pipeline import WindowPipeline
 from sash.store.wjoin_algorithms import ALGORITHMS
 from sash.store.xjoin import XJoin
 
-LATER = 1 << 40
+LATER, FAR = 1 << 40, 1 << 62
 
 
 @dataclass
@@ -157,7 +157,7 @@ def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0) -> Case:
         width = draw(st.integers(0, 8))
         reach = tuple((width,) * n_streams for _ in range(n_streams))
     else:
-        reach = draw(_table(n_streams, n_streams, st.sampled_from([0, 1, 2, 5, 9])))
+        reach = draw(_table(n_streams, n_streams, st.sampled_from([0, 1, 2, 5, 9, FAR])))
     arrivals = draw(st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), max_size=24))
     times = np.cumsum([gap for _, gap in arrivals])
     keys = draw(_table(len(arrivals), n_keys, st.integers(0, 1)))

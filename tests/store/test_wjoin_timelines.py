@@ -180,3 +180,18 @@ def test_the_refine_step_compares_each_pair() -> None:
     timeline = Timeline(ALGORITHMS["gca"], np.array([[0, 100, 10], [100, 0, 10], [10, 10, 0]]))
     assert timeline.arrive(A=[0], B=[50], C=[55]) == []
     assert timeline.index.counts == MultiwayCounts(2 + 3, insertions=3, removals=0, checks=3 + 3, outputs=0)
+
+
+def test_the_local_approach_never_admits_what_is_too_far_behind_in_its_own_window() -> None:
+    timeline = Timeline(LcaJoin, np.array([[0, 100, 10], [100, 0, 10], [10, 10, 0]]))
+    timeline.arrive(A=[50], B=[50], C=[0])
+    assert timeline.index.counts.insertions == 0
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_next_call_may_go_on_at_the_time_of_the_last(name: str) -> None:
+    """a1 is as far back as it may be when b2 comes."""
+    timeline = Timeline(ALGORITHMS[name], one_window(2, 10))
+    assert timeline.arrive(A=[0], B=[0]) == [(1, 1)]
+    assert timeline.arrive(A=[10]) == [(2, 1)]
+    assert timeline.arrive(B=[10]) == [(1, 2), (2, 2)]

@@ -61,7 +61,7 @@ class Pipeline(NamedTuple):
     node_keys: np.ndarray
     """Which keys each node compares."""
     spans: np.ndarray
-    """How long tuples of each buffer live at least, after they have come."""
+    """How much later than a tuple of each buffer one from the other side may come that joins it, at most."""
     is_hashed: bool
     update_every: int
     """0: buffers are updated as they are scanned; else only after so many arrivals."""
