@@ -98,15 +98,40 @@ def test_window_in_this_process(run, tmp_path):
     assert (tmp_path / "bench-window" / "window.png").exists()
 
 
+MULTIWAY = ("multiway", "--tuples", "1800", "--rate", "2000", "--keys", "50", "--window", "50 ms", "--batch", "300")
+
+
+def test_multiway_in_this_process(run, tmp_path):
+    code, shown, errors = run(*MULTIWAY, "--engine", "embedded")
+    assert code == 0, errors
+    assert "3 streams of 2,000 tuples/s each: a tuple completes 4 combinations" in shown
+    facts = json.loads((tmp_path / "bench-multiway" / "multiway.json").read_text())
+    assert facts["spark"] is None
+    assert facts["embedded"]["answer"]["rows"] > 1000
+    written = sorted(path.name for path in (tmp_path / "bench-multiway").iterdir())
+    assert written == ["multiway.json", "multiway.png"]
+
+
+def test_multiway_takes_more_streams_and_a_share_of_them_for_spark(run):
+    options = ("--streams", "4", "--share", "0.5", "--spark-batch", "80", "--engines", "duckdb", "--json")
+    facts = json.loads(run(*MULTIWAY, *options)[1])
+    assert facts["embedded"]["workload"]["n_streams"] == facts["spark"]["workload"]["n_streams"] == 4
+    assert (facts["spark"]["workload"]["rate"], facts["spark"]["workload"]["n_keys"]) == (1000, 25)
+    assert facts["spark"]["answer"]["rows"] > 0
+    assert list(facts["spark"]["engines"]) == ["duckdb"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
         (("join", "--engines", "flink"), "there is no engine `flink`"),
         (("join", "--window", "a while"), "a while"),
         (("join", "--payload", "huge"), "`payload` is huge, but must be none, wide or a width"),
+        (("multiway", "--streams", "9"), "`streams` is 9, but must be 2 to 8"),
+        (("multiway", "--share", "2"), "the share is 2, but must be above 0 and at most 1"),
         (("window", "--factors", "1;2"), "the factors are `1;2`, but must be whole numbers with commas between them"),
     ],
-    ids=["engine", "window", "payload", "factors"],
+    ids=["engine", "window", "payload", "streams", "share", "factors"],
 )
 def test_mistakes_have_reasons(run, arguments, reason):
     code, shown, errors = run(*arguments)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
 
-from sash.bench.measure import BatchMeasure, Measured, checkpoint_bytes, read_progress, store_bytes, throughput
+from sash.bench.cpu_time import CpuMarks, cpu_seconds_since, tree_cpu_seconds
+from sash.bench.measure import (
+    BatchMeasure,
+    Measured,
+    checkpoint_bytes,
+    read_progress,
+    store_bytes,
+    throughput,
+    throughput_by_cpu,
+)
 
 
 @pytest.mark.parametrize(("n_batches", "n_steady"), [(1, 1), (2, 1), (3, 2), (10, 5)])
@@ -73,3 +84,37 @@ def test_the_store_is_memory_and_files():
         {"memoryUsedBytes": 7, "customMetrics": {}},
     ]
     assert store_bytes({"stateOperators": operators}) == 18
+
+
+def test_cpu_seconds_are_those_of_all_processes():
+    before = tree_cpu_seconds()
+    if before is None:
+        pytest.skip("this system does not tell")
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    assert (cpu_seconds_since(before) or 0) >= 0.15
+    assert cpu_seconds_since(None) is None
+
+
+def test_batches_that_end_between_two_looks_share_a_mark():
+    marks = CpuMarks()
+    marks.mark(2)
+    marks.mark(1)
+    assert marks.seconds_of(2) is None
+    assert marks.seconds_of(1) in (0, None)
+
+
+def test_throughput_by_cpu_needs_the_seconds_of_every_batch():
+    batches = [BatchMeasure(10, 9.0, cpu_seconds=2.0), BatchMeasure(30, 9.0, cpu_seconds=3.0)]
+    assert throughput_by_cpu(batches) == 8
+    assert throughput_by_cpu([*batches, BatchMeasure(10, 9.0)]) is None
+
+
+def test_processes_that_end_do_not_take_back_what_they_spent(monkeypatch):
+    told = iter([10.0, 14.0, 11.0, 12.0])
+    monkeypatch.setattr("sash.bench.cpu_time.tree_cpu_seconds", lambda: next(told))
+    marks = CpuMarks()
+    marks.mark(1)
+    marks.mark(2)
+    assert (marks.seconds_of(0), marks.seconds_of(1)) == (4, 0)
+    assert marks.seconds() == 5

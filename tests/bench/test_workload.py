@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.errors import PlanError
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload, generate_stream, write_workload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload, generate_stream, write_workload
 
 SECOND = 1_000_000
 
@@ -30,6 +30,17 @@ def test_times_increase_strictly_and_keep_the_rate(rate):
     times = rows_of(JoinWorkload(20_000, SECOND, rate, batch_rows=4000))["ts"].cast(pa.int64()).to_numpy()
     assert np.diff(times).min() >= 1
     assert times[-1] - times[0] == pytest.approx(len(times) / rate * SECOND, rel=0.01)
+
+
+def test_there_are_as_many_streams_as_asked_for():
+    three = JoinWorkload(900, SECOND, batch_rows=60, n_streams=3)
+    assert three.names == ("a", "b", "c")
+    assert [stream.name for stream in three.streams] == list(three.names)
+    assert three.n_rows == 300
+    assert rows_of(three, "b")["k"].num_chunks == 30
+    assert len({tuple(rows_of(three, name)["k"].to_pylist()) for name in three.names}) == 3
+    assert three.batches == [60] * 15
+    assert three.question.endswith("FROM a, b, c WHERE a.k = b.k AND b.k = c.k WINDOW 1000000 MICROSECONDS")
 
 
 def test_there_are_as_many_keys_as_asked_for_or_as_rows_in_a_window():
@@ -70,7 +81,7 @@ def test_files_arrive_in_order_and_make_the_batches(tmp_path):
     write_workload(workload, tmp_path, noted.append)
     assert workload.batches == [400, 400, 210]
     assert noted[-1] == 1010
-    for stream in STREAMS:
+    for stream in workload.names:
         files = sorted((tmp_path / stream).iterdir())
         assert len(files) == workload.n_files
         assert files == sorted(files, key=lambda path: path.stat().st_mtime_ns)
@@ -85,6 +96,8 @@ def test_files_arrive_in_order_and_make_the_batches(tmp_path):
     "wrong",
     [
         {"n_tuples": 1},
+        {"n_streams": 1},
+        {"n_streams": 9},
         {"window_us": 0},
         {"rate": 1_000_001},
         {"n_keys": 0},

@@ -18,7 +18,7 @@ import pytest
 
 import sash
 from sash.operators import window_join
-from sash.store import circular_buckets, hash_index, join_index, keys
+from sash.store import circular_buckets, hash_index, join_index, key_tables, keys, multiway_index, probe_index
 from sash.store.block_log import BlockLog
 from sash.store.circular_buckets import CircularBuckets
 from sash.testing import assert_snapshot
@@ -130,11 +130,14 @@ def test_restart_from_journal_after_every_batch(case) -> None:
 
 
 def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And room for one pair at a time."""
+    """And room for one pair, or combination, at a time; in a join of many, turns of single rows."""
     init = CircularBuckets.__init__
     monkeypatch.setattr(CircularBuckets, "__init__", lambda self, sides, _, *args: init(self, sides, 1, *args))
     monkeypatch.setattr(window_join, "HashIndex", lambda windows: CircularBuckets(windows, None))
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
+    monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 1)
+    monkeypatch.setattr(probe_index, "ROWS_PER_TURN", 1)
+    monkeypatch.setattr(probe_index, "MIN_ROWS_PER_TURN", 1)
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 
 
@@ -143,6 +146,7 @@ def test_all_hashes_collide(case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "hash_rows", lambda arrays: np.zeros(len(arrays[0]), np.uint64))
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(hash_index, "FIRST_SLOTS", 1)
+    monkeypatch.setattr(key_tables, "FIRST_SLOTS", 1)
     monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 

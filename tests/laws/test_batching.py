@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sash.testing import Case, Push, assert_changes
 from sash.testing.case import Step
+from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 
@@ -28,6 +29,11 @@ def test_cuts_of_plans_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
 
 
+@given(with_cuts(multiway_cases()))
+def test_cuts_of_many_streams_do_not_show(cut: Cut) -> None:
+    check_cuts(*cut)
+
+
 def check_cuts(case: Case, steps: list[Step]) -> None:
     """What the steps return is what one step would, in order, after all that was final before it, and final itself.
 
@@ -44,7 +50,7 @@ def check_cuts(case: Case, steps: list[Step]) -> None:
 
 
 @settings(max_examples=50)
-@given(cases() | plans())
+@given(cases() | plans() | multiway_cases())
 def test_row_by_row(case: Case) -> None:
     steps = [Push(name, row, row + 1) for name, table in case.arrivals.items() for row in range(table.num_rows)]
     changes, _ = case.replay(steps)

@@ -11,14 +11,29 @@ from sash.store import trace
 from sash.testing import Case, stream_of
 from sash.testing.bound import DeclaredState
 from sash.testing.case import Step
+from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from sash.testing.watch import Watch
 
+Cut = tuple[Case, list[Step]]
 
-@given(cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
-def test_state_stays_within_what_is_declared(cut: tuple[Case, list[Step]]) -> None:
-    case, steps = cut
+
+def with_cuts(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[Cut]:
+    return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case)))
+
+
+@given(with_cuts(cases()))
+def test_state_stays_within_what_is_declared(cut: Cut) -> None:
+    check_state(*cut)
+
+
+@given(with_cuts(multiway_cases(is_join=True)))
+def test_state_of_many_streams_stays_within_what_is_declared(cut: Cut) -> None:
+    check_state(*cut)
+
+
+def check_state(case: Case, steps: list[Step]) -> None:
     running, declared = case.start(), DeclaredState(case)
     for step in steps:
         declared.arrive(step)
@@ -29,10 +44,19 @@ def test_state_stays_within_what_is_declared(cut: tuple[Case, list[Step]]) -> No
 
 
 @pytest.mark.parametrize("schedule", ["", "/*+ tpa */", "/*+ nta */", "/*+ hybrid */"])
-@given(plans().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
-def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, cut: tuple[Case, list[Step]]) -> None:
+@given(with_cuts(plans()))
+def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, cut: Cut) -> None:
+    check_operators(schedule, *cut)
+
+
+@pytest.mark.parametrize("schedule", ["", "/*+ nta */"])
+@given(with_cuts(multiway_cases()))
+def test_every_operator_over_many_streams_stays_within_what_it_declares(schedule: str, cut: Cut) -> None:
+    check_operators(schedule, *cut)
+
+
+def check_operators(schedule: str, case: Case, steps: list[Step]) -> None:
     """What was taken back is struck out at once, so that it shows if it is not."""
-    case, steps = cut
     case = Case(case.text.replace("SELECT", f"SELECT {schedule}", 1), case.frames)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "MIN_STRUCK_OUT", 0)

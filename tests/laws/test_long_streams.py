@@ -24,6 +24,12 @@ QUERIES = {
     "three": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND C.k = A.k WINDOW 30 us",
     "three kinds": "SELECT A.v, B.v AS w FROM a A [RANGE 64 us], b B [ROWS 30], a C [RANGE 20 us] "
     "WHERE A.k = B.k AND A.k = C.k EMIT CHANGES",
+    "pairs": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND C.k = A.k "
+    "WINDOW (A, B) = 64 us AND DWINDOW (B, C) = 20 us",
+    "pairs without keys": "SELECT A.v, B.v AS w FROM a A, b B WHERE A.v - B.v BETWEEN -1 AND 1 DWINDOW (A, B) = 9 us "
+    "EMIT CHANGES",
+    "pairs and two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v = C.v "
+    "DWINDOW (A, B) = 20 us AND DWINDOW (B, C) = 5 us AND WINDOW (A, C) = 64 us",
     "one": "SELECT v FROM a [PARTITION BY k ROWS 3] WHERE v > 2",
 }
 

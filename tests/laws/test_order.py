@@ -8,8 +8,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.sql.query import BoundQuery
 from sash.testing import Case, assert_changes, expected_changes
 from sash.testing.case import Step
+from sash.testing.multiway import multiway_cases
 from sash.testing.oracle import check_snapshot
 from sash.testing.plans import plans
 from sash.testing.reference import row_keys, split_late
@@ -32,6 +34,12 @@ def test_order_of_arrival_does_not_show_in_plans(pair: tuple[Case, Case]) -> Non
     assert_changes(other.run(), case.run())
 
 
+@given(rearranged(multiway_cases()))
+def test_order_of_arrival_does_not_show_in_joins_of_many_streams(pair: tuple[Case, Case]) -> None:
+    case, other = pair
+    assert_changes(other.run(), case.run())
+
+
 def cut(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, list[Step]]]:
     return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case, with_advances=False)))
 
@@ -45,7 +53,16 @@ def test_plans_answer_for_the_rows_in_time(cut: tuple[Case, list[Step]]) -> None
 
 @given(cut(cases(is_late=True)))
 def test_late_rows_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
-    case, steps = cut
+    check_late_rows(*cut)
+
+
+@given(cut(multiway_cases(is_late=True, is_join=True)))
+def test_late_rows_of_many_streams_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
+    check_late_rows(*cut)
+
+
+def check_late_rows(case: Case, steps: list[Step]) -> None:
+    assert isinstance(case.bound, BoundQuery)
     changes, finished = case.replay(steps)
     assert_changes(changes, expected_changes(case.bound, case.tables))
     for name, arrived in case.arrivals.items():

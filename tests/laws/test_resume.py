@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.case import Step
+from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 
@@ -35,9 +36,17 @@ def test_a_restart_of_a_plan_does_not_show(interrupted: Interrupted) -> None:
     assert_changes(changes, case.replay(steps)[0])
 
 
+@given(interrupted_cases(multiway_cases))
+def test_a_restart_of_a_join_of_many_streams_does_not_show(interrupted: Interrupted) -> None:
+    check_restarts(*interrupted)
+
+
 @given(interrupted_cases(cases))
 def test_a_restart_does_not_show(interrupted: Interrupted) -> None:
-    case, steps, stops = interrupted
+    check_restarts(*interrupted)
+
+
+def check_restarts(case: Case, steps: list[Step], stops: set[int]) -> None:
     expected, unbroken = case.replay(steps)
     changes, finished = case.replay(steps, restart_after=stops)
     assert_changes(changes, expected)
@@ -77,6 +86,7 @@ sys.stdout.buffer.write(pickle.dumps(parts))
         "SELECT A.k, A.v, B.v AS other FROM a A, b B WHERE A.k = B.k WINDOW 3 us EMIT CHANGES",
         "SELECT A.k, B.v FROM a A [ROWS 2], b B [RANGE 3 us], a C [PARTITION BY k ROWS 1] "
         "WHERE A.k = B.k AND C.v + A.v = B.v + 1",
+        "SELECT A.k, B.v, C.v AS w FROM a A, b B, a C WHERE A.k = B.k DWINDOW (A, B) = 3 us AND WINDOW (B, C) = 2 us",
     ],
 )
 def test_another_process_goes_on(text: str) -> None:

@@ -19,6 +19,7 @@ import sash
 from sash.errors import SourceError
 from sash.frames import Relation, Stream, table_catalog
 from sash.testing.case import Case
+from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import cases
 
@@ -122,6 +123,16 @@ QUERIES = {
     "WINDOW 5 SECONDS",
     "join of aggregates": "SELECT x.k, x.n, y.n AS m FROM (SELECT A.k, count(*) AS n FROM a A GROUP BY A.k) x, "
     "(SELECT B.k, count(*) AS n FROM b B GROUP BY B.k) y WHERE x.k = y.k WINDOW 5 SECONDS",
+    "pairs": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.k = C.k "
+    "WINDOW (A, B) = 3 SECONDS AND WINDOW (B, C) = 2 SECONDS",
+    "directed pairs": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, b C WHERE A.name = B.name AND C.price = B.price "
+    "DWINDOW (A, B) = 5 SECONDS AND DWINDOW (B, C) = 2 SECONDS EMIT CHANGES",
+    "pairs with two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 "
+    "WINDOW (A, B) = 4 SECONDS AND DWINDOW (C, B) = 9 SECONDS",
+    "pairs without keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.v < B.v "
+    "AND A.v - C.v BETWEEN -3 AND 3 WINDOW (A, B) = 2 SECONDS AND WINDOW (A, C) = 3 SECONDS",
+    "aggregate over pairs": "SELECT A.name, count(*) AS n, sum(B.v) AS total FROM a A, b B, a C, r R WHERE A.k = B.k "
+    "AND B.k = C.k AND C.k = R.id GROUP BY A.name WINDOW (A, B) = 3 SECONDS AND WINDOW (A, C) = 4 SECONDS",
     "single": "SELECT A.k * 2 AS twice, upper(A.name) AS name FROM a A WHERE A.v % 2 = 0 WINDOW 10 SECONDS",
 }
 
@@ -218,7 +229,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path, query):
     suppress_health_check=[HealthCheck.too_slow],
     deadline=None,
 )
-@given(case=plans() | cases(), files_per_batch=st.integers(1, 3))
+@given(case=plans() | cases() | multiway_cases(), files_per_batch=st.integers(1, 3))
 def test_spark_and_embedded_agree_on_any_query(spark, case, files_per_batch):
     types = [field.type for frame in case.frames.values() for field in frame.frame.schema]
     assume(not any(pa.types.is_unsigned_integer(type) for type in types))

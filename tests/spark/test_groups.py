@@ -26,6 +26,7 @@ from sash.spark.packing import pack_frame
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.testing.case import Case, Push
+from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 
@@ -110,7 +111,16 @@ def with_slack(case: Case) -> dict:
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 @given(st.data())
 def test_groups_give_what_embedded_gives(data):
-    case = data.draw(plans() | cases())
+    check_groups(data, data.draw(plans() | cases()))
+
+
+@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@given(st.data())
+def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
+    check_groups(data, data.draw(multiway_cases()))
+
+
+def check_groups(data: st.DataObject, case: Case) -> None:
     frames = with_slack(case)
     catalog, streams, relations = table_catalog(frames)
     plan = plan_query(bind(parse_query(case.text), catalog))

@@ -23,6 +23,7 @@ from sash.testing import (
     stream_of,
 )
 from sash.testing.answers import differences
+from sash.testing.multiway import multiway_cases
 from sash.testing.oracle import check_snapshot, relational_query
 from sash.testing.plans import plans
 from sash.testing.reference import row_key, row_keys
@@ -50,7 +51,7 @@ def test_the_instants_around_every_change() -> None:
 
 
 @settings(max_examples=50)
-@given(cases())
+@given(cases() | multiway_cases(is_join=True))
 def test_oracle_and_reference_agree(case: Case) -> None:
     instants = interesting_instants(case.bound, case.tables)[::5]
     answer = snapshot(case.bound, case.tables, instants)

@@ -28,6 +28,10 @@ class Checksum:
     sum: int
     xor: int
 
+    def __add__(self, other: Checksum) -> Checksum:
+        """Of the rows of both."""
+        return Checksum(self.n_rows + other.n_rows, self.sum + other.sum, self.xor ^ other.xor)
+
     def __str__(self) -> str:
         return f"{self.n_rows:,} rows, checksum {self.sum & (2**64 - 1):016x}{self.xor:016x}"
 
@@ -47,6 +51,17 @@ def check_agreement(outputs: Mapping[str, Sequence[Path]], columns: Mapping[str,
                 found = [*_only_in(connection, rows, one, other), *_only_in(connection, rows, other, one)]
                 raise MismatchError("\n  ".join([f"the answers differ: {told}", *found[:SHOWN_ROWS]]))
     return next(iter(checksums.values()))
+
+
+def checksum_of(rows: str, columns: Mapping[str, pa.DataType], **tables: pa.Table) -> Checksum:
+    """The checksum of what a query of DuckDB's gives, over tables that it may name."""
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")
+        for name, table in tables.items():
+            connection.register(name, table)
+        plain = ", ".join(f"{_plain(name, dtype)} AS {name}" for name, dtype in columns.items())
+        return _checksum(connection, f"SELECT {plain} FROM ({rows})", columns)
 
 
 def _rows(files: Sequence[Path], columns: Mapping[str, pa.DataType]) -> str:

@@ -1,4 +1,4 @@
-"""The commands `sash bench join`, `window`, `plans` and `planner`."""
+"""The commands `sash bench join`, `multiway`, `window`, `plans` and `planner`."""
 
 from __future__ import annotations
 
@@ -88,6 +88,49 @@ def join(
         facts = bench_join(workload, files, named, spark, stages).facts()
     _write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
     _tell(facts, as_json, out / "join", lambda console: show_join(facts, ENGINES, console))
+
+
+@bench.command()
+def multiway(
+    streams: Annotated[int, typer.Option(help="How many streams are joined.")] = 3,
+    tuples: Annotated[int, typer.Option(help="Rows of all streams together.")] = 720_000,
+    rate: Rate = 10_000,
+    window: Annotated[str, typer.Option(help="Rows of a combination are less than this apart in time.")] = "10 seconds",
+    keys: Annotated[int, typer.Option(help="How many keys.")] = 10_000,
+    payload: Payload = "none",
+    batch: Annotated[int, typer.Option(help="Rows of all streams in a batch in this process.")] = 30_000,
+    share: Annotated[float, typer.Option(help="Which share of tuples, rate and keys is for Spark.")] = 0.1,
+    spark_batch: Annotated[int, typer.Option(help="Rows of all streams in a batch on Spark.")] = 12_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where multiway.json and multiway.png go.")] = Path("bench-multiway"),
+    engine: Annotated[Runtime | None, typer.Option(help="Only in this process, or only on Spark; else both.")] = None,
+    engines: Annotated[str, typer.Option(help="On Spark: which of sash, builtin, duckdb run.")] = "sash,builtin,duckdb",
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join three streams or more: Sash in this process, and on Spark against a cascade of Spark's own joins."""
+    from sash.bench.join import ENGINES, ON_SPARK, describe_environment, parse_engines
+    from sash.bench.multiway import bench_multiway_embedded, bench_multiway_spark, share_of
+    from sash.bench.picture import draw_multiway
+    from sash.bench.show_multiway import show_multiway
+    from sash.bench.stages import Stages
+    from sash.sql.windows import parse_interval
+    from sash.workloads.join import JoinWorkload
+
+    named = parse_engines(engines)
+    whole = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, 0.0, batch, seed, streams)
+    smaller = share_of(whole, share, spark_batch)
+    facts: dict[str, Any] = {"benchmark": "multiway", "environment": describe_environment()}
+    facts |= {"embedded": None, "spark": None}
+    with _open_files(out, keep) as files, Stages(as_json) as stages:
+        if engine is not Runtime.spark:
+            facts["embedded"] = bench_multiway_embedded(whole, files / "embedded", stages)
+        if engine is not Runtime.embedded:
+            with _open_spark(master if ON_SPARK & set(named) else None, stages) as spark:
+                facts["spark"] = bench_multiway_spark(smaller, files / "spark", named, spark, stages)
+    _write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
+    _tell(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
 
 
 @bench.command()

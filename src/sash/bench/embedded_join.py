@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sash.bench.agreement import Checksum, check_agreement
 from sash.bench.join import describe_environment, describe_workload
-from sash.bench.query import duckdb_sql, output_columns, select_list
+from sash.bench.query import duckdb_sql, output_columns, select_list, system_columns
 from sash.bench.sash_engine import bind_workload, push_batch
 from sash.bench.stages import Stages
 from sash.embedded.query import Query
@@ -35,7 +35,7 @@ def bench_embedded_join(
 ) -> dict[str, Any]:
     """Writes the workload below `directory`, measures the engines, compares their answers; all of it, for JSON."""
     files = directory / "streams"
-    with stages.stage("writing the streams", 2 * workload.n_rows) as note:
+    with stages.stage("writing the streams", workload.total_rows) as note:
         write_workload(workload, files, note)
     runs: dict[str, Callable[[], pa.Table]] = {
         "sash": lambda: _run_sash(workload, files),
@@ -44,7 +44,7 @@ def bench_embedded_join(
     }
     seconds: dict[str, list[float]] = {engine: [] for engine in runs}
     outputs = {engine: [directory / f"{engine}.parquet"] for engine in runs}
-    with stages.stage("joining", n_runs * len(runs)) as note, _one_thread():
+    with stages.stage("joining", n_runs * len(runs)) as note, one_thread():
         for engine, run in [each for _ in range(n_runs) for each in runs.items()]:
             began = time.process_time()
             answer = run()
@@ -59,15 +59,15 @@ def bench_embedded_join(
 
 def _run_sash(workload: JoinWorkload, files: Path) -> pa.Table:
     query = Query(bind_workload(workload, files, files / "unused").plan, {})
-    parts = [part for number in range(len(workload.batches)) for part in push_batch(query.push, files, number)]
+    parts = [
+        part for number in range(len(workload.batches)) for part in push_batch(query.push, workload, files, number)
+    ]
     return pa.concat_tables([*parts, query.finish()])
 
 
 def _run_duckdb(workload: JoinWorkload, files: Path, order: str) -> pa.Table:
     """The same columns as Sash's changes."""
-    life = f"INTERVAL '{workload.window_us} microseconds'"
-    system = f"1::TINYINT AS _op, greatest(a.ts, b.ts) AS _ts, least(a.ts, b.ts) + {life} AS _expires"
-    sql = duckdb_sql(workload, files).replace(select_list(workload), f"{select_list(workload)}, {system}", 1)
+    sql = duckdb_sql(workload, files, f"{select_list(workload)}, {system_columns(workload)}")
     with duckdb.connect(config={"threads": 1}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         return connection.sql(f"{sql} {order}").to_arrow_table()
@@ -83,7 +83,7 @@ def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: C
         "engines": {
             engine: {
                 "cpu_seconds": best[engine],
-                "tuples_per_cpu_second": 2 * workload.n_rows / best[engine],
+                "tuples_per_cpu_second": workload.total_rows / best[engine],
                 "runs": list(each),
             }
             for engine, each in seconds.items()
@@ -93,7 +93,8 @@ def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: C
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Arrow reads and computes with one thread."""
     n_threads, n_readers = pa.cpu_count(), pa.io_thread_count()
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)

@@ -1,4 +1,4 @@
-"""`sash bench join`: one workload, the same files, up to three engines, one answer."""
+"""`sash bench join`, and `multiway` on Spark: one workload, the same files, up to three engines, one answer."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ ON_SPARK = {"sash", "builtin"}
 COMPARED = (
     "tuples_per_second",
     "steady_tuples_per_second",
+    "steady_tuples_per_cpu_second",
     "state_rows",
     "state_bytes",
     "store_bytes",
@@ -45,8 +46,7 @@ class JoinResult:
     @property
     def is_full(self) -> bool:
         """Whether the windows were full before steady state began."""
-        sizes = self.workload.batches
-        return sum(sizes[: len(sizes) // 2]) / 2 >= self.workload.rate * self.workload.window_us / 1e6
+        return is_window_full(self.workload)
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -70,11 +70,11 @@ def bench_join(
     `spark` may be None if no engine needs it. Raises `MismatchError` if the answers differ.
     """
     files = directory / "streams"
-    with stages.stage("writing the streams", 2 * workload.n_rows) as note:
+    with stages.stage("writing the streams", workload.total_rows) as note:
         write_workload(workload, files, note)
     measured = {}
     for engine in engines:
-        with stages.stage(ENGINES[engine], None if engine == "duckdb" else 2 * workload.n_rows) as note:
+        with stages.stage(ENGINES[engine], None if engine == "duckdb" else workload.total_rows) as note:
             if engine == "duckdb":
                 measured[engine] = run_duckdb(workload, files, directory / engine)
                 continue
@@ -100,6 +100,12 @@ def parse_engines(text: str) -> list[str]:
     if not named:
         raise PlanError(f"no engine is named; {suggest('', ENGINES)}")
     return [engine for engine in ENGINES if engine in named]
+
+
+def is_window_full(workload: JoinWorkload) -> bool:
+    """Whether the first half of the batches fills the windows."""
+    sizes = workload.batches
+    return sum(sizes[: len(sizes) // 2]) / workload.n_streams >= workload.rate * workload.window_us / 1e6
 
 
 def describe_workload(workload: JoinWorkload) -> dict[str, Any]:

@@ -34,6 +34,7 @@ class BatchMeasure:
     n_store_bytes: int | None = None
     """What RocksDB holds in memory and in its files."""
     n_changes: int | None = None
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Measured:
     """From asking for the query to the last row written."""
     background_bytes: int | None = None
     """What the checkpoint directory holds that belongs to no batch: snapshots of state, metadata."""
+    cpu_seconds: float | None = None
+    """Of all processes of the engine, from asking for the query to the last row written."""
 
     @property
     def n_rows(self) -> int:
@@ -65,6 +68,9 @@ class Measured:
             "steady_tuples_per_second": throughput(self.steady),
             "seconds": self.seconds,
             "wall_seconds": self.wall_seconds,
+            "cpu_seconds": self.cpu_seconds,
+            "tuples_per_cpu_second": self.n_rows / self.cpu_seconds if self.cpu_seconds else None,
+            "steady_tuples_per_cpu_second": throughput_by_cpu(self.steady),
             "first_batch_seconds": self.batches[0].seconds,
             "state_rows": last.n_state_rows,
             "state_bytes": last.n_state_bytes,
@@ -78,6 +84,13 @@ class Measured:
 def throughput(batches: Sequence[BatchMeasure]) -> float:
     """Rows per second over these batches."""
     return sum(batch.n_rows for batch in batches) / sum(batch.seconds for batch in batches)
+
+
+def throughput_by_cpu(batches: Sequence[BatchMeasure]) -> float | None:
+    """Rows per CPU second over these batches, which other programs disturb less; None if these are not known."""
+    known = [batch.cpu_seconds for batch in batches if batch.cpu_seconds is not None]
+    is_known = len(known) == len(batches) and sum(known) > 0
+    return sum(batch.n_rows for batch in batches) / sum(known) if is_known else None
 
 
 def mean_checkpoint_bytes(batches: Sequence[BatchMeasure]) -> float | None:

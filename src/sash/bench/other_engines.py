@@ -1,13 +1,15 @@
-"""What Sash is compared with: Spark's own join of two streams, and DuckDB's join of all files at once."""
+"""What Sash is compared with: Spark's own joins of two streams, and DuckDB's join of all files at once."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from sash.bench.cpu_time import CpuMarks
 from sash.bench.measure import (
     BatchMeasure,
     Measured,
@@ -21,47 +23,58 @@ from sash.bench.measure import (
 from sash.bench.query import builtin_sql, duckdb_sql, spark_schema
 from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-_SECONDS_BETWEEN_LOOKS = 1
+_SECONDS_BETWEEN_LOOKS = 0.25
+"""So much later, at most, it is seen that a batch is done, and its CPU time is taken."""
 
 
 def run_builtin(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs Spark's stream-stream join over the same batches of files, from Parquet to Parquet, with a checkpoint."""
     session, checkpoint = bench_session(spark, workload), output.with_name(f"{output.name}.checkpoint")
-    for stream in STREAMS:
+    for stream in workload.names:
         reader = session.readStream.schema(spark_schema(workload)).option("maxFilesPerTrigger", FILES_PER_BATCH)
         frame = reader.parquet(str((files / stream).absolute()))
         frame.withWatermark("ts", "0 seconds").createOrReplaceTempView(stream)
     writer = session.sql(builtin_sql(workload)).writeStream.format("parquet").trigger(availableNow=True)
-    started = time.monotonic()
+    started, cpu = time.monotonic(), CpuMarks()
     query = writer.options(path=str(output.absolute()), checkpointLocation=str(checkpoint.absolute())).start()
     try:
-        while not query.awaitTermination(_SECONDS_BETWEEN_LOOKS):
-            note(sum(event["numInputRows"] for event in read_progress(query.recentProgress).values()))
-        wall_seconds, progress = time.monotonic() - started, read_progress(query.recentProgress)
+        while query.isActive:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+            done = read_progress(query.recentProgress)
+            cpu.look()
+            cpu.mark(len(done))
+            note(sum(event["numInputRows"] for event in done.values()))
+        query.awaitTermination()
+        wall_seconds, cpu_seconds = time.monotonic() - started, cpu.seconds()
+        progress = read_progress(query.recentProgress)
+        cpu.mark(len(progress))
     finally:
         _stop(query)
         unload_state(session)
     by_batch, background = checkpoint_bytes(checkpoint)
-    batches = [_measure(n_rows, progress[number], by_batch[number]) for number, n_rows in enumerate(workload.batches)]
-    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background)
+    batches = [
+        replace(_measure(n_rows, progress[number], by_batch[number]), cpu_seconds=cpu.seconds_of(number))
+        for number, n_rows in enumerate(workload.batches)
+    ]
+    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background, cpu_seconds)
 
 
 def run_duckdb(workload: JoinWorkload, files: Path, output: Path) -> Measured:
     """Joins all files at once, from Parquet to Parquet: one batch."""
     output.mkdir(parents=True)
     target = str(output / "all.parquet").replace("'", "''")
-    started = time.monotonic()
+    started, cpu_started = time.monotonic(), time.process_time()
     with duckdb.connect(config={"temp_directory": str(output / "spilled")}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         connection.execute(f"COPY ({duckdb_sql(workload, files)}) TO '{target}' (FORMAT parquet)")
-    seconds = time.monotonic() - started
-    return Measured([BatchMeasure(sum(workload.batches), seconds)], seconds, seconds)
+    seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+    return Measured([BatchMeasure(workload.total_rows, seconds)], seconds, seconds, cpu_seconds=cpu_seconds)
 
 
 def _measure(n_rows: int, event: dict[str, Any], n_bytes: int) -> BatchMeasure:

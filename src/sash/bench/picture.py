@@ -47,6 +47,20 @@ def draw_embedded_join(facts: Mapping[str, Any], path: Path) -> None:
     save(figure, path)
 
 
+def draw_multiway(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -> None:
+    """Throughput in steady state, in this process and on Spark."""
+    figure, axes = new_figure(2)
+    parts = {
+        "embedded": ("tuples per CPU second, one thread", "steady_tuples_per_cpu_second"),
+        "spark": ("on Spark: tuples per second, steady", "steady_tuples_per_second"),
+    }
+    for ax, (part, (title, figure_name)) in zip(axes, parts.items()):
+        engines = (facts[part] or {"engines": {}})["engines"]
+        bars = {titles[engine]: told[figure_name] for engine, told in engines.items()}
+        _draw_bars(ax, bars, title, [_COLOURS[engine] for engine in engines])
+    save(figure, path)
+
+
 def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     """What a step costs, by how many times longer its window is."""
     figure, axes = new_figure(3)

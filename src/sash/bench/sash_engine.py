@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sash.bench.cpu_time import CpuMarks
 from sash.bench.measure import (
     BatchMeasure,
     Measured,
@@ -25,7 +26,7 @@ from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
 from sash.run import QueryRun, Tally
 from sash.script import bind_script
-from sash.workloads.join import FILES_PER_BATCH, STREAMS, JoinWorkload
+from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +44,8 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
         running.start()
         query = next(query for query in session.streams.active if query.name == NAME)
         running.finish()
-        wall_seconds, progress = time.monotonic() - started, read_progress(query.recentProgress)
+        wall_seconds, cpu_seconds = time.monotonic() - started, tallies.cpu.seconds()
+        progress = read_progress(query.recentProgress)
     finally:
         running.stop()
         unload_state(session)
@@ -52,27 +54,34 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
         tallies.measure(number, n_rows, progress[number], by_batch[number])
         for number, n_rows in enumerate(workload.batches)
     ]
-    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background)
+    return Measured(batches, sum(map(batch_seconds, progress.values())), wall_seconds, background, cpu_seconds)
 
 
-def run_sash_embedded(workload: JoinWorkload, files: Path, note: Note) -> Measured:
+def run_sash_embedded(
+    workload: JoinWorkload, files: Path, note: Note, see: Callable[[pa.Table], None] = lambda changes: None
+) -> Measured:
     """Pushes the files of one batch after the other through a query in this process, and measures that.
 
-    Reading the files counts. The answer is not written, and there is no checkpoint.
+    Reading the files counts. The answer is not written, and there is no checkpoint. `see` is given the changes; what it
+    does with them does not count.
     """
     from sash.embedded.query import Query
 
-    query = Query(bind_workload(workload, files, files / "unused").plan, {})
+    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), _Stopwatch()
     batches: list[BatchMeasure] = []
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
-        began = time.monotonic()
-        n_changes = sum(changes.num_rows for changes in push_batch(query.push, files, number))
-        seconds = time.monotonic() - began
-        batches.append(BatchMeasure(n_rows, seconds, None, query.n_state_rows, query.n_state_bytes, None, n_changes))
+        n_changes, before = 0, (watch.seconds, watch.cpu_seconds)
+        for changes in watch.each(push_batch(query.push, workload, files, number)):
+            n_changes += changes.num_rows
+            see(changes)
+        seconds, cpu_seconds = watch.seconds - before[0], watch.cpu_seconds - before[1]
+        held = query.n_state_rows, query.n_state_bytes
+        batches.append(BatchMeasure(n_rows, seconds, None, *held, None, n_changes, cpu_seconds))
         note(sum(batch.n_rows for batch in batches))
-    wall_seconds = time.monotonic() - started
-    return Measured(batches, sum(batch.seconds for batch in batches), wall_seconds)
+    for changes in watch.each(query.finish() for _ in range(1)):
+        see(changes)
+    return Measured(batches, watch.seconds, time.monotonic() - started, None, watch.cpu_seconds)
 
 
 def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun:
@@ -81,10 +90,29 @@ def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun
     return run
 
 
-def push_batch(push: Callable[..., pa.Table], files: Path, number: int) -> list[pa.Table]:
+def push_batch(push: Callable[..., pa.Table], workload: JoinWorkload, files: Path, number: int) -> Iterator[pa.Table]:
     """The changes that the files of a batch bring."""
-    paths = sorted((files / STREAMS[0]).glob("*.parquet"))[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]
-    return [push(stream, pq.read_table(files / stream / path.name)) for path in paths for stream in STREAMS]
+    names = sorted(path.name for path in (files / workload.names[0]).glob("*.parquet"))
+    for name in names[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]:
+        for stream in workload.names:
+            yield push(stream, pq.read_table(files / stream / name))
+
+
+class _Stopwatch:
+    """Runs only while the next of some changes is waited for."""
+
+    def __init__(self):
+        self.seconds = self.cpu_seconds = 0.0
+
+    def each(self, changes: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        while True:
+            began, cpu_began = time.monotonic(), time.process_time()
+            found = next(changes, None)
+            self.seconds += time.monotonic() - began
+            self.cpu_seconds += time.process_time() - cpu_began
+            if found is None:
+                return
+            yield found
 
 
 class _Tallies:
@@ -95,8 +123,10 @@ class _Tallies:
         self._note = note
         self._tallies = [Tally()]
         self._manifest_bytes = [0]
+        self.cpu = CpuMarks()
 
     def take(self, name: str, tally: Tally) -> None:
+        self.cpu.mark(len(self._tallies))
         self._tallies.append(replace(tally))
         self._manifest_bytes.append(self._manifest.stat().st_size if self._manifest.exists() else 0)
         self._note(tally.n_read)
@@ -113,4 +143,5 @@ class _Tallies:
             after.n_state_bytes,
             store_bytes(event),
             after.n_changes - before.n_changes,
+            self.cpu.seconds_of(number),
         )

@@ -15,6 +15,8 @@ _JOIN_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "tuples/s": ("tuples_per_second", lambda value: f"{value:,.0f}"),
     "tuples/s, steady": ("steady_tuples_per_second", lambda value: f"{value:,.0f}"),
     "seconds": ("seconds", lambda value: f"{value:,.1f}"),
+    "CPU s": ("cpu_seconds", lambda value: f"{value:,.1f}"),
+    "tuples/CPU s, steady": ("steady_tuples_per_cpu_second", lambda value: f"{value:,.0f}"),
     "s, first batch": ("first_batch_seconds", lambda value: f"{value:,.1f}"),
     "state rows": ("state_rows", lambda value: f"{value:,}"),
     "state": ("state_bytes", format_bytes),

@@ -87,9 +87,9 @@ def bench_window(bench: WindowBench, directory: Path, spark: SparkSession | None
     steps = []
     for factor in bench.factors:
         place, workload = directory / f"{factor}x", bench.workload(factor)
-        with stages.stage(f"{factor}×: writing the streams", 2 * workload.n_rows) as note:
+        with stages.stage(f"{factor}×: writing the streams", workload.total_rows) as note:
             write_workload(workload, place / "streams", note)
-        with stages.stage(f"{factor}×: Sash", 2 * workload.n_rows) as note:
+        with stages.stage(f"{factor}×: Sash", workload.total_rows) as note:
             if spark is None:
                 measured = run_sash_embedded(workload, place / "streams", note)
             else:

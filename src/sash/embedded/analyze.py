@@ -12,9 +12,10 @@ from sash.embedded.query import Query
 from sash.embedded.run import in_order_of_arrival, interleaved
 from sash.operators.changes import read_times
 from sash.operators.join_cost import JoinWork
+from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.pipeline import in_order_of_time
 from sash.operators.window_join import WindowJoin
-from sash.plan.analysis import JoinMeasure, Measure
+from sash.plan.analysis import JoinMeasure, Measure, MultiwayMeasure
 from sash.plan.explain import explain_plan
 from sash.plan.physical import Plan
 from sash.run import QueryRun
@@ -53,6 +54,8 @@ def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tu
         if isinstance(operator, WindowJoin):
             work = JoinWork(*operator.counts)
             measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
+        elif isinstance(operator, MultiwayJoin):
+            measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
     return explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures)
 
 

@@ -9,7 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.probes import FIRST, FREE, HEADS, KEY, LAST, NONE, home_of
+from sash.kernels.probes import EXPIRY, FIRST, FREE, HEADS, KEY, LAST, LINKS, NONE, TIME, home_of
+
+N_LANES = 16
+"""So many chains are followed in step."""
+LANE_ROWS = 64
+"""A chain that has so many rows to be met is followed to its end by itself."""
 
 
 @njit(cache=True)
@@ -29,45 +34,100 @@ def find_slots(keys, column, slots):
 @njit(cache=True)
 def collect(
     start, positions, times, is_alone, places, latest, reach_back, slots, head,
-    ts, expires, links, column, base, floor, firsts, lasts, n_met, met_rows, met_ts, met_expires,
+    records, column, base, floor, firsts, lasts, n_met, met_rows, met_ts, met_expires,
 ):  # fmt: skip
     """What arriving tuples `start..` meet in one window, oldest first, after `n_met` that others have met.
 
     A tuple that arrives at `times[idx]` meets those of its key that are at most `reach_back` older, and not newer than
     itself less `latest`. It notes where they begin and end, at its place among all arriving tuples, and in `is_alone`
-    if there are none, so that it need not be looked at for other windows. Stops before a tuple whose meetings do not
+    if there are none, so that it need not be looked at for other windows. Stops before tuples whose meetings do not
     fit. Returns where it stopped, the number of meetings, and of rows looked at.
+
+    Several tuples follow their chains in step: the processor waits for several lines of memory at a time.
     """
+    lanes = np.empty(N_LANES, np.int64)
+    nexts = np.empty(N_LANES, np.int64)
+    lows = np.empty(N_LANES, np.int64)
+    highs = np.empty(N_LANES, np.int64)
+    counts = np.empty(N_LANES, np.int64)
+    found = np.empty((N_LANES, LANE_ROWS), np.int64)
     n_looked = 0
-    for idx in range(start, positions.shape[0]):
-        if is_alone[idx]:
-            continue
-        time = times[idx]
-        low = time - reach_back if time > FIRST + reach_back else FIRST
-        row = slots[positions[idx], HEADS + head]
-        first = n_met
-        while row >= floor and ts[row - base] >= low:
-            at = row - base
-            n_looked += 1
-            if ts[at] <= time - latest:
-                if n_met == met_rows.shape[0]:
-                    return idx, first, n_looked
-                met_rows[n_met] = row
-                met_ts[n_met] = ts[at]
-                met_expires[n_met] = expires[at]
-                n_met += 1
-            row = links[at, column]
-        firsts[places[idx]] = first
-        lasts[places[idx]] = n_met
-        is_alone[idx] = first == n_met
-        last = n_met - 1
-        while first < last:
-            met_rows[first], met_rows[last] = met_rows[last], met_rows[first]
-            met_ts[first], met_ts[last] = met_ts[last], met_ts[first]
-            met_expires[first], met_expires[last] = met_expires[last], met_expires[first]
-            first += 1
-            last -= 1
+    idx = start
+    while idx < positions.shape[0]:
+        n_lanes = 0
+        while idx < positions.shape[0] and n_lanes < N_LANES:
+            if not is_alone[idx]:
+                lanes[n_lanes] = idx
+                nexts[n_lanes] = slots[positions[idx], HEADS + head]
+                lows[n_lanes] = times[idx] - reach_back if times[idx] > FIRST + reach_back else FIRST
+                highs[n_lanes] = times[idx] - latest
+                counts[n_lanes] = 0
+                n_lanes += 1
+            idx += 1
+        n_left = n_lanes
+        while n_left > 0:
+            n_left = 0
+            for lane in range(n_lanes):
+                row = nexts[lane]
+                if row < floor or counts[lane] == LANE_ROWS:
+                    continue
+                at = row - base
+                time = records[at, TIME]
+                if time < lows[lane]:
+                    nexts[lane] = NONE
+                    continue
+                n_looked += 1
+                if time <= highs[lane]:
+                    found[lane, counts[lane]] = row
+                    counts[lane] += 1
+                nexts[lane] = records[at, LINKS + column]
+                n_left += 1
+        for lane in range(n_lanes):
+            n_after, n_more = _write_met(
+                found[lane, : counts[lane]], nexts[lane], lows[lane], records, column, base, floor, n_met,
+                met_rows, met_ts, met_expires,
+            )  # fmt: skip
+            n_looked += n_more
+            if n_after < 0:
+                return lanes[lane], n_met, n_looked
+            place = places[lanes[lane]]
+            firsts[place] = n_met
+            lasts[place] = n_after
+            is_alone[lanes[lane]] = n_after == n_met
+            n_met = n_after
     return positions.shape[0], n_met, n_looked
+
+
+@njit(cache=True)
+def _write_met(found, row, low, records, column, base, floor, n_met, met_rows, met_ts, met_expires):
+    """Writes down rows that were found newest first, and those further down the chain, which had no room, oldest first.
+
+    Returns how many there are then, -1 if they do not fit, and how many rows were looked at for it.
+    """
+    first = n_met
+    if n_met + found.shape[0] > met_rows.shape[0]:
+        return NONE, 0
+    for k in range(found.shape[0]):
+        met_rows[n_met] = found[k]
+        n_met += 1
+    n_looked = 0
+    while row >= floor and records[row - base, TIME] >= low:
+        if n_met == met_rows.shape[0]:
+            return NONE, n_looked
+        met_rows[n_met] = row
+        n_met += 1
+        n_looked += 1
+        row = records[row - base, LINKS + column]
+    low_idx = first
+    high_idx = n_met - 1
+    while low_idx < high_idx:
+        met_rows[low_idx], met_rows[high_idx] = met_rows[high_idx], met_rows[low_idx]
+        low_idx += 1
+        high_idx -= 1
+    for k in range(first, n_met):
+        met_ts[k] = records[met_rows[k] - base, TIME]
+        met_expires[k] = records[met_rows[k] - base, EXPIRY]
+    return n_met, n_looked
 
 
 @njit(cache=True)

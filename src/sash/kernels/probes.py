@@ -1,7 +1,7 @@
 """Probing the buffers of a join of many streams: from combinations of some of its tuples to those of one more.
 
     slots    KEY | HEAD of window 0 | HEAD of window 1 | …       one place answers for a key in all windows
-    links    the row before in a window that has the same key
+    records  TIME, EXPIRY of a row | LINKS: for each key the row before in its window that has the same one
 
 Rows are numbered in order of time, so a chain leads from new to old: it ends at the first row that is too old, and at
 rows below `floor`, which are gone. A slot all of whose chains are gone is free for another key.
@@ -15,6 +15,7 @@ from numba import njit
 from sash.kernels.hashing import mix64
 
 KEY, HEADS = 0, 1
+TIME, EXPIRY, LINKS = 0, 1, 2
 NONE = -1
 FREE = -2
 """Stands for the first head in a slot that has never been used."""
@@ -36,7 +37,7 @@ def _is_forgotten(slots, position, floors):
 
 
 @njit(cache=True)
-def link(window, first, last, keys, links, column, base, floors, slots, n_free):
+def link(window, first, last, keys, records, column, base, floors, slots, n_free):
     """Puts rows `first..last-1` of a window into the table; stops when no slot may be used up any more.
 
     Returns the next row and how many slots may still be used up.
@@ -60,7 +61,7 @@ def link(window, first, last, keys, links, column, base, floors, slots, n_free):
             slots[position, KEY] = key
             for other in range(floors.shape[0]):
                 slots[position, HEADS + other] = NONE
-        links[row - base, column] = slots[position, HEADS + window]
+        records[row - base, LINKS + column] = slots[position, HEADS + window]
         slots[position, HEADS + window] = row
     return last, n_free
 
@@ -95,7 +96,7 @@ def _period(times, bound, idx, target, arriving, reach):
 @njit(cache=True)
 def expand_by_key(
     times, bound, start, target, arriving, reach, keys, more_keys, more_columns,
-    window, column, slots, ts, own_keys, links, base, floor, out_parents, out_rows,
+    window, column, slots, own_keys, records, base, floor, out_parents, out_rows,
 ):  # fmt: skip
     """Adds rows of the window `target` to combinations `start..`: those with the combination's key, in its period.
 
@@ -120,7 +121,7 @@ def expand_by_key(
         first = n_out
         while row >= floor:
             at = row - base
-            time = ts[at]
+            time = records[at, TIME]
             if time < low:
                 break
             n_looked += 1
@@ -133,7 +134,7 @@ def expand_by_key(
                 out_parents[n_out] = idx
                 out_rows[n_out] = row
                 n_out += 1
-            row = links[at, column]
+            row = records[at, LINKS + column]
         last = n_out - 1
         while first < last:
             out_rows[first], out_rows[last] = out_rows[last], out_rows[first]

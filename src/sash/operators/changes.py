@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, int64_column, signs, sorted_by_time
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, apart_in_time, int64_column, signs, sorted_by_time
 
 
 def to_changes(batch: pa.Table, schema: pa.Schema, tells_expiry: bool = True, with_ties: bool = True) -> pa.Table:
@@ -17,7 +17,11 @@ def to_changes(batch: pa.Table, schema: pa.Schema, tells_expiry: bool = True, wi
     The order of changes of one instant costs as much as the join itself. It can be left out where nobody sees it:
     between the groups of a batch on Spark there is none.
     """
-    batch = batch.select(schema.names)
+    parts = [_to_changes(part, schema, tells_expiry, with_ties) for part in apart_in_time(batch.select(schema.names))]
+    return pa.concat_tables(parts)
+
+
+def _to_changes(batch: pa.Table, schema: pa.Schema, tells_expiry: bool, with_ties: bool) -> pa.Table:
     if not tells_expiry:
         is_told = (signs(batch) > 0) | (int64_column(batch, TS) < int64_column(batch, EXPIRES))
         batch = batch if is_told.all() else batch.filter(pa.array(is_told))

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators import keys as join_keys
-from sash.operators.evaluator import quote, select
+from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
 from sash.store.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
@@ -36,12 +36,10 @@ from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
+MAX_COMBINED = 1 << 16
+"""More rows than so many are put out in the chunks in which they were found."""
 PLACE = "_place"
 """Numbers combinations while conditions are checked."""
-N_OBSERVED = 256
-"""So many tuples of a stream say how many they meet in another."""
-OBSERVE_EVERY = 1 << 17
-"""After so many tuples the load is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,8 @@ class MultiwayJoinSpec:
     """`reach_us[i][j]`: how much newer than a tuple of input i one of input j may be, at most."""
     conditions: tuple[Condition, ...] = ()
     """What else must hold."""
+    columns: tuple[str, ...] | None = None
+    """Those of the inputs that are put out, in the order of the inputs; all if None. Identities always are."""
     checks_lives: bool = False
     """Whether reach alone does not say that tuples are in their windows together, as where an input is a join."""
     algorithm: str = field(default=PROBE, repr=False)
@@ -85,19 +85,26 @@ class MultiwayJoinSpec:
 class MultiwayJoin(Unpaced):
     """Runs a `MultiwayJoinSpec`. Inputs come in order of time, step by step; within a step in any order."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers", "_until_observed")
+    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers")
 
     def __init__(self, spec: MultiwayJoinSpec, *inputs: pa.Schema):
         self.spec = spec
         self._inputs = inputs
-        payload = [each for input in inputs for each in input if each.name not in SIGNED_NAMES]
+        self._payload = [[name for name in input.names if self._is_put_out(name)] for input in inputs]
+        payload = [input.field(name) for input, names in zip(inputs, self._payload) for name in names]
         self.schema = pa.schema([*payload, *SIGNED_FIELDS])
-        self._payload = [[name for name in input.names if name not in SIGNED_NAMES] for input in inputs]
         self._key_columns = [tuple(key[number] for key in spec.keys) for number in range(len(inputs))]
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
         self._heard: Sequence[int] = ()
-        self._conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        conditions = (*spec.conditions, *_exact_keys(spec, inputs))
+        self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
+        self._filters = [
+            " AND ".join(f"({each.sql})" for each in conditions if each.inputs == (number,))
+            for number in range(len(inputs))
+        ]
+        read = " ".join(each.sql for each in self._conditions)
+        self._read = [[name for name in input.names if quote(name) in read] for input in inputs]
         self.reset(Memory())
 
     def reset(self, home: Home) -> None:
@@ -107,7 +114,6 @@ class MultiwayJoin(Unpaced):
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._inputs)
-        self._until_observed = N_OBSERVED
         self._index = self._make_index()
 
     def hear(self, frontiers: Sequence[int]) -> None:
@@ -121,10 +127,10 @@ class MultiwayJoin(Unpaced):
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
-        self._observe(firsts)
         found = [self._form(each) for each in self._combinations(firsts)]
         self._evict(limits)
-        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
+        joined = pa.concat_tables([*found, self.schema.empty_table()])
+        return joined if joined.num_rows > MAX_COMBINED else joined.combine_chunks()
 
     def logs(self) -> dict[str, BlockLog]:
         return {f"input{number}": window.log for number, window in enumerate(self._windows)}
@@ -139,7 +145,6 @@ class MultiwayJoin(Unpaced):
         for (name, _), window, limit in zip(self.logs().items(), self._windows, self._limits(), strict=True):
             window.restore(entries[name], registers[name], limit - 2)
         self._index.refill()
-        self._until_observed = 0
 
     def buffered(self) -> list[np.ndarray]:
         """For each input the times of the tuples that one still to come may join."""
@@ -158,11 +163,13 @@ class MultiwayJoin(Unpaced):
         """The probe order of each arriving input now; None if the algorithm has none."""
         return self._index.orders if isinstance(self._index, ProbeIndex) else None
 
+    def _is_put_out(self, name: str) -> bool:
+        columns = self.spec.columns
+        return name not in SIGNED_NAMES and (columns is None or name in columns or name.startswith(ID_PREFIX))
+
     def _make_index(self) -> MultiwayIndex:
         if self.spec.algorithm == PROBE:
-            index = ProbeIndex(self._windows, self._has_key, self._reach, self._refine if self._conditions else None)
-            index.orders = probe_orders(self._has_key, self.spec.fanouts)
-            return index
+            return ProbeIndex(self._windows, self._has_key, self._reach, bool(self._conditions), self.spec.fanouts)
         name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
@@ -181,6 +188,8 @@ class MultiwayJoin(Unpaced):
         """The tuples that can join, in order of time."""
         for columns in self._key_columns[number]:
             batch = join_keys.without_null_keys(batch, columns)
+        if self._filters[number]:
+            batch = keep(batch, self._filters[number]).cast(self._inputs[number])
         ts = int64_column(batch, TS)
         return batch.take(pa.array(np.argsort(ts, kind="stable"))) if np.any(ts[1:] < ts[:-1]) else batch
 
@@ -195,7 +204,7 @@ class MultiwayJoin(Unpaced):
     def _combinations(self, firsts: Sequence[int]) -> Iterator[Combinations]:
         """What the rows from `firsts` on complete, and satisfies all conditions."""
         if isinstance(self._index, ProbeIndex):
-            yield from self._index.complete(firsts)
+            yield from self._index.complete(firsts, self._refine)
             return
         for rows in self._index.arrive(firsts):
             chosen = self._satisfying(self._conditions, rows)
@@ -222,58 +231,11 @@ class MultiwayJoin(Unpaced):
             return None
         columns: dict[str, pa.ChunkedArray] = {}
         for number in sorted({number for each in conditions for number in each.inputs}):
-            payload = self._windows[number].log.rows.take(rows[number], self._payload[number])
+            payload = self._windows[number].log.rows.take(rows[number], self._read[number])
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         columns[PLACE] = pa.chunked_array([pa.array(np.arange(rows.shape[1]))])
         predicate = " AND ".join(f"({each.sql})" for each in conditions)
         return int64_column(select(pa.table(columns), [(PLACE, quote(PLACE))], predicate), PLACE)
-
-    def _observe(self, firsts: Sequence[int]) -> None:
-        """Looks at the load when there is enough of it, and orders the probes by what they will meet."""
-        self._until_observed -= sum(window.next_row - first for window, first in zip(self._windows, firsts))
-        if self._until_observed > 0 or not isinstance(self._index, ProbeIndex) or len(self._windows) < 3:
-            return
-        self._until_observed = OBSERVE_EVERY
-        self._index.orders = probe_orders(self._has_key, self._observed_fanouts(self._index, firsts))
-
-    def _observed_fanouts(self, index: ProbeIndex, firsts: Sequence[int]) -> list[list[float | None]]:
-        """How many tuples of each input the newest of every other meet."""
-        return [
-            [
-                self._observed_fanout(index, number, firsts[number], other) if other != number else None
-                for other in range(len(self._windows))
-            ]
-            for number in range(len(self._windows))
-        ]
-
-    def _observed_fanout(self, index: ProbeIndex, number: int, first: int, other: int) -> float | None:
-        window = self._windows[number]
-        rows = np.arange(max(window.floor, first - N_OBSERVED), first)
-        return index.count_matches(number, rows, other) / len(rows) if len(rows) else None
-
-
-def probe_orders(has_key: np.ndarray, fanouts: Sequence[Sequence[float | None]] | None) -> list[list[int]]:
-    """For each input the order in which the others are probed: always the one next that adds the fewest tuples.
-
-    An input that shares a key with those before it comes before one that does not.
-    """
-    every = range(len(has_key))
-
-    def cost(target: int, bound: list[int]) -> tuple[bool, float, int]:
-        known = [fanouts[source][target] if fanouts else None for source in bound]
-        is_keyed = [bool((has_key[source] & has_key[target]).any()) for source in bound]
-        least = min((fanout for fanout in known if fanout is not None), default=0.0)
-        return not any(is_keyed), least, target
-
-    orders = []
-    for arriving in every:
-        bound, left = [arriving], [number for number in every if number != arriving]
-        while left:
-            following = min(left, key=lambda target: cost(target, bound))
-            left.remove(following)
-            bound.append(following)
-        orders.append(bound[1:])
-    return orders
 
 
 def _exact_keys(spec: MultiwayJoinSpec, inputs: Sequence[pa.Schema]) -> list[Condition]:

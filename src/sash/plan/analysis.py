@@ -8,6 +8,8 @@ from sash.operators.choose_join import JoinChoice
 from sash.operators.join_cost import JoinLoad, JoinMethod, JoinWork, total_work
 from sash.operators.pipeline import Work
 from sash.plan.describe_join import count_text, method_name
+from sash.plan.describe_multiway import orders_text
+from sash.store.multiway_index import MultiwayCounts
 
 Fact = tuple[str, str]
 
@@ -24,6 +26,16 @@ class JoinMeasure:
     """The seconds of stream that it has seen."""
 
 
+@dataclass(frozen=True, slots=True)
+class MultiwayMeasure:
+    """What a join of many has counted from its beginning."""
+
+    names: tuple[str, ...]
+    counts: MultiwayCounts
+    orders: list[list[int]] | None
+    """The last probe order of each input; None if the algorithm has none."""
+
+
 @dataclass(slots=True)
 class Measure:
     """What an operator has done, all steps together."""
@@ -32,7 +44,7 @@ class Measure:
     rows_out: int = 0
     seconds: float = 0.0
     most_held: int = 0
-    join: JoinMeasure | None = None
+    join: JoinMeasure | MultiwayMeasure | None = None
 
     def add(self, work: Work, n_held: int) -> None:
         self.rows_in += work.rows_in
@@ -48,8 +60,10 @@ def measure_facts(measure: Measure, choice: JoinChoice | None) -> list[Fact]:
     facts = [
         ("measured", f"{measure.rows_in:,} rows in, {measure.rows_out:,} out{held}; {measure.seconds:.1f} s, {speed}")
     ]
-    if measure.join is not None:
+    if isinstance(measure.join, JoinMeasure):
         facts += _join_facts(measure.join, choice)
+    if isinstance(measure.join, MultiwayMeasure):
+        facts += _multiway_facts(measure.join)
     return facts
 
 
@@ -72,6 +86,12 @@ def _join_facts(join: JoinMeasure, choice: JoinChoice | None) -> list[Fact]:
     counts = [_count(each.name, join.work, expected) for each in fields(JoinWork)]
     replans = f"{join.n_replans} times; {method_name(join.method)} at the end" if join.n_replans else "never"
     return [("work", "; ".join(counts)), ("replanned", replans)]
+
+
+def _multiway_facts(join: MultiwayMeasure) -> list[Fact]:
+    counts = [f"{count_text(count)} {name}" for name, count in join.counts._asdict().items()]
+    orders = f"{orders_text(join.names, join.orders)}, at the end" if join.orders else ""
+    return [("work", "; ".join(counts)), ("probed", orders)]
 
 
 def _count(name: str, seen: JoinWork, expected: JoinWork | None) -> str:

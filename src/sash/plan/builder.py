@@ -24,6 +24,7 @@ from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import StreamInfo, TimeWindow, replaced_by
+from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
 
@@ -65,6 +66,7 @@ class _Builder:
             emit_changes=bound.emit_changes,
             schedule=self._schedule,
             is_hinted=self._hints.schedule is not None,
+            graphs=tuple(_graphs(self._body)),
         )
 
     def _emitted(self) -> Flow:
@@ -92,7 +94,7 @@ class _Builder:
         needs = (with_ids and not is_consumed) or (is_joined and takes_back)
         needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
         flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
-        if self._schedule == "hybrid" or (self._schedule == "nta" and query.bound.window_graph is not None):
+        if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
         for test in query.tests:
             _refuse_unhashable(query)
@@ -220,6 +222,12 @@ def _refuse_unhashable(query: Query) -> None:
                     query.bound.text,
                     query.bound.spans["select"],
                 )
+
+
+def _graphs(body: Body) -> Iterator[WindowGraph]:
+    for each in bodies_of(body):
+        if isinstance(each, Query) and each.bound.window_graph is not None:
+            yield each.bound.window_graph
 
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:

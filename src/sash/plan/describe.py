@@ -22,6 +22,7 @@ from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.describe_join import method_facts
+from sash.plan.describe_multiway import multiway_facts
 from sash.plan.physical import SIGNED, Plan, Slot
 from sash.plan.wording import computed, format_duration, format_window, plain
 from sash.store.batch import ID_PREFIX
@@ -130,7 +131,7 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
 
 @describe.register
 def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Description:
-    return "MultiwayJoin", [("inputs", ", ".join(spec.names))]
+    return "MultiwayJoin", multiway_facts(spec, plan.graphs)
 
 
 @describe.register

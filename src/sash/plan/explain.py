@@ -14,6 +14,7 @@ from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.analysis import Measure, measure_facts
 from sash.plan.describe import Fact, describe
+from sash.plan.describe_multiway import pictures
 from sash.plan.fragment import Fragment
 from sash.plan.physical import SCHEDULES, Plan
 
@@ -27,14 +28,15 @@ REASONS = {
 
 
 def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None) -> str:
-    """The plan as a tree, the answer first, with what each operator does, keeps and waits for.
+    """The plan as a tree, the answer first, with what each operator does, keeps and waits for; then windows of pairs as
+    pictures.
 
     With measures, by the names of operators, also what each has done: EXPLAIN ANALYZE.
     """
     lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
     named = {id(node): name for name, node in operator_nodes(plan.root)}
     by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
-    lines += _tree(plan.root, plan, by_node, "", "")
+    lines += [*_tree(plan.root, plan, by_node, "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.pipeline import Node, Pipeline, in_order_of_time
 from sash.plan.fragment import Fragment, Input
 from sash.sql.query import Source, StreamInfo
+from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
@@ -86,6 +87,8 @@ class Plan:
     """How operators learn that tuples expire; one of `SCHEDULES`."""
     is_hinted: bool = False
     """Whether the schedule was asked for."""
+    graphs: tuple[WindowGraph, ...] = field(default=(), repr=False)
+    """The pair windows that the query was written with, for people: what runs has them in its operators."""
 
     @property
     def fingerprint(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sash.errors import PlanError
@@ -33,6 +33,7 @@ from sash.plan.multiway import (
 )
 from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning, own_columns
 from sash.plan.physical import SIGNED
+from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
 
 BuildBody = Callable[[Body, bool], Flow]
@@ -83,7 +84,7 @@ class FromClause:
                 flow = self._draft.compute(many.parts[0].flow, join.computed)
                 many.parts[0].flow = self._exchange(flow, join, LEFT)
             many.add(self._part(join.right, with_ids), join)
-        flow = self._joined_many(many)
+        flow = self._joined_many(many, self._read_above(postponed))
         for join in postponed:
             flow = self._lookup_join(join, self._draft.compute(flow, join.computed), with_ids)
         return flow
@@ -102,8 +103,18 @@ class FromClause:
         streams = tuple(alias for part in many.parts for alias in part.streams)
         return Many([Part(self._joined_many(many), streams)], known=[*many.known, *many.keys])
 
-    def _joined_many(self, many: Many) -> Flow:
-        """The inputs in one operator; two without windows of pairs in the join that is made for two."""
+    def _read_above(self, postponed: Sequence[Join]) -> set[str]:
+        """The columns that are read of what all streams make together."""
+        read = set().union(*map(columns_of, read_on_top(self._query)))
+        for join in postponed:
+            exprs = [*join.conjuncts, *(expr for _, expr in join.computed)]
+            read |= {left for left, _ in join.keys}.union(*map(columns_of, exprs))
+        return read
+
+    def _joined_many(self, many: Many, read: set[str] | None = None) -> Flow:
+        """The inputs in one operator, with the columns that are read of them, all if None; two without windows of pairs
+        in the join that is made for two.
+        """
         if len(many.parts) == 1:
             return many.parts[0].flow
         reach, graph, flows = reach_of(self._query), self._query.bound.window_graph, [part.flow for part in many.parts]
@@ -112,6 +123,7 @@ class FromClause:
         if self._carries_times:
             many.conditions += time_conditions(many, reach)
         keys = many.key_columns()
+        columns = tuple(name for flow in flows for name in flow.columns if read is None or name in read)
         spec = MultiwayJoinSpec(
             names=tuple("+".join(part.streams) for part in many.parts),
             keys=keys,
@@ -120,6 +132,7 @@ class FromClause:
                 for one in many.parts
             ),
             conditions=tuple(many.conditions_read()),
+            columns=columns,
             checks_lives=graph is None and any(len(part.streams) > 1 for part in many.parts),
             algorithm=self._multiway or PROBE,
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
@@ -130,10 +143,10 @@ class FromClause:
         return flows[0].then(
             spec,
             *flows[1:],
-            columns=tuple(name for flow in flows for name in flow.columns),
+            columns=columns,
             ids=tuple(name for flow in flows for name in flow.ids),
             life_us=min(flow.life_us for flow in flows if flow.life_us is not None),
-            spread=spread.with_equal(many.keys),
+            spread=spread.with_equal(many.keys).renamed({name: [name] for name in columns}),
         )
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:

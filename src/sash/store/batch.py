@@ -54,6 +54,25 @@ def concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
 
 
+def apart_in_time(table: pa.Table) -> list[pa.Table]:
+    """The table in parts of one chunk each, as it is chunked, where every part is later than all before it.
+
+    What is to be sorted can be sorted part by part then, while it is in the caches.
+    """
+    starts, start, latest = [0], 0, None
+    for chunk in table.column(TS).chunks:
+        if not len(chunk):
+            continue
+        ts = chunk.to_numpy(zero_copy_only=False)
+        if latest is not None and ts.min() > latest:
+            starts.append(start)
+        elif latest is not None and ts.min() < latest and len(starts) > 1:
+            return [table.combine_chunks()]
+        start, latest = start + len(ts), ts.max() if latest is None else max(latest, ts.max())
+    ends = [*starts[1:], table.num_rows]
+    return [table.slice(first, last - first).combine_chunks() for first, last in zip(starts, ends)]
+
+
 def sorted_by_time(table: pa.Table, with_ties: bool = True) -> pa.Table:
     """Ordered by `_ts`; rows of one instant by sign, then by content, so that the order never tells how they came.
 

@@ -22,7 +22,7 @@ KEY = 0
 
 
 class KeyProduct:
-    """Finds combinations of rows that are linked into a table."""
+    """Finds combinations of rows that are linked into a table. Serves one step."""
 
     def __init__(self, windows: Sequence[OrderedWindow], tables: KeyTables, reach: np.ndarray):
         self.n_looked = 0
@@ -65,7 +65,7 @@ class KeyProduct:
                 met_rows, met_ts, met_expires = self._met[:, target]
                 start, n_met[target], n_looked = key_product.collect(
                     start, positions, window.ts[span], is_alone, places, int(target > arriving),
-                    self._reach[target, arriving], table, target, other.ts, other.expires, other.links, KEY,
+                    self._reach[target, arriving], table, target, other.records, KEY,
                     other.base, other.floor, firsts[target], lasts[target], n_met[target],
                     met_rows, met_ts, met_expires,
                 )  # fmt: skip

@@ -38,7 +38,7 @@ class KeyTables:
 
     def refill(self) -> None:
         """Puts all rows of the windows into fresh tables."""
-        self._linked = [window.next_row for window in self._windows]
+        self.linked = [window.next_row for window in self._windows]
         for key in range(len(self._tables)):
             self._fill(key, FIRST_SLOTS)
 
@@ -49,7 +49,7 @@ class KeyTables:
 
     def link(self, window: int, first: int, last: int) -> None:
         """Puts rows of a window into the tables of its keys, after all before them."""
-        self._linked[window] = last
+        self.linked[window] = last
         for key in range(len(self._tables)):
             if self.has_key[window, key] and not self._link_by(key, window, first, last):
                 self._fill(key, self._enough_slots(key))
@@ -60,7 +60,7 @@ class KeyTables:
         while first < last and self._n_free[key]:
             stop = min(last, first + self._home.step)
             first, self._n_free[key] = probes.link(
-                window, first, stop, each.keys, each.links, key, each.base, self._floors(),
+                window, first, stop, each.keys, each.records, key, each.base, self._floors(),
                 self._tables[key].array, self._n_free[key],
             )  # fmt: skip
             self._home.relax()
@@ -72,7 +72,7 @@ class KeyTables:
         self._tables[key].array[:, probes.HEADS] = probes.FREE
         self._n_free[key] = n_slots * 5 // 8
         for number, window in enumerate(self._windows):
-            is_in = not self.has_key[number, key] or self._link_by(key, number, window.floor, self._linked[number])
+            is_in = not self.has_key[number, key] or self._link_by(key, number, window.floor, self.linked[number])
             if not is_in:
                 self._fill(key, 4 * n_slots)
                 return

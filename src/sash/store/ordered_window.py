@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from sash.kernels.probes import EXPIRY, LINKS, TIME
 from sash.store.batch import EXPIRES, TS, int64_column
 from sash.store.block_log import Block
 from sash.store.block_window import FIRST_ROWS, BlockWindow
@@ -24,9 +25,8 @@ class OrderedWindow(BlockWindow):
         super().__init__(schema, span_us, home, end=TS)
         self._key_columns = tuple(keys)
         self._ts = Vector(np.int64, self.home, capacity=FIRST_ROWS)
-        self._expires = Vector(np.int64, self.home, capacity=FIRST_ROWS)
         self._keys = Vector(np.int64, self.home, max(1, len(keys)), FIRST_ROWS)
-        self._links = Vector(np.int64, self.home, max(1, len(keys)), FIRST_ROWS)
+        self._records = Vector(np.int64, self.home, LINKS + max(1, len(keys)), FIRST_ROWS)
 
     @property
     def ts(self) -> np.ndarray:
@@ -36,7 +36,7 @@ class OrderedWindow(BlockWindow):
     @property
     def expires(self) -> np.ndarray:
         """When tuples leave their window, from `base` on."""
-        return self._expires.array
+        return self._records.array[:, EXPIRY]
 
     @property
     def keys(self) -> np.ndarray:
@@ -44,9 +44,11 @@ class OrderedWindow(BlockWindow):
         return self._keys.array
 
     @property
-    def links(self) -> np.ndarray:
-        """Room beside each key for whoever chains rows, from `base` on."""
-        return self._links.array
+    def records(self) -> np.ndarray:
+        """What is looked at of a row as one follows a chain, side by side: its life, and for each key room for the row
+        that is next; from `base` on.
+        """
+        return self._records.array
 
     def first_since(self, time: int) -> int:
         """The first row that is not gone and not older than a time."""
@@ -54,13 +56,15 @@ class OrderedWindow(BlockWindow):
         return self.floor + int(np.searchsorted(self.ts[at : self.next_row - self.base], time))
 
     def _vectors(self) -> list[Vector]:
-        return [self._ts, self._expires, self._keys, self._links]
+        return [self._ts, self._keys, self._records]
 
     def _write(self, at: int, block: Block, tuples: pa.Table) -> None:
         self._ts.write(at, int64_column(tuples, TS))
-        self._expires.write(at, int64_column(tuples, EXPIRES))
-        self._links.reserve(at + block.n_rows)
         self._keys.reserve(at + block.n_rows)
+        self._records.reserve(at + block.n_rows)
+        records = self._records.array[at : at + block.n_rows]
+        records[:, TIME] = int64_column(tuples, TS)
+        records[:, EXPIRY] = int64_column(tuples, EXPIRES)
         keys = self._keys.array[at : at + block.n_rows]
         for number, columns in enumerate(self._key_columns):
             keys[:, number] = encode_keys(tuples, columns) if columns else 0

@@ -25,11 +25,16 @@ from sash.store.key_product import KeyProduct
 from sash.store.key_tables import KeyTables
 from sash.store.multiway_index import Combinations, MultiwayCounts
 from sash.store.ordered_window import OrderedWindow
+from sash.store.probe_order import Fanouts, probe_orders
 
 ROWS_PER_TURN = 2048
 """So many leave what they meet in the caches."""
 TURNS_PER_WINDOW = 16
 """So that a tuple seldom looks at newer ones of its turn."""
+N_OBSERVED = 256
+"""So many tuples of a stream say how many they meet in another."""
+OBSERVE_EVERY = 1 << 17
+"""After so many tuples the load is looked at again."""
 MIN_ROWS_PER_TURN = 256
 """Fewer rows do not pay for a turn of their own."""
 
@@ -55,43 +60,49 @@ class ProbeIndex:
         windows: Sequence[OrderedWindow],
         has_key: np.ndarray,
         reach: np.ndarray,
-        refine: Refine | None = None,
+        is_refined: bool = False,
+        fanouts: Fanouts | None = None,
     ):
-        self.orders: list[list[int]] = [
-            [other for other in range(len(windows)) if other != number] for number in range(len(windows))
-        ]
+        """`is_refined`: whether combinations are refined as they grow; `fanouts` are what is expected of the load until
+        it can be observed.
+        """
+        self.orders = probe_orders(has_key, fanouts)
         """For each arriving window the others, in the order in which they are probed."""
+        self._fanouts = fanouts
+        self._until_observed = N_OBSERVED
         self._windows = tuple(windows)
         self._tables = KeyTables(windows, has_key)
         self._reach = reach
-        self._refine = refine
         self._home = windows[0].home
         self._n_looked = self._n_inserted = self._n_output = 0
-        shared = np.flatnonzero(has_key.all(axis=0))
-        is_shared = refine is None and has_key.shape[1] == len(shared) == 1
-        self._product = KeyProduct(windows, self._tables, reach) if is_shared else None
+        self._is_product = has_key.shape[1] == 1 and bool(has_key.all()) and not is_refined
 
     def arrive(self, firsts: Sequence[int]) -> Iterator[np.ndarray]:
         return (each.rows for each in self.complete(firsts))
 
-    def complete(self, firsts: Sequence[int]) -> Iterator[Combinations]:
-        """The combinations that the rows from `firsts` on complete; those of a turn are in order of time."""
+    def complete(self, firsts: Sequence[int], refine: Refine = lambda bound, rows: None) -> Iterator[Combinations]:
+        """The combinations that the rows from `firsts` on complete, with their lives; those of a turn are in order of
+        time. `refine` says which of them may grow.
+        """
+        product = KeyProduct(self._windows, self._tables, self._reach)
         self._n_inserted += sum(each.next_row - first for each, first in zip(self._windows, firsts))
         for starts, stops in self._turns(firsts):
             for number, (start, stop) in enumerate(zip(starts, stops)):
                 self._tables.link(number, start, stop)
-            if self._product:
-                found = self._product.complete(starts, stops, self.orders)
+            if self._is_product:
+                found = product.complete(starts, stops, self.orders)
             else:
                 found = self._in_order(
                     rows
                     for number, (start, stop) in enumerate(zip(starts, stops))
                     if stop > start
-                    for rows in self._complete(number, np.arange(start, stop))
+                    for rows in self._complete(number, np.arange(start, stop), refine)
                 )
             for each in found:
                 self._n_output += each.rows.shape[1]
                 yield each
+            self._observe(sum(stops) - sum(starts))
+        self._n_looked += product.n_looked
 
     def advance(self, floors: Sequence[int]) -> None:
         """The windows say what is gone."""
@@ -107,8 +118,7 @@ class ProbeIndex:
     def counts(self) -> MultiwayCounts:
         """Tuples are removed with their windows' blocks, which needs no comparison."""
         n_evicted = sum(window.n_evicted for window in self._windows)
-        n_looked = self._n_looked + (self._product.n_looked if self._product else 0)
-        return MultiwayCounts(n_looked, self._n_inserted, n_evicted, 0, self._n_output)
+        return MultiwayCounts(self._n_looked, self._n_inserted, n_evicted, 0, self._n_output)
 
     def probes_of(self, arriving: int) -> list[Probe]:
         """The probe order of an arriving window, with the keys that each probe goes by."""
@@ -123,24 +133,36 @@ class ProbeIndex:
             bound.append(target)
         return steps
 
-    def count_matches(self, arriving: int, rows: np.ndarray, target: int) -> int:
-        """How many rows of another window these rows would meet there: what observing the load comes to."""
-        keys = [
-            (key, arriving) for key in range(len(self._tables)) if self._tables.has_key[(arriving, target), key].all()
-        ]
-        before = self._n_looked
-        members = _members(len(self._windows), arriving, rows)
-        found = sum(len(found) for _, found in self._expand(arriving, (arriving,), members, Probe(target, tuple(keys))))
-        self._n_looked = before
-        return found
+    def _observe(self, n_rows: int) -> None:
+        """After so many rows more: looks at the load if it is time, and orders the probes by what they will meet."""
+        self._until_observed -= n_rows
+        if self._until_observed > 0 or len(self._windows) < 3:
+            return
+        self._until_observed = OBSERVE_EVERY
+        every = range(len(self._windows))
+        self._fanouts = [[self._fanout(one, other) if one != other else None for other in every] for one in every]
+        self.orders = probe_orders(self._tables.has_key, self._fanouts)
 
-    def _complete(self, arriving: int, rows: np.ndarray) -> Iterator[np.ndarray]:
+    def _fanout(self, arriving: int, target: int) -> float | None:
+        """How many rows of a window the newest of another meet there."""
+        last = self._tables.linked[arriving]
+        rows = np.arange(max(self._windows[arriving].floor, last - N_OBSERVED), last)
+        if not len(rows):
+            return self._fanouts[arriving][target] if self._fanouts else None
+        shared = np.flatnonzero(self._tables.has_key[[arriving, target]].all(axis=0))
+        step = Probe(target, tuple((int(key), arriving) for key in shared))
+        members, before = _members(len(self._windows), arriving, rows), self._n_looked
+        n_met = sum(len(found) for _, found in self._expand(arriving, (arriving,), members, step))
+        self._n_looked = before
+        return n_met / len(rows)
+
+    def _complete(self, arriving: int, rows: np.ndarray, refine: Refine) -> Iterator[np.ndarray]:
         """The combinations whose last tuples are these rows of a window."""
         members = _members(len(self._windows), arriving, rows)
-        yield from self._continue(arriving, (arriving,), members, self.probes_of(arriving))
+        yield from self._continue(arriving, (arriving,), members, self.probes_of(arriving), refine)
 
     def _continue(
-        self, arriving: int, bound: tuple[int, ...], members: np.ndarray, steps: Sequence[Probe]
+        self, arriving: int, bound: tuple[int, ...], members: np.ndarray, steps: Sequence[Probe], refine: Refine
     ) -> Iterator[np.ndarray]:
         if not steps:
             yield members
@@ -149,10 +171,10 @@ class ProbeIndex:
         for parents, rows in self._expand(arriving, bound, members, steps[0]):
             longer = members[:, parents]
             longer[target] = rows
-            chosen = self._refine((*bound, target), longer) if self._refine else None
+            chosen = refine((*bound, target), longer)
             longer = longer if chosen is None else longer[:, chosen]
             if longer.shape[1]:
-                yield from self._continue(arriving, (*bound, target), longer, steps[1:])
+                yield from self._continue(arriving, (*bound, target), longer, steps[1:], refine)
 
     def _expand(
         self, arriving: int, bound: tuple[int, ...], members: np.ndarray, step: Probe
@@ -172,7 +194,7 @@ class ProbeIndex:
                 more_keys = np.array(keys[1:], np.int64).reshape(len(more_columns), n_members)
                 reached, n_out, n_looked = probes.expand_by_key(
                     times, *common, keys[0], more_keys, more_columns, target, key, self._tables.table(key),
-                    window.ts, window.keys, window.links, window.base, window.floor, parents, rows,
+                    window.keys, window.records, window.base, window.floor, parents, rows,
                 )  # fmt: skip
             else:
                 reached, n_out, n_looked = probes.expand_by_time(

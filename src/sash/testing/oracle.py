@@ -100,7 +100,7 @@ class Comparison:
         Only the changes of a join tell what will come after the end of the run.
         """
         instants = self.query.interesting_instants()
-        end = NEVER if _is_join(self.bound) else self.query.last_instant()
+        end = NEVER if is_join(self.bound) else self.query.last_instant()
         return [instant for instant in instants if instant <= end]
 
     def walk(self, instants: Sequence[int]) -> Iterator[Step]:
@@ -112,8 +112,8 @@ class Comparison:
             yield Step(instant, expected, *next((pair for pair in found if any(pair)), found[0]))
 
     def _readings(self, instants: Sequence[int]) -> Iterator[Iterator[tuple[int, Answer]]]:
-        changes = self.changes if _is_join(self.bound) else positive_zeros(self.changes)
-        if _is_join(self.bound) or not self.bound.emit_changes:
+        changes = self.changes if is_join(self.bound) else positive_zeros(self.changes)
+        if is_join(self.bound) or not self.bound.emit_changes:
             yield walk_answers(changes, instants, replaced_by=replaced_by(self.bound))
         if self.bound.emit_changes:
             end = self.query.last_instant()
@@ -131,10 +131,10 @@ class Comparison:
         fields = self.changes.drop_columns(list(SYSTEM)).schema
         columns = [column.cast(field.type) for column, field in zip(answers.columns[1:], fields, strict=True)]
         table = pa.table(columns, schema=fields)
-        return table if _is_join(self.bound) else positive_zeros(table)
+        return table if is_join(self.bound) else positive_zeros(table)
 
 
-def _is_join(bound: Block) -> bool:
+def is_join(bound: Block) -> bool:
     """Whether rows of the answer are combinations of rows of streams, each known with its end when it enters."""
     if isinstance(bound, BoundSet) or bound.groups is not None or bound.is_distinct or bound.memberships:
         return False

@@ -8,7 +8,8 @@
     UNBOUNDED, SINCE    ts           never                                            never
 
     A combination of tuples that satisfies the query's condition is in the answer while all its members are in their
-    windows: it enters with the last of them and leaves, and expires, with the first.
+    windows: it enters with the last of them and leaves, and expires, with the first. Where pairs of streams have
+    windows, the times of its members must be in all of them as well.
 
 Scalar expressions are evaluated by DuckDB, over the cross product of all rows.
 """
@@ -29,6 +30,7 @@ from sash.sql import duck
 from sash.sql.expressions import to_duckdb
 from sash.sql.query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
+from sash.testing.pair_windows import are_in_windows
 
 Tables: TypeAlias = Mapping[str, pa.Table]
 """Rows by the name of their stream or relation."""
@@ -103,10 +105,15 @@ def _slid(time: int, slide_us: int | None) -> int:
 
 def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
     """All rows that are ever in the answer, each with its life; equal rows as often as they are there."""
-    lives = {source.alias: find_lives(source, tables[source.name]) for source in bound.sources}
+    lives = [find_lives(source, tables[source.name]) for source in bound.sources]
+    times = [_times_of(source, tables[source.name]) for source in bound.sources]
+    aliases = [source.alias for source in bound.sources]
+    pairs = bound.window_graph.pairs if bound.window_graph else ()
     found = []
-    for numbers, values in _satisfying(bound, tables):
-        members = [lives[source.alias][number] for source, number in zip(bound.sources, numbers)]
+    for numbers, values in find_rows(bound, tables):
+        if not are_in_windows(pairs, {alias: ts[number] for alias, ts, number in zip(aliases, times, numbers)}):
+            continue
+        members = [each[number] for each, number in zip(lives, numbers)]
         life = Life(
             max(member.enters for member in members),
             min(member.leaves for member in members),
@@ -145,11 +152,14 @@ def expected_changes(bound: BoundQuery, tables: Tables) -> pa.Table:
 
 def last_instant(bound: BoundQuery, tables: Tables) -> int:
     """The end of a run: the last timestamp of any stream that the query reads."""
-    newest = BEGINNING
-    for source in bound.sources:
-        if isinstance(source.info, StreamInfo):
-            newest = max([newest, *read_times(tables[source.name].column(source.info.time)).tolist()])
-    return newest
+    return max([BEGINNING, *(ts for source in bound.sources for ts in _times_of(source, tables[source.name]))])
+
+
+def _times_of(source: Source, table: pa.Table) -> list[int]:
+    """When the rows of a stream happened; those of a relation have been there since the beginning."""
+    if not isinstance(source.info, StreamInfo):
+        return [BEGINNING] * table.num_rows
+    return read_times(table.column(source.info.time)).tolist()
 
 
 def total_order(table: pa.Table, ts: Sequence[int], tie: tuple[str, ...]) -> list[int]:
@@ -210,7 +220,7 @@ def _positive_zero(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def _satisfying(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
+def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
     """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
     with duck.connect() as connection:
         for source in bound.sources:

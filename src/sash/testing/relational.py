@@ -8,6 +8,13 @@ nothing else changes:
     SELECT k, count(*) FROM (SELECT ts, k, v FROM "#0" WHERE "#enters" <= "#i".instant AND "#i".instant < "#leaves") A
     GROUP BY k
 
+Where pairs of streams have windows, a stream's own is as long as the longest of them, and the rest is a condition on
+the times of rows:
+
+    SELECT A.v FROM s A, s B WINDOW (A, B) = 5 us
+
+    SELECT A.v FROM (… rows in [RANGE 5 us] …) A, (… rows in [RANGE 5 us] …) B WHERE B.ts - A.ts BETWEEN -4 AND 4
+
 As a LATERAL subquery next to a table of instants, it answers for many of them at once. How Sash binds and plans the
 query plays no part in it. DuckDB runs it.
 """
@@ -23,12 +30,15 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from sash.errors import PlanError
+from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.sql import duck
 from sash.sql.dialect import Sash
-from sash.sql.query import AGGREGATES, Catalog, CountWindow, SinceWindow, StreamInfo, Window
+from sash.sql.query import AGGREGATES, Catalog, CountWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.window_graph import PairWindow
+from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
+from sash.testing import pair_windows
 from sash.testing.reference import ALWAYS, Tables, find_stream_lives
 
 INSTANT = "_instant"
@@ -64,10 +74,34 @@ class RelationalQuery:
         _inline_named_queries(tree)
         for select in list(tree.find_all(exp.Select)):
             _order_first_and_last(select)
+            self._spell_out_pair_windows(select)
             select.set("hint", None)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
         self.sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+    def _spell_out_pair_windows(self, select: exp.Select) -> None:
+        """The windows of pairs as windows of single streams and conditions on their times."""
+        pairs = [
+            PairWindow(pair.left.name.lower(), pair.right.name.lower(), pair.length_us, pair.is_directed, pair.span)
+            for pair in select.meta.get("pair_windows", ())
+        ]
+        tables = {_alias_of(item).name.lower(): item for item in _items(select)} if pairs else {}
+        for alias in {name for pair in pairs for name in (pair.left, pair.right)}:
+            window = TimeWindow(pair_windows.life_us(pairs, alias))
+            tables[alias].meta["window"] = WindowClause(window, pairs[0].span or Span(0, 0))
+        for pair in pairs:
+            gap = exp.Sub(this=self._time_us(tables[pair.right]), expression=self._time_us(tables[pair.left]))
+            bounds = -pair_windows.newest_before(pair), pair.length_us - 1
+            select.where(exp.Paren(this=gap).between(*bounds), copy=False)
+
+    def _time_us(self, table: exp.Expr) -> exp.Expr:
+        """The time of a stream's rows, in microseconds."""
+        info = self.catalog[table.name.lower()]
+        assert isinstance(info, StreamInfo), "only streams have windows"
+        time = exp.column(exp.to_identifier(info.time, quoted=True), _alias_of(table).copy())
+        is_number = pa.types.is_integer(info.schema.field(info.time).type)
+        return time if is_number else exp.Anonymous(this="epoch_us", expressions=[time])
 
     def interesting_instants(self) -> list[int]:
         """When the answer may change, and the instants right before and after."""
@@ -158,7 +192,7 @@ def _as_item(query: exp.Query, table: exp.Table) -> exp.Subquery:
     return item
 
 
-def _alias_of(table: exp.Table) -> exp.Identifier:
+def _alias_of(table: exp.Expr) -> exp.Identifier:
     alias = table.args.get("alias")
     return alias.this if alias else table.this
 

@@ -6,7 +6,7 @@ the first of several choices about half of the time and shrinks towards it, so w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -53,9 +53,11 @@ def schemas(families: tuple[str, str], time: pa.DataType | None = None) -> st.Se
 
 
 @st.composite
-def tables(draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS) -> pa.Table:
-    """Rows in order of time if the schema has a `ts`."""
-    min_rows = draw(st.sampled_from((2, max_rows // 2, max_rows - 1, 0)))
+def tables(
+    draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS, least: Sequence[int] | None = None
+) -> pa.Table:
+    """Rows in order of time if the schema has a `ts`; at least as many as one of `least`."""
+    min_rows = draw(st.sampled_from(least or (2, max_rows // 2, max_rows - 1, 0)))
     cells = [_GAPS if field.name == "ts" else _cells(field) for field in schema]
     rows = draw(st.lists(st.tuples(*cells), min_size=min_rows, max_size=max_rows))
     columns = {field.name: [row[idx] for row in rows] for idx, field in enumerate(schema)}
@@ -65,9 +67,15 @@ def tables(draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS) -> pa.T
 
 
 @st.composite
-def streams(draw: st.DrawFn, schema: pa.Schema, max_rows: int = MAX_ROWS, is_late: bool = False) -> Stream:
+def streams(
+    draw: st.DrawFn,
+    schema: pa.Schema,
+    max_rows: int = MAX_ROWS,
+    is_late: bool = False,
+    least: Sequence[int] | None = None,
+) -> Stream:
     """A stream whose rows arrive within its slack, or, if asked for, some beyond it; perhaps a complete recording."""
-    table = draw(tables(schema, max_rows))
+    table = draw(tables(schema, max_rows, least))
     slack_us = draw(st.sampled_from((0, 0, 1, 3, 10)))
     reach = 2 * slack_us + 3 if is_late else slack_us
     if reach and table.num_rows > 1:

@@ -10,6 +10,8 @@ Of a window, once the clock stands at T, with `life` the longest that its tuples
     Reorder        the rows of the batches that have a row newer than T
     CountWindow    twice the rows of each partition, n at most
     WindowJoin     the window of each input        Membership    likewise
+    MultiwayJoin   of each input the tuples with T < _ts + reach + (reach + 1) / 8, `reach` being by how much a tuple
+                   that joins them can be newer
     Expire         the window of its input         GroupBy, PartialAggregate    likewise
     RunningGroupBy twice as many rows as there are groups, and a constant more
     Distinct       the window of its input, and as much for what is shown
@@ -30,6 +32,7 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.operator import Operator
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
@@ -76,6 +79,10 @@ class _Tuples:
         is_taken_back = bool((self.ops[counts | lingers] < 0).any())
         return 2 * n_held + n_more if is_taken_back else n_held
 
+    def n_reached(self, clock: int, reach_us: int) -> int:
+        """Of those that a tuple to come can join."""
+        return int((clock < self.ts + reach_us + (reach_us + 1) // CUTS).sum())
+
 
 class _Watched:
     """An operator with all that it was given."""
@@ -83,7 +90,7 @@ class _Watched:
     def __init__(self, operator: Operator):
         self._operator = operator
         self._process = operator.process
-        self._inputs = [_Tuples(), _Tuples()]
+        self._inputs: list[_Tuples] = []
         self._clock = 0
         self._batches: list[tuple[int, int]] = []
         self._partitions: Counter[tuple] = Counter()
@@ -103,6 +110,8 @@ class _Watched:
                 return sum(2 * min(n_rows, n) for n in self._partitions.values())
             case WindowJoinSpec(windows_us=windows_us):
                 return self._n_in_windows(windows_us, 0)
+            case MultiwayJoinSpec(reach_us=reach_us):
+                return sum(tuples.n_reached(self._clock, max(row)) for tuples, row in zip(self._inputs, reach_us))
             case MembershipSpec(windows_us=windows_us):
                 return self._n_in_windows(windows_us, trace.MIN_STRUCK_OUT)
             case ExpireSpec(window_us=window_us):
@@ -121,7 +130,8 @@ class _Watched:
     def _take(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         spec = self._operator.spec  # type: ignore[attr-defined]
         self._clock = clock
-        for tuples, batch in zip(self._inputs, inputs):
+        self._inputs += [_Tuples() for _ in inputs[len(self._inputs) :]]
+        for tuples, batch in zip(self._inputs, inputs, strict=True):
             if isinstance(spec, ExpireSpec):
                 batch = batch.filter(pa.array(int64_column(batch, EXPIRES) < NEVER))
             tuples.add(batch)

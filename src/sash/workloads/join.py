@@ -1,9 +1,9 @@
-"""Two streams to be joined over a window: how many keys, how even, how wide and how fast is up to the caller.
+"""Streams to be joined over a window: how many, how many keys, how even, how wide and how fast is up to the caller.
 
-    a(k BIGINT, v BIGINT, ts TIMESTAMPTZ, payload …)        b likewise
+    a(k BIGINT, v BIGINT, ts TIMESTAMPTZ, payload …)        b, c … likewise
 
 `v` numbers the rows of a stream. Times increase strictly: of each period of 1 / rate seconds, every stream has one row,
-at a random moment. So no row is late for any engine, and both streams are equally far at every file.
+at a random moment. So no row is late for any engine, and all streams are equally far at every file.
 
 Files have increasing modification times and `FILES_PER_BATCH` files of each stream make a batch, so that engines that
 take that many files at a time work through the same batches.
@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ from sash.workloads.keys import even_keys, zipf_keys
 from sash.workloads.law import check_seed, require
 from sash.workloads.workload import WorkloadStream
 
-STREAMS = ("a", "b")
+STREAM_NAMES = "abcdefgh"
 FILES_PER_BATCH = 2
 """Of each stream, so that two cores have something to read."""
 WIDE_CHARACTERS = 20
@@ -41,35 +42,46 @@ _LETTERS = np.frombuffer(b"0123456789abcdefghijklmnopqrstuvwxyz", np.uint8)
 
 @dataclass(frozen=True, slots=True)
 class JoinWorkload:
-    """What is generated. `n_tuples` and `batch_rows` count the rows of both streams together."""
+    """What is generated. `n_tuples` and `batch_rows` count the rows of all streams together."""
 
     n_tuples: int
     window_us: int
     rate: int = 50_000
     """Rows per second of event time, of each stream."""
     n_keys: int | None = None
-    """None: as many keys as a stream has rows in a window, which gives one joined row per tuple if keys are even."""
+    """None: as many keys as a stream has rows in a window. A tuple then joins with one of each other stream on average,
+    if keys are even.
+    """
     payload: str = "none"
     """`none`, `wide` (two strings of 20 characters and a DECIMAL(18, 2)), or the width of one string."""
     skew: float = 0.0
     """The exponent of a Zipf distribution of keys; 0: all keys are equally likely."""
     batch_rows: int = 500_000
     seed: int = 1
+    n_streams: int = 2
 
     def __post_init__(self):
-        require(self.n_tuples >= 2, "tuples", self.n_tuples, "at least 2, one per stream")
+        require(2 <= self.n_streams <= len(STREAM_NAMES), "streams", self.n_streams, f"2 to {len(STREAM_NAMES)}")
+        n_least = self.n_streams
+        require(self.n_tuples >= n_least, "tuples", self.n_tuples, f"at least {n_least}, one per stream")
         require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")
         require(1 <= self.rate <= MAX_RATE, "rate", self.rate, f"1 to {MAX_RATE:,} rows per second")
         require(self.n_keys is None or self.n_keys >= 1, "keys", self.n_keys, "at least 1")
         require(self.skew >= 0, "skew", self.skew, "0 or more")
         check_seed(self.seed)
-        require(self.batch_rows >= 2 * FILES_PER_BATCH, "batch", self.batch_rows, f"at least {2 * FILES_PER_BATCH}")
+        n_files = self.n_streams * FILES_PER_BATCH
+        require(self.batch_rows >= n_files, "batch", self.batch_rows, f"at least {n_files}, one per file")
         is_width = self.payload.isdecimal() and int(self.payload) >= 1
         require(is_width or self.payload in ("none", "wide"), "payload", self.payload, "none, wide or a width")
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Of the streams."""
+        return tuple(STREAM_NAMES[: self.n_streams])
+
+    @property
     def schema(self) -> pa.Schema:
-        """Of both streams."""
+        """Of every stream."""
         if self.payload == "none":
             return pa.schema(_BASE)
         return pa.schema([*_BASE, *(_WIDE if self.payload == "wide" else [("s1", pa.string())])])
@@ -82,11 +94,16 @@ class JoinWorkload:
     @property
     def n_rows(self) -> int:
         """Of each stream."""
-        return self.n_tuples // 2
+        return self.n_tuples // self.n_streams
+
+    @property
+    def total_rows(self) -> int:
+        """Of all streams together: `n_tuples`, as far as they are as many of each."""
+        return self.n_streams * self.n_rows
 
     @property
     def rows_per_file(self) -> int:
-        return whole_batch(self.batch_rows) // (2 * FILES_PER_BATCH)
+        return self.batch_rows // (self.n_streams * FILES_PER_BATCH)
 
     @property
     def n_files(self) -> int:
@@ -95,9 +112,9 @@ class JoinWorkload:
 
     @property
     def batches(self) -> list[int]:
-        """How many rows of both streams each batch holds."""
-        per_stream = whole_batch(self.batch_rows) // 2
-        return [2 * min(per_stream, self.n_rows - low) for low in range(0, self.n_rows, per_stream)]
+        """How many rows of all streams each batch holds."""
+        per_stream = self.rows_per_file * FILES_PER_BATCH
+        return [self.n_streams * min(per_stream, self.n_rows - low) for low in range(0, self.n_rows, per_stream)]
 
     @property
     def start_us(self) -> int:
@@ -109,7 +126,7 @@ class JoinWorkload:
 
     @property
     def streams(self) -> tuple[WorkloadStream, ...]:
-        return tuple(WorkloadStream(name, self.schema) for name in STREAMS)
+        return tuple(WorkloadStream(name, self.schema) for name in self.names)
 
     @property
     def tables(self) -> Mapping[str, pa.Table]:
@@ -117,20 +134,28 @@ class JoinWorkload:
 
     @property
     def question(self) -> str:
-        return f"SELECT a.k, a.v AS a_v, b.v AS b_v FROM a, b WHERE a.k = b.k WINDOW {self.window_us} MICROSECONDS"
+        numbers = ", ".join(f"{name}.v AS {name}_v" for name in self.names)
+        streams, equal = ", ".join(self.names), self.keys_are_equal
+        return f"SELECT a.k, {numbers} FROM {streams} WHERE {equal} WINDOW {self.window_us} MICROSECONDS"
+
+    @property
+    def keys_are_equal(self) -> str:
+        """The condition of the join."""
+        return " AND ".join(f"{one}.k = {other}.k" for one, other in pairwise(self.names))
 
     def generate(self, stream: str) -> Iterator[pa.Table]:
         return generate_stream(self, stream)
 
 
-def whole_batch(batch_rows: int) -> int:
+def whole_batch(batch_rows: int, n_streams: int = 2) -> int:
     """How many rows a full batch really has: all its files are equally long."""
-    return batch_rows // (2 * FILES_PER_BATCH) * (2 * FILES_PER_BATCH)
+    n_files = n_streams * FILES_PER_BATCH
+    return batch_rows // n_files * n_files
 
 
 def generate_stream(workload: JoinWorkload, stream: str) -> Iterator[pa.Table]:
     """The rows of a stream, a file at a time. The same workload always gives the same rows."""
-    rng = np.random.default_rng([workload.seed, STREAMS.index(stream)])
+    rng = np.random.default_rng([workload.seed, workload.names.index(stream)])
     for low in range(0, workload.n_rows, workload.rows_per_file):
         number = np.arange(low, min(low + workload.rows_per_file, workload.n_rows), dtype=np.int64)
         columns = [
@@ -143,9 +168,9 @@ def generate_stream(workload: JoinWorkload, stream: str) -> Iterator[pa.Table]:
 
 
 def write_workload(workload: JoinWorkload, directory: Path, note: Callable[[int], None] = lambda n_rows: None) -> None:
-    """Writes the files of both streams below `directory`; notes how many rows have been written so far."""
+    """Writes the files of all streams below `directory`; notes how many rows have been written so far."""
     n_written = 0
-    for stream in STREAMS:
+    for stream in workload.names:
         (directory / stream).mkdir(parents=True)
         for number, rows in enumerate(generate_stream(workload, stream)):
             path = directory / stream / f"{number:06d}.parquet"

@@ -12,7 +12,7 @@ from sash.plan.logical import Join, Query, Relational, Scan, map_scans, scans_of
 
 def prune_columns(query: Query) -> Query:
     """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
-    needed = set().union(*(columns_of(expr) for expr in _read_on_top(query)), _read_by_joins(query.input))
+    needed = set().union(*(columns_of(expr) for expr in read_on_top(query)), _read_by_joins(query.input))
     needed |= set().union(*(columns_of(expr) for scan in scans_of(query.input) for expr in _expressions(scan)))
 
     def prune(scan: Scan) -> Scan:
@@ -24,7 +24,7 @@ def prune_columns(query: Query) -> Query:
     return replace(query, input=map_scans(query.input, prune))
 
 
-def _read_on_top(query: Query) -> list[exp.Expr]:
+def read_on_top(query: Query) -> list[exp.Expr]:
     """What is read of a row once everything is joined: for its columns or its group, and to look for it elsewhere."""
     bound = query.bound
     read = [operand for test in query.tests for operand in test.operands]

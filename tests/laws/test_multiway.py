@@ -1,0 +1,52 @@
+"""Laws 1, 2, 4 and 6 of joins of many streams: their changes are those of every combination, tried one by one, whatever
+finds them and however the rows come. NLW = HW = MW = GCA = LCA = Ripple = XJoin = probes.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sash.sql.query import BoundQuery
+from sash.testing import Case, assert_changes, expected_changes
+from sash.testing.multiway import multiway_cases
+from sash.testing.oracle import check_snapshot, is_join
+from sash.testing.strategies import batch_cuts
+
+N_CASES = 3000 if settings.get_current_profile_name() == "ci" else 50
+HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=N_CASES)
+@given(multiway_cases(), st.integers(0, 9), st.lists(st.sampled_from(HINTS), min_size=2, max_size=2, unique=True))
+def test_changes_are_those_of_every_combination_with_every_algorithm(case: Case, lot: int, hints: list[str]) -> None:
+    """DuckDB is asked about every tenth case, and where there is more than a join; all algorithms are, likewise."""
+    changes = case.run()
+    if is_join(case.bound):
+        assert isinstance(case.bound, BoundQuery)
+        assert_changes(changes, expected_changes(case.bound, case.tables))
+    if lot == 0 or not is_join(case.bound):
+        check_snapshot(case.bound, case.tables, changes)
+    for hint in HINTS if lot == 0 else hints:
+        assert_changes(case.run(hint), changes)
+
+
+@given(st.data())
+def test_algorithms_may_take_turns(data: st.DataObject) -> None:
+    """However the rows come, one goes on from where another stopped: no state is an algorithm's own."""
+    case = data.draw(multiway_cases())
+    running, changes = hinted(case, data.draw(st.sampled_from(HINTS))).start(), []
+    for step in data.draw(batch_cuts(case)):
+        changes.append(case.take(running, step))
+        if data.draw(st.booleans()):
+            snapshot, running = running.snapshot(), hinted(case, data.draw(st.sampled_from(HINTS))).start()
+            running.restore(snapshot)
+    assert_changes(pa.concat_tables([*changes, running.finish()]), case.run())
+
+
+def hinted(case: Case, hint: str) -> Case:
+    return Case(case.text.replace("SELECT", f"SELECT /*+ {hint} */", 1), case.frames)
