@@ -98,6 +98,8 @@ def measure(cases: Iterable[Case], n_repeats: int, note: Note) -> list[dict[str,
     for number, case in enumerate(cases):
         _warm_up(case)
         runs = [SharedRun(case.load, case.joins).run() for _ in range(n_repeats)]
+        outputs = {tuple(step.counts.outputs for step in runs[0][join]) for join in case.joins}
+        assert len(outputs) == 1, "all joins put out the same combinations in every step"
         rows += [_row(case, join, [run[join] for run in runs]) for join in case.joins]
         note(number + 1)
     return rows

@@ -43,7 +43,8 @@ def variable_load(n_streams: int, n_tuples: int, window_s: float) -> Load:
 
 
 _FEW = (
-    "in windows of 0.1 s and less there are few tuples to look at, fewer than hash tables and intermediate results take"
+    "in windows of 0.1 s and less there are so few tuples to look at that to keep hash tables and intermediate results "
+    "takes longer than the nested loops of MW-join"
 )
 
 
