@@ -62,3 +62,27 @@ def test_a_run_begins_with_empty_windows(method: JoinMethod) -> None:
     long = work_of_run(method, load, 6000)
     assert long.outputs == pytest.approx(120_000 * 300, rel=0.01)
     assert long.invalidations == 20 * 5940
+
+
+def test_a_join_of_many_tells_its_work_and_its_last_probe_orders() -> None:
+    """C has a tenth of the rows, so A and B look there first."""
+    sql = "SELECT A.k FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k WINDOW (A, B) = 2 S AND WINDOW (B, C) = 1 S"
+    frames = {"a": recorded(1), "b": recorded(2), "c": recorded(3, n_rows=300, rate=3)}
+    text = sash.explain(sql, analyze=True, **frames)
+    (work,) = re.findall(r"work +(.*)", text)
+    seen = {unit: int(count.replace(",", "")) for count, unit in re.findall(r"([\d,]+) (\w+)", work)}
+    assert list(seen) == ["comparisons", "insertions", "removals", "checks", "outputs"]
+    assert seen["insertions"] == 6300
+    assert seen["outputs"] == sash.sql(sql, **frames).num_rows
+    assert seen["comparisons"] >= seen["outputs"]
+    (orders,) = re.findall(r"probed +(.*)", text)
+    assert re.fullmatch(r"A: C, then B; B: C, then A; C: ., then ., at the end", orders)
+    assert "graph LR\n    A ---|2 seconds| B\n" in text
+
+
+def test_an_algorithm_without_probe_orders_tells_none() -> None:
+    sql = "SELECT /*+ hw */ A.k FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k WINDOW 1 SECOND"
+    text = sash.explain(sql, analyze=True, **{name: recorded(seed, 300) for seed, name in enumerate("abc")})
+    assert "algorithm  HW-join" in text
+    assert "comparisons" in text
+    assert "prob" not in text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -38,9 +40,9 @@ def check_steps(case: Case, steps: list[Step]) -> None:
         check_buffers(running, tuples)
 
 
-def idle_case(windows: str) -> Case:
-    """Two streams with a row every microsecond, up to 60, and one with a row at 0 and none for long."""
-    busy = pa.table({"ts": np.arange(60), "k": np.zeros(60, np.int64), "v": np.arange(60)})
+def idle_case(windows: str, times: Sequence[int] = range(60)) -> Case:
+    """Two streams with rows at the same times, and one with a row at 0 and none for long."""
+    busy = pa.table({"ts": times, "k": np.zeros(len(times), np.int64), "v": times})
     frames = {"a": busy, "b": busy, "c": busy.slice(0, 1)}
     return Case(IDLE + windows, {name: sash.stream(table, "ts", "2 us") for name, table in frames.items()})
 
@@ -65,8 +67,9 @@ def test_an_idle_stream_that_is_declared_complete_lets_buffers_go(windows: str, 
 
 
 def test_a_buffer_that_holds_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a join goes by the longest window alone, whatever the streams have told."""
+    """As if a join went by the clock alone; `a` and `b` bring nothing between 9 and 59, and `c` cannot reach 9."""
     monkeypatch.setattr(MultiwayJoin, "hear", lambda self, frontiers: None)
-    steps = [Push("a", 0, 60), Push("b", 0, 60), Push("c", 0, 1), Advance(40, "c")]
-    with pytest.raises(AssertionError, match="holds tuples of A that nothing can reach"):
-        check_steps(idle_case(WINDOWS["pairs"]), steps)
+    case = idle_case(WINDOWS["pairs"], times=[*range(10), 59])
+    steps = [Push("a", 0, 11), Push("b", 0, 11), Push("c", 0, 1), Advance(12, "c")]
+    with pytest.raises(AssertionError, match=r"holds tuples of B that nothing can reach: \[9\]"):
+        check_steps(case, steps)

@@ -326,7 +326,7 @@ def worlds(draw: st.DrawFn) -> World:
         KEYS[draw(st.sampled_from(list(KEYS)))](n_inputs),
         tuple(tuple(0 if i == j else draw(reach) for j in range(n_inputs)) for i in range(n_inputs)),
         draw(st.lists(st.sampled_from(list(CONDITIONS)), max_size=2).map(tuple)),
-        algorithm=draw(st.sampled_from([*[PROBE] * 12, "nlw", "hw", "mw", "gca", "gca(hw)", "ripple", "xjoin"])),
+        algorithm=draw(st.sampled_from([*[PROBE] * 12, "nlw", "hw", "mw", "gca", "gca(hw)", "lca", "ripple", "xjoin"])),
         fanouts=tuple(tuple(float(draw(st.integers(0, 2))) for _ in range(n_inputs)) for _ in range(n_inputs)),
     )
     clocks = [*sorted(draw(st.lists(st.integers(0, 9), max_size=4))), 20, 60]

@@ -81,8 +81,8 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
     if spec.algorithm == PROBE:
         return [("algorithm", PROBING), ("chosen", CHOSEN if len(spec.names) > 2 else "")]
     name, _, inner = spec.algorithm.rstrip(")").partition("(")
-    over = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
-    return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{over}"), ("chosen", "by hint")]
+    inside = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
+    return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
 
 
 def _key_texts(key: Sequence[tuple[str, ...]]) -> list[str]:

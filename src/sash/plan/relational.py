@@ -66,7 +66,12 @@ class FromClause:
         """All streams, many at a time; relations where they can first be looked up."""
         first, joins = joins_in(self._query.input)
         cut_at = cuts(joins, self._partitioning.exchanges)
-        self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
+        may_cut = bool(cut_at) or any(
+            is_read_later(join.right, joins[number + 1 :])
+            for number, join in enumerate(joins)
+            if not join.right.source.is_stream
+        )
+        self._carries_times = may_cut and self._query.bound.window_graph is not None
         many, postponed = Many([self._part(first, with_ids)]), []
         for number, join in enumerate(joins):
             later = joins[number + 1 :]
