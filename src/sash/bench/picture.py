@@ -96,14 +96,14 @@ def draw_plans(facts: Mapping[str, Any], path: Path) -> None:
     save(figure, path)
 
 
-def new_figure(n_parts: int) -> tuple[Figure, Sequence[Axes]]:
-    """Without pyplot: nothing is opened, and nothing stays in memory afterwards."""
+def new_figure(n_parts: int, n_lines: int = 1) -> tuple[Figure, Sequence[Axes]]:
+    """Without pyplot: nothing is opened, and nothing stays in memory afterwards. Parts come line by line."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5 * n_parts, 4.5), layout="constrained")
+    figure = Figure(figsize=(5.5 * n_parts, 4.5 * n_lines), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, n_parts, squeeze=False)[0]
+    axes = list(figure.subplots(n_lines, n_parts, squeeze=False).flat)
     for ax in axes:
         ax.grid(axis="y", alpha=0.3)
         ax.yaxis.set_major_formatter("{x:,.9g}")

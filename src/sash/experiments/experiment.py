@@ -33,7 +33,7 @@ class Paper:
     @property
     def key(self) -> str:
         """What the names of its experiments begin with."""
-        return self.name.lower()
+        return self.name.lower().replace("-", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Outcome:
 class Experiment:
     """One figure of a paper."""
 
-    figure: int
+    figure: int | str
     title: str
     paper: Paper
     run: Callable[[Any, Note], Outcome]

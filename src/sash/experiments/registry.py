@@ -14,6 +14,13 @@ from sash.experiments import (
     pipelines10,
     pipelines11,
     pipelines12,
+    wjoin7,
+    wjoin8,
+    wjoin9a,
+    wjoin9b,
+    wjoin9c,
+    wjoin13,
+    wjoin14,
 )
 from sash.experiments.experiment import Experiment
 
@@ -28,6 +35,13 @@ _FIGURES = (
     kostowski6,
     kostowski7,
     kostowski8,
+    wjoin7,
+    wjoin8,
+    wjoin9a,
+    wjoin9b,
+    wjoin9c,
+    wjoin13,
+    wjoin14,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
 PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}
@@ -35,7 +49,10 @@ ALL = "all"
 
 
 def named(text: str) -> list[Experiment]:
-    """The experiments of a list with commas, each once: names of experiments, papers or beginnings of them, or all."""
+    """The experiments of a list with commas, each once: names of experiments, papers or beginnings of them, or all.
+
+    The dash in a name may be left out.
+    """
     chosen = [each for name in text.split(",") for each in _named(name.strip().lower())]
     return list({each.name: each for each in chosen}.values())
 
@@ -46,8 +63,9 @@ def of_paper(key: str) -> list[Experiment]:
 
 
 def _named(name: str) -> list[Experiment]:
-    if name in EXPERIMENTS:
-        return [EXPERIMENTS[name]]
+    for each in EXPERIMENTS.values():
+        if name in (each.name, each.name.replace("-", "")):
+            return [each]
     if name == ALL:
         return list(EXPERIMENTS.values())
     papers = [key for key in PAPERS if name and key.startswith(name)]
