@@ -93,14 +93,14 @@ def join(
 @bench.command()
 def multiway(
     streams: Annotated[int, typer.Option(help="How many streams are joined.")] = 3,
-    tuples: Annotated[int, typer.Option(help="Rows of all streams together.")] = 720_000,
-    rate: Rate = 10_000,
+    tuples: Annotated[int, typer.Option(help="Rows of all streams together.")] = 480_000,
+    rate: Rate = 3_333,
     window: Annotated[str, typer.Option(help="Rows of a combination are less than this apart in time.")] = "10 seconds",
     keys: Annotated[int, typer.Option(help="How many keys.")] = 10_000,
     payload: Payload = "none",
     batch: Annotated[int, typer.Option(help="Rows of all streams in a batch in this process.")] = 30_000,
-    share: Annotated[float, typer.Option(help="Which share of tuples, rate and keys is for Spark.")] = 0.1,
-    spark_batch: Annotated[int, typer.Option(help="Rows of all streams in a batch on Spark.")] = 12_000,
+    share: Annotated[float, typer.Option(help="Which share of tuples, rate and keys is for Spark.")] = 1.0,
+    spark_batch: Annotated[int, typer.Option(help="Rows of all streams in a batch on Spark.")] = 60_000,
     seed: Seed = 1,
     out: Annotated[Path, typer.Option(help="Where multiway.json and multiway.png go.")] = Path("bench-multiway"),
     engine: Annotated[Runtime | None, typer.Option(help="Only in this process, or only on Spark; else both.")] = None,

@@ -4,7 +4,7 @@ In this process, on one core: Sash batch by batch, and DuckDB over all files at 
 combinations, so the answer may be larger than memory: it is dropped part by part, and compared in runs of their own.
 
 On Spark it is `sash bench join` with more streams: Sash, a cascade of Spark's own joins of two streams, and DuckDB.
-That cascade is slow, so Spark is given a share of the rate and of the keys, with which a tuple completes as many
+That cascade is slow, so Spark may be given a share of the rate and of the keys, with which a tuple completes as many
 combinations.
 """
 
