@@ -22,6 +22,7 @@ from sash.plan.wording import format_duration, plain
 from sash.sql.graph_text import mermaid
 from sash.sql.window_graph import CompletedWindow, WindowGraph
 from sash.store.block_window import CUTS
+from sash.store.pair_bounds import is_single_window
 from sash.store.probe_order import probe_orders
 
 Fact = tuple[str, str]
@@ -82,6 +83,8 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
         return [("algorithm", PROBING), ("chosen", CHOSEN if len(spec.names) > 2 else "")]
     name, _, inner = spec.algorithm.rstrip(")").partition("(")
     inside = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
+    if name == "mw" and not is_single_window(np.array(spec.reach_us)):
+        inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"
     return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
 
 
