@@ -153,16 +153,18 @@ class Replay:
 
 
 @st.composite
-def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0) -> Case:
+def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0, fewest: int = 0, most_keys: int = 3) -> Case:
     n_streams = draw(st.integers(2, most_streams))
-    n_keys = draw(st.integers(0, 3))
+    n_keys = draw(st.integers(0, most_keys))
     has_key = draw(_table(n_streams, n_keys, st.booleans()))
     if draw(st.booleans()):
         width = draw(st.integers(0, 8))
         reach = tuple((width,) * n_streams for _ in range(n_streams))
     else:
         reach = draw(_table(n_streams, n_streams, st.sampled_from([0, 1, 2, 5, 9, FAR])))
-    arrivals = draw(st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), max_size=24))
+    arrivals = draw(
+        st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), min_size=fewest, max_size=24)
+    )
     times = np.cumsum([gap for _, gap in arrivals])
     keys = draw(_table(len(arrivals), n_keys, st.integers(0, 1)))
     tuples = tuple((s, int(t), key) for (s, _), t, key in zip(arrivals, times, keys))
@@ -218,7 +220,7 @@ PIPELINES: dict[str, Make] = {
 @st.composite
 def interleaved(draw: st.DrawFn) -> Case:
     """The tuples of a case, those of each stream in order of time, but any stream ahead of any other."""
-    case = draw(cases())
+    case = draw(cases(most_streams=4, fewest=12, most_keys=1))
     queues = [[each for each in case.tuples if each[0] == stream] for stream in range(len(case.reach))]
     picks = draw(st.permutations([stream for stream, _, _ in case.tuples]))
     return replace(case, tuples=tuple(queues[stream].pop(0) for stream in picks))
