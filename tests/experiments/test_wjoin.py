@@ -26,7 +26,7 @@ from sash.experiments.wjoin_loads import (
 from sash.store.wjoin_algorithms import ALGORITHMS
 
 HOUR = 3_600_000_000
-SMALL = replace(QUICK, store_us=HOUR // 2, n_tuples=6_000, windows_s=(0.1, 0.01))
+SMALL = replace(QUICK, store_us=HOUR // 2, n_tuples=6_000, windows_s=(0.1, 0.01), turns_s=(2, 4))
 WORK, TIME = MEASURES
 
 
@@ -119,6 +119,36 @@ def test_variable_rates():
     assert nlw > 1.5 * mw
 
 
+def test_variable_rates_by_turns():
+    """The slow stream is ahead for most of the run, and further in a longer one; MW-join does not mind."""
+    outcome = run("wjoin-9a-turns", windows_s=(0.1,))
+
+    def work(join: str, order: str, run_s: float, n_streams: int) -> float:
+        return pick(outcome.rows, "work", join=join, order=order, run_s=run_s, n_streams=n_streams)
+
+    for n_streams in (2, 4):
+        assert work("nlw", "turns", 2, n_streams) > 2 * work("nlw", "time", 2, n_streams)
+        assert work("nlw", "turns", 4, n_streams) > 1.5 * work("nlw", "turns", 2, n_streams)
+        assert work("mw", "turns", 4, n_streams) == pytest.approx(work("mw", "time", 2, n_streams), rel=0.1)
+        for run_s in (2, 4):
+            here = [row for row in outcome.rows if (row["n_streams"], row["run_s"]) == (n_streams, run_s)]
+            assert len(here) == 6
+            assert len({row["outputs"] for row in here}) == 1, "the same combinations of the same tuples"
+            assert len({row["steps"]["n_tuples"][-1] for row in here}) == 1
+    assert claim(outcome, "by turns for 4 s, with a window of some length, by comparisons").holds
+    assert claim(outcome, "HW-join is the best of all, by turns for 2 s, by comparisons").holds
+
+
+def test_streams_that_take_turns_are_pruned_by_what_may_still_come():
+    """The slow stream ends first; every tuple of it meets one of the fast stream, however late that comes."""
+    slow, fast = (Stream(np.arange(0, 20_000, gap), np.zeros(20_000 // gap, np.int64)) for gap in (50, 10))
+    steps = SharedRun(Load([slow, fast], one_window(2, 0.000005)), ["nlw", "hw"], takes_turns=True).run()
+    for join in ("nlw", "hw"):
+        assert [step.n_tuples for step in steps[join]] == [1_000, 1_000]
+        assert [step.counts.outputs for step in steps[join]] == [120, 200]
+        assert [step.ends_at for step in steps[join]] == [5_999, 15_999]
+
+
 def test_comparable_rates():
     outcome = run("wjoin-9b")
     by_streams = ratios(outcome.rows, "nlw", "mw", WORK, "n_streams")
@@ -161,7 +191,7 @@ def test_paths():
             assert nlw == lca > 0
 
 
-@pytest.mark.parametrize("name", ["wjoin-8", "wjoin-9a", "wjoin-9c"])
+@pytest.mark.parametrize("name", ["wjoin-8", "wjoin-9a", "wjoin-9a-turns", "wjoin-9c"])
 def test_pictures_are_drawn(name, tmp_path):
     EXPERIMENTS[name].draw(run(name).rows, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
@@ -175,7 +205,7 @@ def test_counts_repeat_exactly():
 
 
 def test_names_with_and_without_the_dash():
-    figures = ["wjoin-7", "wjoin-8", "wjoin-9a", "wjoin-9b", "wjoin-9c", "wjoin-13", "wjoin-14"]
+    figures = ["wjoin-7", "wjoin-8", "wjoin-9a", "wjoin-9a-turns", "wjoin-9b", "wjoin-9c", "wjoin-13", "wjoin-14"]
     assert [each.name for each in named("wjoin")] == figures
     assert [each.name for each in named("wjoin9a,wjoin-13,kostowski4")] == ["wjoin-9a", "wjoin-13", "kostowski-4"]
     assert EXPERIMENTS["wjoin-9b"].source == "W-join, Figure 9b"

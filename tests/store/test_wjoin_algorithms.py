@@ -2,6 +2,7 @@
 
 Law: whatever arrives, however it is cut into calls, and whenever the windows forget rows or give them new numbers, each
      combination with equal keys whose times are within reach of one another is given out once, by every algorithm.
+     Pipelines do so as well if streams are ahead of each other in time, as they are where they take turns.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations, permutations, product
 
 import numpy as np
@@ -17,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.store import multiway_index, window_pipeline
+from sash.store.arrivals import merge_arrivals
 from sash.store.gca_join import gca_join
 from sash.store.multiway_index import MultiwayIndex
 from sash.store.ripple_join import RippleJoin
@@ -116,9 +119,8 @@ class Replay:
             size = self.case.sizes[call] if call < len(self.case.sizes) else len(self.case.tuples)
             self.arrive(at, at + size)
             at += size
-            clock = self.case.tuples[at][1] if at < len(self.case.tuples) else LATER
             if self._forgets:
-                self.forget(clock)
+                self.forget(self.case.tuples[at:])
             if call < len(self.case.renumbered) and self.case.renumbered[call]:
                 for window in self.windows:
                     window.renumber(window.base // 2)
@@ -137,28 +139,32 @@ class Replay:
             for rows in chunk.T.tolist():
                 self.found[tuple(w.ids[row - w.base] for w, row in zip(self.windows, rows))] += 1
 
-    def forget(self, clock: int) -> None:
-        """Rows that no tuple from `clock` on can join."""
+    def forget(self, coming: Sequence[tuple[int, int, tuple[int, ...]]]) -> None:
+        """Rows that none of the tuples to come can join."""
+        n_streams = len(self.windows)
+        nexts = [min((ts for s, ts, _ in coming if s == stream), default=LATER) for stream in range(n_streams)]
         floors = []
         for i, window in enumerate(self.windows):
-            span = max(self.reach[i, j] for j in range(len(self.windows)) if j != i)
-            floors.append(window.base + int(np.searchsorted(window.ts, clock - span)))
+            limit = min(nexts[j] - self.reach[i, j] for j in range(n_streams) if j != i)
+            floors.append(window.base + int(np.searchsorted(window.ts, limit)))
         self.index.advance(floors)
         for window, floor in zip(self.windows, floors):
             window.forget(floor)
 
 
 @st.composite
-def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0) -> Case:
+def cases(draw: st.DrawFn, most_streams: int = 6, least_gap: int = 0, fewest: int = 0, most_keys: int = 3) -> Case:
     n_streams = draw(st.integers(2, most_streams))
-    n_keys = draw(st.integers(0, 3))
+    n_keys = draw(st.integers(0, most_keys))
     has_key = draw(_table(n_streams, n_keys, st.booleans()))
     if draw(st.booleans()):
         width = draw(st.integers(0, 8))
         reach = tuple((width,) * n_streams for _ in range(n_streams))
     else:
         reach = draw(_table(n_streams, n_streams, st.sampled_from([0, 1, 2, 5, 9, FAR])))
-    arrivals = draw(st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), max_size=24))
+    arrivals = draw(
+        st.lists(st.tuples(st.integers(0, n_streams - 1), st.integers(least_gap, 3)), min_size=fewest, max_size=24)
+    )
     times = np.cumsum([gap for _, gap in arrivals])
     keys = draw(_table(len(arrivals), n_keys, st.integers(0, 1)))
     tuples = tuple((s, int(t), key) for (s, _), t, key in zip(arrivals, times, keys))
@@ -202,6 +208,77 @@ def test_every_combination_is_found_once(name: str, case: Case, capacity: int, n
         replay = Replay(case, MAKERS[name]).run()
     assert replay.found == case.combinations()
     assert replay.index.counts.outputs == replay.found.total()
+
+
+PIPELINES: dict[str, Make] = {
+    **{name: partial(ALGORITHMS[name], takes_turns=True) for name in ("nlw", "hw", "ripple", "xjoin")},
+    "ripple, updated often": partial(RippleJoin, update_every=3, takes_turns=True),
+    "xjoin, updated often": partial(XJoin, update_every=2, takes_turns=True),
+}
+
+
+@st.composite
+def interleaved(draw: st.DrawFn) -> Case:
+    """The tuples of a case, those of each stream in order of time, but any stream ahead of any other."""
+    case = draw(cases(most_streams=4, fewest=12, most_keys=1))
+    queues = [[each for each in case.tuples if each[0] == stream] for stream in range(len(case.reach))]
+    picks = draw(st.permutations([stream for stream, _, _ in case.tuples]))
+    return replace(case, tuples=tuple(queues[stream].pop(0) for stream in picks))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@given(case=interleaved(), n_slots=st.sampled_from([1, 1000]))
+def test_every_combination_is_found_once_by_turns(name: str, case: Case, n_slots: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_pipeline, "FIRST_SLOTS", n_slots)
+        replay = Replay(case, PIPELINES[name]).run()
+    assert replay.found == case.combinations()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_stream_far_ahead_waits_for_the_others(name: str) -> None:
+    """Both streams take turns, and one is ten times as slow: its last tuple is there long before its partners."""
+    slow, fast = ([(stream, ts, (0,)) for ts in range(0, 1000, gap)] for stream, gap in ((0, 50), (1, 5)))
+    case = Case(((True,),) * 2, ((0, 2), (2, 0)), (*slow, *fast), (30,) * 10)
+    replay = Replay(case, PIPELINES[name]).run()
+    assert replay.found == case.combinations()
+    assert replay.found.total() == len(slow)
+
+
+def test_turns_take_one_tuple_of_each_stream() -> None:
+    windows = [Rows(0) for _ in range(3)]
+    for stream, times in enumerate([(5, 6, 7), (0,), (1, 2)]):
+        for ts in times:
+            windows[stream].add(ts, (), 0)
+    arrivals = merge_arrivals(windows, [0, 0, 0], 0, takes_turns=True)  # pyright: ignore[reportArgumentType]
+    assert list(zip(arrivals.streams.tolist(), arrivals.ts.tolist())) == [
+        (0, 5),
+        (1, 0),
+        (2, 1),
+        (0, 6),
+        (2, 2),
+        (0, 7),
+    ]
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_tuple_stays_for_a_stream_that_lags_behind(name: str) -> None:
+    """Fig. 3, which cannot happen in order of time: b4 is too far from e1, and c2 joins e1 later.
+
+    A         a2                    (10)
+    B            b2            b4   (12, 30)
+    C                 · · · · · · · · c2 comes last, of time 13
+    D           d2                  (11)
+    E       e1                      (9)
+    """
+    a2, b2, d2, e1, b4, c2 = (0, 10, ()), (1, 12, ()), (3, 11, ()), (4, 9, ()), (1, 30, ()), (2, 13, ())
+    case = Case(((),) * 5, ((10,) * 5,) * 5, (a2, b2, d2, e1, b4, c2), (1,) * 6)
+    replay = Replay(case, PIPELINES[name], forgets=False)
+    for number in range(5):
+        replay.arrive(number, number + 1)
+    assert not replay.found
+    replay.arrive(5, 6)
+    assert replay.found == Counter([(0, 1, 5, 2, 3)])
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -60,7 +60,9 @@ def better_claim(rows: Sequence[Row], worse: str, better: str, measure: Measure,
     )
 
 
-def best_claim(rows: Sequence[Row], best: str, over: Sequence[str], measure: Measure, reason: str = "") -> Claim:
+def best_claim(
+    rows: Sequence[Row], best: str, over: Sequence[str], measure: Measure, reason: str = "", where: str = ""
+) -> Claim:
     """Whether a join takes the least of all, at every point."""
     margins = {}
     for place in dict.fromkeys(tuple(row[label] for label in over) for row in rows):
@@ -69,7 +71,7 @@ def best_claim(rows: Sequence[Row], best: str, over: Sequence[str], measure: Mea
         margins[place] = min(others) / pick(here, measure.column, join=best)
     n_best = sum(margin > 1 for margin in margins.values())
     return Claim(
-        f"{TITLES[best]} is the best of all, by {measure.title}",
+        f"{TITLES[best]} is the best of all{where}, by {measure.title}",
         f"at {n_best} of {len(margins)} points; the next best takes {min(margins.values()):.2f} to "
         f"{max(margins.values()):.2f} times as much",
         n_best == len(margins),

@@ -25,7 +25,9 @@ _LINES: Mapping[str, str] = {
 }
 
 
-def draw_steps(rows: Sequence[Row], path: Path, part: str, title: str, dashed: tuple[str, str] | None = None) -> None:
+def draw_steps(
+    rows: Sequence[Row], path: Path, part: str, title: str, dashed: tuple[str, str] | None = None, is_log: bool = False
+) -> None:
     """What each join took over the tuples that had come, a part for each value of a label.
 
     `dashed` is a label, and the value of it whose lines are dashed.
@@ -45,8 +47,13 @@ def draw_steps(rows: Sequence[Row], path: Path, part: str, title: str, dashed: t
                     label=TITLES[row["join"]] + (f", {row[dashed[0]]}" if dashed else ""),
                 )
         ax.set(title=title.format(value), xlabel="input tuples, thousands", ylabel=_LINES[column])
+        if is_log:
+            ax.set_yscale("log")
     axes[0].legend()
-    save(figure, path)
+    if is_log:
+        figure.savefig(path, dpi=120)
+    else:
+        save(figure, path)
 
 
 def draw_over_streams(rows: Sequence[Row], path: Path, part: str, title: str) -> None:

@@ -43,7 +43,7 @@ MOST_PER_BUCKET = 2
 
 
 class Arrivals(NamedTuple):
-    """Tuples in order of (time-stamp, stream)."""
+    """Tuples in an order in which those of each stream are in order of time."""
 
     streams: np.ndarray
     rows: np.ndarray

@@ -12,8 +12,8 @@ class HwJoin(WindowPipeline):
     probed would keep old tuples, so an update routine visits them, and only them: those that no tuple has probed, nor
     the routine visited, for longer than the longest window of their tuples. The buckets of a buffer are listed by when
     they were visited last, so the routine looks at one bucket if there is nothing to do. No tuple that is out stays
-    for more than two windows, if the streams on the other side go on. Where the sides of a node have no key in common,
-    all tuples are in one bucket.
+    for more than two windows, if the streams on the other side go on, all in order of time. Where the sides of a node
+    have no key in common, all tuples are in one bucket.
     """
 
     is_hashed = True

@@ -26,5 +26,6 @@ class RippleJoin(WindowPipeline):
         has_key: np.ndarray,
         reach: np.ndarray,
         update_every: int = UPDATE_EVERY,
+        takes_turns: bool = False,
     ):
-        super().__init__(windows, has_key, reach, update_every=update_every)
+        super().__init__(windows, has_key, reach, update_every=update_every, takes_turns=takes_turns)

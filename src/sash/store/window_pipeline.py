@@ -7,6 +7,10 @@ bounds the period: it is the one "controlled by only one of the joined streams" 
 
 State: tuples that are not out, and m_tuples whose period has not passed, as far as scans have come across them. As the
 paper's rule does, this keeps what an idle stream may still need: while it is idle, the buffers against it grow.
+
+Each stream is in its own order of time, but one may be ahead of another. That is what happens where streams take turns,
+as they do in the paper (§3.1): one tuple of each, and a slow stream is ahead in time before long. Its tuples are in the
+buffers then, outside of every window, until the others catch up. What is found is the same.
 """
 
 from __future__ import annotations
@@ -31,7 +35,10 @@ BUCKET_GROWTH = 4
 
 
 class WindowPipeline:
-    """A left-deep pipeline. `refined` are the bounds that combinations have to keep if `reach` is wider."""
+    """A left-deep pipeline. `refined` are the bounds that combinations have to keep if `reach` is wider.
+
+    What comes in one call is taken in order of time, or else by turns, one tuple of each stream.
+    """
 
     is_hashed = False
 
@@ -42,8 +49,10 @@ class WindowPipeline:
         reach: np.ndarray,
         refined: np.ndarray | None = None,
         update_every: int = 0,
+        takes_turns: bool = False,
     ):
         self._windows = windows
+        self._takes_turns = takes_turns
         reach = bounded(reach)
         refined = np.empty((0, len(windows)), np.int64) if refined is None else refined.astype(np.int64)
         has_key = np.ascontiguousarray(has_key, np.bool_)
@@ -63,7 +72,7 @@ class WindowPipeline:
         return self._buckets.held.reshape(-1, 2).copy()
 
     def arrive(self, firsts: Sequence[int]) -> Iterator[np.ndarray]:
-        yield from self._run(merge_arrivals(self._windows, firsts, self._n_keys))
+        yield from self._run(self._arrivals(firsts))
 
     def advance(self, floors: Sequence[int]) -> None:
         """Buffers have copies of what they need. What is dead has passed out of every period."""
@@ -71,8 +80,7 @@ class WindowPipeline:
     def refill(self) -> None:
         self._clear()
         counters = self._counters.copy()
-        arrivals = merge_arrivals(self._windows, [window.floor for window in self._windows], self._n_keys)
-        for _ in self._run(arrivals, is_muted=True):
+        for _ in self._run(self._arrivals([window.floor for window in self._windows]), is_muted=True):
             raise AssertionError("combinations from the past")
         self._counters[:] = counters
 
@@ -82,6 +90,9 @@ class WindowPipeline:
     @property
     def _n_keys(self) -> int:
         return self._pipeline.has_key.shape[1]
+
+    def _arrivals(self, firsts: Sequence[int]) -> Arrivals:
+        return merge_arrivals(self._windows, firsts, self._n_keys, self._takes_turns)
 
     def _run(self, arrivals: Arrivals, is_muted: bool = False) -> Iterator[np.ndarray]:
         self._state[wjoin_pipeline.NEXT] = 0

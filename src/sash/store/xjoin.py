@@ -27,5 +27,6 @@ class XJoin(WindowPipeline):
         has_key: np.ndarray,
         reach: np.ndarray,
         update_every: int = UPDATE_EVERY,
+        takes_turns: bool = False,
     ):
-        super().__init__(windows, has_key, reach, update_every=update_every)
+        super().__init__(windows, has_key, reach, update_every=update_every, takes_turns=takes_turns)
