@@ -51,9 +51,9 @@ class Listen(Stateless):
     def pace(self, clock: int, n_max: int) -> int:
         return min(clock, self.clocks[-1] + self.spec.stride)
 
-    def hear(self, frontiers: Sequence[int]) -> None:
+    def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
         assert len(self.heard) == len(self.brought), "heard right before each step"
-        self.heard.append(tuple(frontiers))
+        self.heard.append(tuple(each for (each,) in frontiers))
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         self.brought.append([batch[TS].to_pylist() for batch in inputs])
@@ -179,8 +179,8 @@ class ListeningJoin(WindowJoin):
 
     heard: ClassVar[list[tuple[int, ...]]] = []
 
-    def hear(self, frontiers: Sequence[int]) -> None:
-        self.heard.append(tuple(frontiers))
+    def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
+        self.heard.append(tuple(each for (each,) in frontiers))
 
 
 def test_a_query_tells_how_far_each_stream_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

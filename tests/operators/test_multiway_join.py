@@ -78,7 +78,7 @@ class Driven:
             first, own = self._n_rows[number], rows.get(alias, [])
             batches.append(tuples(alias, {first + place: row for place, row in enumerate(own)}, self._type))
             self._n_rows[number] += len(own)
-        self.operator.hear(frontiers)
+        self.operator.hear([(each,) for each in frontiers])
         return sorted(numbers(self.operator.process(batches, clock)))
 
     def buffered(self) -> list[list[int]]:
@@ -385,7 +385,7 @@ def test_the_combinations_of_nested_loops(world: World) -> None:
                 following = [row[0] for row in world.rows[number] if row[0] > clock]
                 told = min(following, default=clock + 30) if is_told else clock + 1
                 frontiers[number] = max(frontiers[number], told)
-            operator.hear(frontiers)
+            operator.hear([(each,) for each in frontiers])
             batches = [tuples(alias, came[number], world.type) for number, alias in enumerate(spec.names)]
             joined = operator.process(batches, clock)
             seen += zip(numbers(joined), joined[TS].to_pylist(), joined[EXPIRES].to_pylist(), strict=True)

@@ -188,8 +188,8 @@ class ListeningJoin(WindowJoin):
 
     heard: ClassVar[set[tuple[str, tuple[int, ...]]]] = set()
 
-    def hear(self, frontiers: Sequence[int]) -> None:
-        self.heard.add((self.spec.keys[0][0], tuple(frontiers)))
+    def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
+        self.heard.add((self.spec.keys[0][0], tuple(each for (each,) in frontiers)))
 
 
 def test_groups_are_told_how_far_each_stream_has_come(monkeypatch):

@@ -30,6 +30,7 @@ from sash.operators.changes import read_times
 from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
+from sash.operators.join_cost import HASH
 from sash.operators.membership import MembershipSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
 from sash.operators.project import ProjectSpec
@@ -67,7 +68,8 @@ class Workload:
     n_streams: int = 2
 
     def text(self, schedule: str) -> str:
-        return query_text(self.query, self.retail, SCHEDULES[schedule].hint, self.n_streams)
+        hints = f"{SCHEDULES[schedule].hint}, {HASH}"  # joins of two, however many streams there are
+        return query_text(self.query, self.retail, hints, self.n_streams)
 
     def streams(self) -> dict[str, pa.Table]:
         return {name: sales(self.retail, letter) for name, letter in streams_of(self.query, self.n_streams).items()}

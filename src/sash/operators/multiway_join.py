@@ -35,6 +35,7 @@ from sash.store.vector import Home, Memory
 from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
+JOINED = "+"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 MAX_COMBINED = 1 << 16
 """More rows than so many are put out in the chunks in which they were found."""
@@ -55,7 +56,7 @@ class MultiwayJoinSpec:
     """Inputs are told apart by their number."""
 
     names: tuple[str, ...]
-    """Of the inputs, for people: an alias, or several with `+` if an input is itself a join."""
+    """Of the inputs: the alias of a stream, or those of several, JOINED, if an input is itself a join."""
     keys: tuple[tuple[tuple[str, ...], ...], ...]
     """For each key, the columns of each input that must be equal to those of all others that have some; () if an input
     has none. The columns of a key have equal types in all inputs.
@@ -68,6 +69,8 @@ class MultiwayJoinSpec:
     """Those of the inputs that are put out, in the order of the inputs; all if None. Identities always are."""
     checks_lives: bool = False
     """Whether reach alone does not say that tuples are in their windows together, as where an input is a join."""
+    stream_reach_us: tuple[tuple[int, ...], ...] | None = None
+    """`reach_us` with one item for each stream of each input, where an input is itself a join; None if none is."""
     algorithm: str = field(default=PROBE, repr=False)
     """How combinations are found. It is no part of what tells plans apart: state does not depend on it."""
     fanouts: tuple[tuple[float | None, ...], ...] | None = field(default=None, repr=False)
@@ -96,7 +99,8 @@ class MultiwayJoin(Unpaced):
         self._key_columns = [tuple(key[number] for key in spec.keys) for number in range(len(inputs))]
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
-        self._heard: Sequence[int] = ()
+        self._heard: Sequence[tuple[int, ...]] = ()
+        self._owners = [number for number, name in enumerate(spec.names) for _ in name.split(JOINED)]
         conditions = (*spec.conditions, *_exact_keys(spec, inputs))
         self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
         self._filters = [
@@ -113,16 +117,16 @@ class MultiwayJoin(Unpaced):
             for input, columns, span_us in zip(self._inputs, self._key_columns, self.spec.spans_us, strict=True)
         ]
         self._clock = BEGINNING
-        self._frontiers = [BEGINNING + 1] * len(self._inputs)
+        self._frontiers = [BEGINNING + 1] * len(self._owners)
         self._index = self._make_index()
 
-    def hear(self, frontiers: Sequence[int]) -> None:
-        """For each input the least time of a tuple that is still to come after this step."""
+    def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
+        """For each stream of each input the least time of a tuple that is still to come after this step."""
         self._heard = frontiers
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         self._clock = clock
-        self._frontiers = list(self._heard or [clock + 1] * len(inputs))
+        self._frontiers = self._by_stream(self._heard or [(clock + 1,)] * len(inputs))
         self._heard = ()
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
@@ -141,7 +145,7 @@ class MultiwayJoin(Unpaced):
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
-        self._frontiers = [registers[f"frontier{number}"] for number in range(len(self._inputs))]
+        self._frontiers = [registers[f"frontier{number}"] for number in range(len(self._owners))]
         for (name, _), window, limit in zip(self.logs().items(), self._windows, self._limits(), strict=True):
             window.restore(entries[name], registers[name], limit - 2)
         self._index.refill()
@@ -175,13 +179,23 @@ class MultiwayJoin(Unpaced):
 
     def _limits(self) -> list[int]:
         """For each input the time before which no tuple can be joined any more: those to come are out of reach."""
+        reach_us = self.spec.stream_reach_us or self.spec.reach_us
         return [
             min(
-                max(frontier - self.spec.reach_us[number][other], BEGINNING + 2)
-                for other, frontier in enumerate(self._frontiers)
-                if other != number
+                max(frontier - reach_us[number][stream], BEGINNING + 2)
+                for stream, frontier in enumerate(self._frontiers)
+                if self._owners[stream] != number
             )
             for number in range(len(self._inputs))
+        ]
+
+    def _by_stream(self, frontiers: Sequence[tuple[int, ...]]) -> list[int]:
+        """One frontier for each stream; those of an input that tells one alone are all the same."""
+        n_streams = [self._owners.count(number) for number in range(len(frontiers))]
+        return [
+            each
+            for own, n_own in zip(frontiers, n_streams, strict=True)
+            for each in (own if len(own) == n_own else (min(own),) * n_own)
         ]
 
     def _ordered(self, batch: pa.Table, number: int) -> pa.Table:

@@ -58,11 +58,12 @@ class Operator(Protocol):
 class FrontierReader(Protocol):
     """An operator that wants to know how far each of its inputs has come; streams may be far ahead of the clock.
 
-    The frontier of an input is the least `_ts` of a tuple that may still come in a later step. It is beyond the clock.
+    The frontier of a stream is the least `_ts` of a tuple that may still come in a later step. It is beyond the clock.
+    An input that is itself a join of many streams has one for each of them, as new tuples of any make new ones of it.
     """
 
-    def hear(self, frontiers: Sequence[int]) -> None:
-        """Tells the frontiers, one per input, once the input has been run; `process` of the same step follows at once.
+    def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
+        """Tells the frontiers of each input, once the input has been run; `process` of the same step follows at once.
 
         Whoever runs operators one by one may leave it out: then all frontiers are just beyond the clock.
         """

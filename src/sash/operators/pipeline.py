@@ -257,21 +257,25 @@ class Pipeline:
             return inputs[0]
         operator = self._operators[id(node)]
         if isinstance(operator, FrontierReader):
-            operator.hear([self._frontier(child, clock, clocks) for child in children])
+            operator.hear([self._frontiers(child, clock, clocks) for child in children])
         return self.process(node, inputs, clock)
 
-    def _frontier(self, node: Node, clock: int, clocks: Mapping[int, int]) -> int:
-        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one.
+    def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
+        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
+        stream that it joins many at a time, one if it does not.
 
         A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
         """
         if isinstance(node.spec, InputSpec):
-            return _just_after(max(clock, clocks.get(node.spec.slot, clock)))
+            return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)
         operator = self._operators.get(id(node))
+        if isinstance(operator, MultiwayJoin):
+            return tuple(each for child in node.inputs for each in self._frontiers(child, clock, clocks))
+        below = self._frontiers(node.inputs[0], clock, clocks) if node.inputs else ()
         if isinstance(operator, FrontierKeeper):
-            return operator.frontier(self._frontier(node.inputs[0], clock, clocks))
+            return tuple(operator.frontier(each) for each in below)
         is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
-        return self._frontier(node.inputs[0], clock, clocks) if is_passing else _just_after(clock)
+        return below if is_passing else (_just_after(clock),)
 
     def _build(self, node: Node) -> pa.Schema:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:

@@ -99,6 +99,16 @@ class Many:
                 names += found[:1]
         return tuple(tuple(map(tuple, columns)) for columns in merged.values())
 
+    def stream_reach_us(self, reach: Reach) -> tuple[tuple[int, ...], ...] | None:
+        """How much newer a tuple of each stream of any input may be than one of each input; None if all are streams."""
+        streams = [alias for part in self.parts for alias in part.streams]
+        if len(streams) == len(self.parts):
+            return None
+        return tuple(
+            tuple(0 if alias in part.streams else reach.between(part.streams, (alias,)) for alias in streams)
+            for part in self.parts
+        )
+
     def conditions_read(self) -> Iterator[Condition]:
         """The conditions with the inputs that they read."""
         for sql, columns in self.conditions:
@@ -143,13 +153,34 @@ def joins_in(node: Relational) -> tuple[Scan, list[Join]]:
     return node, joins
 
 
-def cuts(joins: Sequence[Join], exchanges: Mapping[tuple[str, int], tuple[str, ...]]) -> set[int]:
-    """Before which joins what is joined so far is put out: where it changes groups, or a key is computed of it all."""
-    return {
-        number
-        for number, join in enumerate(joins)
-        if join.right.source.is_stream and ((join.right.source.alias, LEFT) in exchanges or join.computed)
-    }
+def cuts(first: Scan, joins: Sequence[Join], exchanges: Mapping[tuple[str, int], tuple[str, ...]]) -> set[int]:
+    """Before which joins what is joined so far is put out: where it changes groups, where a key is computed of it all,
+    and where streams are joined by a relation that is looked up by several of them.
+    """
+    owners = dict.fromkeys(own_columns(first), first.source.alias)
+    found: set[int] = set()
+    for number, join in enumerate(joins):
+        alias = join.right.source.alias
+        if join.right.source.is_stream:
+            if (alias, LEFT) in exchanges or join.computed:
+                found.add(number)
+                owners = dict.fromkeys([*owners, *(name for name, _ in join.computed)], alias)
+            owners |= dict.fromkeys(own_columns(join.right), alias)
+            continue
+        readers = {owners.get(name) for name in read_by_lookup(join)}
+        if len(readers) == 1 and None not in readers:
+            owners |= dict.fromkeys([*own_columns(join.right), *(name for name, _ in join.computed)], readers.pop())
+        elif is_read_later(join.right, joins[number + 1 :]):
+            found.add(number)
+            owners = dict.fromkeys([*owners, *own_columns(join.right), *(name for name, _ in join.computed)], alias)
+    return found
+
+
+def read_by_lookup(join: Join) -> set[str]:
+    """What the join with a relation reads of the other side."""
+    read = {left for left, _ in join.keys} - {name for name, _ in join.computed}
+    read = read.union(*(columns_of(expr) for _, expr in join.computed), *map(columns_of, join.conjuncts))
+    return read - set(own_columns(join.right))
 
 
 def is_read_later(scan: Scan, joins: Sequence[Join]) -> bool:
@@ -164,8 +195,8 @@ def is_read_later(scan: Scan, joins: Sequence[Join]) -> bool:
 
 def _most_inputs(query: Query) -> int:
     """How many inputs can be joined in one place, at most."""
-    _, joins = joins_in(query.input)
-    cut_at = cuts(joins, choose_partitioning(query.input).exchanges)
+    first, joins = joins_in(query.input)
+    cut_at = cuts(first, joins, choose_partitioning(query.input).exchanges)
     most = n_inputs = 1
     for number, join in enumerate(joins):
         if join.right.source.is_stream:

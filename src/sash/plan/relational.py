@@ -10,7 +10,7 @@ from sash.operators.choose_join import JoinChoice, choose_method
 from sash.operators.evaluator import quote
 from sash.operators.join_cost import HASH, WHJ
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
+from sash.operators.multiway_join import JOINED, PROBE, MultiwayJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -25,13 +25,13 @@ from sash.plan.multiway import (
     Many,
     Part,
     cuts,
-    is_read_later,
     joins_in,
     joins_many,
     reach_of,
+    read_by_lookup,
     time_conditions,
 )
-from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning, own_columns
+from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.physical import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
@@ -65,27 +65,20 @@ class FromClause:
     def _many(self, with_ids: bool) -> Flow:
         """All streams, many at a time; relations where they can first be looked up."""
         first, joins = joins_in(self._query.input)
-        cut_at = cuts(joins, self._partitioning.exchanges)
-        may_cut = bool(cut_at) or any(
-            is_read_later(join.right, joins[number + 1 :])
-            for number, join in enumerate(joins)
-            if not join.right.source.is_stream
-        )
-        self._carries_times = may_cut and self._query.bound.window_graph is not None
+        cut_at = cuts(first, joins, self._partitioning.exchanges)
+        self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
         many, postponed = Many([self._part(first, with_ids)]), []
         for number, join in enumerate(joins):
-            later = joins[number + 1 :]
-            if not join.right.source.is_stream:
-                part = next((part for part in many.parts if _may_look_up(part, join)), None)
-                if part is None and is_read_later(join.right, later):
-                    (part,) = (many := self._cut(many)).parts
-                if part is None:
-                    postponed.append(join)
-                    continue
-                part.flow = self._lookup_join(join, self._draft.compute(part.flow, join.computed), with_ids)
-                continue
             if number in cut_at:
                 many = self._cut(many)
+            if not join.right.source.is_stream:
+                part = next((part for part in many.parts if number in cut_at or _may_look_up(part, join)), None)
+                if part is None:
+                    postponed.append(join)
+                else:
+                    part.flow = self._lookup_join(join, self._draft.compute(part.flow, join.computed), with_ids)
+                continue
+            if number in cut_at:
                 flow = self._draft.compute(many.parts[0].flow, join.computed)
                 many.parts[0].flow = self._exchange(flow, join, LEFT)
             many.add(self._part(join.right, with_ids), join)
@@ -130,12 +123,13 @@ class FromClause:
         keys = many.key_columns()
         columns = tuple(name for flow in flows for name in flow.columns if read is None or name in read)
         spec = MultiwayJoinSpec(
-            names=tuple("+".join(part.streams) for part in many.parts),
+            names=tuple(JOINED.join(part.streams) for part in many.parts),
             keys=keys,
             reach_us=tuple(
                 tuple(0 if one is other else reach.between(one.streams, other.streams) for other in many.parts)
                 for one in many.parts
             ),
+            stream_reach_us=many.stream_reach_us(reach),
             conditions=tuple(many.conditions_read()),
             columns=columns,
             checks_lives=graph is None and any(len(part.streams) > 1 for part in many.parts),
@@ -242,10 +236,8 @@ class FromClause:
 
 def _may_look_up(part: Part, join: Join) -> bool:
     """Whether an input has all that the join with a relation reads beside the relation."""
-    read = {left for left, _ in join.keys}.union(*(columns_of(expr) for _, expr in join.computed))
-    computed = {name for name, _ in join.computed}
-    others = set().union(*map(columns_of, join.conjuncts)) - set(own_columns(join.right))
-    return bool(read - computed) and (read - computed) | others <= set(part.flow.columns)
+    read = read_by_lookup(join)
+    return bool(read) and read <= set(part.flow.columns)
 
 
 def _joined(left: Spread, right: Spread) -> Spread:
