@@ -66,6 +66,19 @@ def test_an_idle_stream_that_is_declared_complete_lets_buffers_go(windows: str, 
     assert 0 < sum(map(len, held.values())) <= 2 * 7
 
 
+def test_a_join_among_the_inputs_tells_of_each_of_its_streams() -> None:
+    """A and B are joined first. A new tuple of A + B has a new one of A, which is at 8 by then, or of B, after 4: both
+    are too late for -1 of C, whatever else they may meet.
+    """
+    times = {"a": [-1, 0, 1, 2, 3, 8], "b": [-1, 4], "c": [-1, 0, 1, 2, 3, 4, 5, 6]}
+    zeros = {name: np.zeros(len(ts), np.int64) for name, ts in times.items()}
+    tables = {name: pa.table({"ts": ts, "k": zeros[name], "j": zeros[name]}) for name, ts in times.items()}
+    text = "SELECT A.k FROM a A, b B, c C WHERE A.k = B.k AND B.j = C.j WINDOW (A, B) = 5 us AND WINDOW (B, C) = 5 us"
+    case = Case(text, {name: sash.stream(table, "ts", "0 us") for name, table in tables.items()})
+    check_steps(case, [Push("a", 0, 6), Push("b", 0, 2), *(Push("c", row, row + 1) for row in range(8))])
+    assert any("+" in name for join in joins_of_many(case.start()).values() for name in join.spec.names)
+
+
 def test_a_buffer_that_holds_more_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a join went by the clock alone; `a` and `b` bring nothing between 9 and 59, and `c` cannot reach 9."""
     monkeypatch.setattr(MultiwayJoin, "hear", lambda self, frontiers: None)
