@@ -35,7 +35,6 @@ from sash.store.vector import Home, Memory
 from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
-JOINED = "+"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 MAX_COMBINED = 1 << 16
 """More rows than so many are put out in the chunks in which they were found."""
@@ -56,7 +55,7 @@ class MultiwayJoinSpec:
     """Inputs are told apart by their number."""
 
     names: tuple[str, ...]
-    """Of the inputs: the alias of a stream, or those of several, JOINED, if an input is itself a join."""
+    """Of the inputs, for people: the alias of a stream, or those of several with `+` if an input is itself a join."""
     keys: tuple[tuple[tuple[str, ...], ...], ...]
     """For each key, the columns of each input that must be equal to those of all others that have some; () if an input
     has none. The columns of a key have equal types in all inputs.
@@ -69,12 +68,19 @@ class MultiwayJoinSpec:
     """Those of the inputs that are put out, in the order of the inputs; all if None. Identities always are."""
     checks_lives: bool = False
     """Whether reach alone does not say that tuples are in their windows together, as where an input is a join."""
+    streams: tuple[tuple[str, ...], ...] | None = None
+    """The aliases of each input's streams, where an input is itself a join; None if none is."""
     stream_reach_us: tuple[tuple[int, ...], ...] | None = None
     """`reach_us` with one item for each stream of each input, where an input is itself a join; None if none is."""
     algorithm: str = field(default=PROBE, repr=False)
     """How combinations are found. It is no part of what tells plans apart: state does not depend on it."""
     fanouts: tuple[tuple[float | None, ...], ...] | None = field(default=None, repr=False)
     """`fanouts[i][j]`: how many tuples of input j one of input i is expected to meet, if anything is known of it."""
+
+    @property
+    def members(self) -> tuple[tuple[str, ...], ...]:
+        """The streams of each input."""
+        return self.streams or tuple((name,) for name in self.names)
 
     @property
     def spans_us(self) -> tuple[int, ...]:
@@ -100,7 +106,7 @@ class MultiwayJoin(Unpaced):
         self._has_key = np.array([[bool(columns) for columns in own] for own in self._key_columns], dtype=bool)
         self._reach = np.array(spec.reach_us, np.int64)
         self._heard: Sequence[tuple[int, ...]] = ()
-        self._owners = [number for number, name in enumerate(spec.names) for _ in name.split(JOINED)]
+        self._owners = [number for number, streams in enumerate(spec.members) for _ in streams]
         conditions = (*spec.conditions, *_exact_keys(spec, inputs))
         self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
         self._filters = [

@@ -68,7 +68,7 @@ def orders_text(names: Sequence[str], orders: Sequence[Sequence[int]]) -> str:
 
 def graph_of(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> WindowGraph | None:
     """The graph that a join's windows come from: it has its streams, and lets them reach as far as the join does."""
-    parts = [name.split("+") for name in spec.names]
+    parts = spec.members
     for graph in graphs:
         if all(alias in graph.aliases for part in parts for alias in part):
             reach = Reach(graph.aliases, graph.reach_us)
@@ -102,7 +102,7 @@ def _conditions(conditions: Sequence[Condition]) -> str:
 
 def _graph_windows(spec: MultiwayJoinSpec, graph: WindowGraph) -> Iterator[tuple[str, ...]]:
     """Of the streams that meet in this join."""
-    parts = [name.split("+") for name in spec.names]
+    parts = spec.members
     meet = {frozenset(pair) for one, other in combinations(parts, 2) for pair in product(one, other)}
     for window in graph.windows:
         if {window.left, window.right} in meet:
@@ -159,7 +159,7 @@ def _probe(spec: MultiwayJoinSpec, bound: Sequence[int], target: int) -> str:
 
 def _buffer_bound(spec: MultiwayJoinSpec, number: int) -> str:
     others = [name for other, name in enumerate(spec.names) if other != number]
-    n_streams = sum(len(name.split("+")) for name in spec.names)
+    n_streams = sum(map(len, spec.members))
     span_us = _rounded(spec.spans_us[number], n_streams)
     length = "the present instant" if span_us == 1 else format_duration(span_us)
     reachable = f"the tuples of {length} that {' or '.join(others)} can still reach"

@@ -99,11 +99,14 @@ class Many:
                 names += found[:1]
         return tuple(tuple(map(tuple, columns)) for columns in merged.values())
 
-    def stream_reach_us(self, reach: Reach) -> tuple[tuple[int, ...], ...] | None:
-        """How much newer a tuple of each stream of any input may be than one of each input; None if all are streams."""
+    @property
+    def has_joins(self) -> bool:
+        """Whether an input is itself a join."""
+        return any(len(part.streams) > 1 for part in self.parts)
+
+    def stream_reach_us(self, reach: Reach) -> tuple[tuple[int, ...], ...]:
+        """How much newer a tuple of each stream of any input may be than one of each input."""
         streams = [alias for part in self.parts for alias in part.streams]
-        if len(streams) == len(self.parts):
-            return None
         return tuple(
             tuple(0 if alias in part.streams else reach.between(part.streams, (alias,)) for alias in streams)
             for part in self.parts

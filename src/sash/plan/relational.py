@@ -10,7 +10,7 @@ from sash.operators.choose_join import JoinChoice, choose_method
 from sash.operators.evaluator import quote
 from sash.operators.join_cost import HASH, WHJ
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.multiway_join import JOINED, PROBE, MultiwayJoinSpec
+from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -123,16 +123,17 @@ class FromClause:
         keys = many.key_columns()
         columns = tuple(name for flow in flows for name in flow.columns if read is None or name in read)
         spec = MultiwayJoinSpec(
-            names=tuple(JOINED.join(part.streams) for part in many.parts),
+            names=tuple("+".join(part.streams) for part in many.parts),
             keys=keys,
             reach_us=tuple(
                 tuple(0 if one is other else reach.between(one.streams, other.streams) for other in many.parts)
                 for one in many.parts
             ),
-            stream_reach_us=many.stream_reach_us(reach),
+            streams=tuple(part.streams for part in many.parts) if many.has_joins else None,
+            stream_reach_us=many.stream_reach_us(reach) if many.has_joins else None,
             conditions=tuple(many.conditions_read()),
             columns=columns,
-            checks_lives=graph is None and any(len(part.streams) > 1 for part in many.parts),
+            checks_lives=graph is None and many.has_joins,
             algorithm=self._multiway or PROBE,
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )

@@ -110,6 +110,6 @@ def joins_of_many(running: Query) -> Mapping[str, MultiwayJoin]:
 def check_buffers(running: Query, tuples: NeededTuples) -> None:
     """Raises an AssertionError if a join of many streams holds a tuple that is not needed."""
     for name, join in joins_of_many(running).items():
-        for input, held in zip(join.spec.names, join.buffered(), strict=True):
-            idle = [time for time in held.tolist() if not tuples.is_needed(tuple(input.split("+")), time)]
-            assert not idle, f"{name} holds tuples of {input} that nothing can reach: {idle}"
+        for streams, held in zip(join.spec.members, join.buffered(), strict=True):
+            idle = [time for time in held.tolist() if not tuples.is_needed(streams, time)]
+            assert not idle, f"{name} holds tuples of {' and '.join(streams)} that nothing can reach: {idle}"
