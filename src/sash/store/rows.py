@@ -11,14 +11,11 @@ costs follows its own rows and the rows that it asks for, never those that are h
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import InternalError
-from sash.kernels.gather import gather_words
-from sash.store.vector import Home, Vector
+from sash.store.columns import FixedColumn, make_column, to_type
+from sash.store.vector import Home
 
 
 class Rows:
@@ -28,7 +25,7 @@ class Rows:
         self.schema = schema
         self.base = 0
         self.n_rows = 0
-        self._columns = {field.name: _make_column(field.type, home) for field in schema}
+        self._columns = {field.name: make_column(field.type, home) for field in schema}
 
     @property
     def next_row(self) -> int:
@@ -52,10 +49,10 @@ class Rows:
 
     def _take(self, name: str, rows: np.ndarray) -> pa.Array:
         column = self._columns[name]
-        if isinstance(column, _FixedColumn) and column.is_words:
+        if isinstance(column, FixedColumn) and column.is_words:
             return column.gather(rows, self.base)
         taken = column.view(0, self.n_rows).take(pa.array(rows - self.base))
-        return _to_type(taken, self.schema.field(name).type)
+        return to_type(taken, self.schema.field(name).type)
 
     def _read(self, name: str, start: int, n_rows: int) -> pa.Array:
         column = self._columns[name]
@@ -66,7 +63,7 @@ class Rows:
     def int64(self, name: str) -> np.ndarray:
         """An integer column without NULLs, from `base` on."""
         column = self._columns[name]
-        assert isinstance(column, _FixedColumn)
+        assert isinstance(column, FixedColumn)
         return column.items.array.view(np.int64)
 
     def drop_before(self, row: int) -> None:
@@ -82,339 +79,6 @@ class Rows:
         for column in self._columns.values():
             column.drop(self.n_rows, self.n_rows)
         self.base, self.n_rows = base, 0
-
-
-class _Column(Protocol):
-    """Values of one type. The number of values is the owner's to know."""
-
-    type: pa.DataType
-    """Of a view: as declared, but with 64 bits for every offset, as a window may hold more than a batch can."""
-
-    def append(self, array: pa.Array, n_rows: int) -> None: ...
-
-    def view(self, first: int, n_rows: int) -> pa.Array: ...
-
-    def drop(self, n_gone: int, n_rows: int) -> None: ...
-
-
-class _Bits:
-    """A bitmap, least bit first."""
-
-    def __init__(self, home: Home):
-        self._bytes = Vector(np.uint8, home)
-
-    def append(self, flags: np.ndarray, at: int) -> None:
-        first, shift = divmod(at, 8)
-        if shift:
-            before = np.unpackbits(self._bytes.array[first : first + 1], count=shift, bitorder="little")
-            flags = np.concatenate([before, flags])
-        self._bytes.write(first, np.packbits(flags, bitorder="little"))
-
-    def buffer(self) -> pa.Buffer:
-        return pa.py_buffer(self._bytes.array)
-
-    def drop(self, n_gone: int, n_bits: int) -> None:
-        left = np.unpackbits(self._bytes.array, count=n_bits, bitorder="little")[n_gone:]
-        self._bytes.resize(len(left) // 8 + 1)
-        self.append(left, 0)
-
-
-class _Validity:
-    """Which values are not NULL; a bitmap from the first NULL on."""
-
-    def __init__(self, home: Home):
-        self._home = home
-        self._bits: _Bits | None = None
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        if self._bits is None and array.null_count:
-            self._bits = _Bits(self._home)
-            self._bits.append(np.ones(n_rows, np.uint8), 0)
-        if self._bits is not None:
-            self._bits.append(array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8), n_rows)
-
-    def buffer(self) -> pa.Buffer | None:
-        return None if self._bits is None else self._bits.buffer()
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        if n_gone == n_rows:
-            self._bits = None
-        elif self._bits is not None:
-            self._bits.drop(n_gone, n_rows)
-
-
-class _FixedColumn:
-    """Numbers, times, decimals: all that has a fixed width in bytes."""
-
-    def __init__(self, type: pa.DataType, home: Home):
-        self.type = type
-        self._width = type.bit_width // 8
-        self._valid = _Validity(home)
-        self.items = Vector(f"V{self._width}", home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        self._valid.append(array, n_rows)
-        data = array.buffers()[1]
-        assert data is not None or not len(array)
-        start = array.offset * self._width
-        values = np.frombuffer(data, np.uint8)[start : start + len(array) * self._width] if data is not None else b""
-        self.items.write(n_rows, np.frombuffer(values, f"V{self._width}"))
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        buffers = [self._valid.buffer(), pa.py_buffer(self.items.array)]
-        return pa.Array.from_buffers(self.type, n_rows, buffers, offset=first)
-
-    @property
-    def is_words(self) -> bool:
-        """Whether values are 64 bits each, and none is NULL."""
-        return self._width == 8 and self._valid.buffer() is None
-
-    def gather(self, rows: np.ndarray, base: int) -> pa.Array:
-        """The values of some rows, of which `base` is the first."""
-        words = gather_words(self.items.array.view(np.int64), rows, base)
-        return pa.Array.from_buffers(self.type, len(rows), [None, pa.py_buffer(words)])
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        self.items.drop(n_gone, n_rows)
-
-
-class _BooleanColumn:
-    type = pa.bool_()
-
-    def __init__(self, type: pa.DataType, home: Home):
-        self._valid = _Validity(home)
-        self._values = _Bits(home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        self._valid.append(array, n_rows)
-        self._values.append(array.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8), n_rows)
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        return pa.Array.from_buffers(pa.bool_(), n_rows, [self._valid.buffer(), self._values.buffer()], offset=first)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        self._values.drop(n_gone, n_rows)
-
-
-class _NullColumn:
-    type = pa.null()
-
-    def __init__(self, type: pa.DataType, home: Home):
-        pass
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        pass
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        return pa.nulls(n_rows)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        pass
-
-
-class _Offsets:
-    """Where each value of a column of varying length begins, and where the last one ends."""
-
-    def __init__(self, home: Home):
-        self._starts = Vector(np.int64, home)
-        self._starts.array[0] = 0
-
-    def append(self, offsets: np.ndarray, n_rows: int) -> None:
-        end = self._starts.array[n_rows]
-        self._starts.write(n_rows + 1, offsets[1:].astype(np.int64) + (end - offsets[0]))
-
-    def at(self, row: int) -> int:
-        return int(self._starts.array[row])
-
-    def buffer(self) -> pa.Buffer:
-        return pa.py_buffer(self._starts.array)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._starts.drop(n_gone, n_rows + 1)
-        starts = self._starts.array[: n_rows + 1 - n_gone]
-        starts -= starts[0]
-
-
-class _BytesColumn:
-    """Strings and byte strings."""
-
-    def __init__(self, type: pa.DataType, home: Home):
-        is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
-        self.type = pa.large_string() if is_text else pa.large_binary()
-        self._valid = _Validity(home)
-        self._offsets = _Offsets(home)
-        self._data = Vector(np.uint8, home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        array = array.cast(self.type)
-        self._valid.append(array, n_rows)
-        if not len(array):
-            return
-        _, starts, data = array.buffers()
-        offsets = np.frombuffer(starts, np.int64)[array.offset : array.offset + len(array) + 1]
-        if data is not None:
-            self._data.write(self._offsets.at(n_rows), np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]])
-        self._offsets.append(offsets, n_rows)
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        buffers = [self._valid.buffer(), self._offsets.buffer(), pa.py_buffer(self._data.array)]
-        return pa.Array.from_buffers(self.type, n_rows, buffers, offset=first)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        self._data.drop(self._offsets.at(n_gone), self._offsets.at(n_rows))
-        self._offsets.drop(n_gone, n_rows)
-
-
-class _StructColumn:
-    def __init__(self, type: pa.DataType, home: Home):
-        fields = [type.field(idx) for idx in range(type.num_fields)]
-        self._fields = [_make_column(field.type, home) for field in fields]
-        self.type = pa.struct([field.with_type(own.type) for field, own in zip(fields, self._fields, strict=True)])
-        self._valid = _Validity(home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        self._valid.append(array, n_rows)
-        for idx, column in enumerate(self._fields):
-            column.append(array.field(idx), n_rows)
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        fields = [column.view(0, first + n_rows) for column in self._fields]
-        return pa.Array.from_buffers(self.type, n_rows, [self._valid.buffer()], offset=first, children=fields)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        for column in self._fields:
-            column.drop(n_gone, n_rows)
-
-
-class _ListColumn:
-    """Lists, and maps as lists of their entries."""
-
-    def __init__(self, type: pa.DataType, home: Home):
-        is_map = pa.types.is_map(type)
-        self._items = _make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, home)
-        self.type = pa.large_list(self._items.type)
-        self._valid = _Validity(home)
-        self._offsets = _Offsets(home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        self._valid.append(array, n_rows)
-        if not len(array):
-            return
-        offsets = _list_offsets(array)
-        self._items.append(_entries(array).slice(offsets[0], offsets[-1] - offsets[0]), self._offsets.at(n_rows))
-        self._offsets.append(offsets, n_rows)
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        items = self._items.view(0, self._offsets.at(first + n_rows))
-        buffers = [self._valid.buffer(), self._offsets.buffer()]
-        return pa.Array.from_buffers(self.type, n_rows, buffers, offset=first, children=[items])
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        self._items.drop(self._offsets.at(n_gone), self._offsets.at(n_rows))
-        self._offsets.drop(n_gone, n_rows)
-
-
-class _FixedListColumn:
-    """Lists that are all of one length."""
-
-    def __init__(self, type: pa.DataType, home: Home):
-        self._size = type.list_size
-        self._items = _make_column(type.value_type, home)
-        self.type = pa.list_(self._items.type, self._size)
-        self._valid = _Validity(home)
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        self._valid.append(array, n_rows)
-        items = array.values.slice(array.offset * self._size, len(array) * self._size)
-        self._items.append(items, n_rows * self._size)
-
-    def view(self, first: int, n_rows: int) -> pa.Array:
-        items = self._items.view(0, (first + n_rows) * self._size)
-        return pa.Array.from_buffers(self.type, n_rows, [self._valid.buffer()], offset=first, children=[items])
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._valid.drop(n_gone, n_rows)
-        self._items.drop(n_gone * self._size, n_rows * self._size)
-
-
-def _make_column(type: pa.DataType, home: Home) -> _Column:
-    kinds = (
-        (pa.types.is_null, _NullColumn),
-        (pa.types.is_boolean, _BooleanColumn),
-        (_is_bytes, _BytesColumn),
-        (pa.types.is_struct, _StructColumn),
-        (_is_list, _ListColumn),
-        (pa.types.is_fixed_size_list, _FixedListColumn),
-        (_is_fixed, _FixedColumn),
-    )
-    for is_kind, make in kinds:
-        if is_kind(type):
-            return make(type, home)
-    raise InternalError(f"a window cannot hold values of type {type}")
-
-
-def _is_bytes(type: pa.DataType) -> bool:
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(test(type) for test in tests)
-
-
-def _is_list(type: pa.DataType) -> bool:
-    return pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_map(type)
-
-
-def _is_fixed(type: pa.DataType) -> bool:
-    try:
-        return type.bit_width % 8 == 0 and not pa.types.is_dictionary(type)
-    except ValueError:
-        return False
-
-
-def _list_offsets(array: pa.Array) -> np.ndarray:
-    """Where the lists begin among all entries, and where the last one ends."""
-    width = np.int64 if pa.types.is_large_list(array.type) else np.int32
-    return np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-
-
-def _entries(array: pa.Array) -> pa.Array:
-    """The entries of all lists, or of all maps as structs, those of values outside a slice included."""
-    if not pa.types.is_map(array.type):
-        return array.values
-    fields = [array.type.key_field, array.type.item_field]
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
-
-
-def _to_type(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Values as they were declared: all offsets with 32 bits that had 32 bits when they came."""
-    if array.type == type:
-        return array
-    if pa.types.is_struct(type):
-        fields = [_to_type(array.field(idx), type.field(idx).type) for idx in range(type.num_fields)]
-        return _assemble(type, array, [], fields)
-    if pa.types.is_fixed_size_list(type):
-        items = array.values.slice(array.offset * type.list_size, len(array) * type.list_size)
-        return _assemble(type, array, [], [_to_type(items, type.value_type)])
-    if not _is_list(type):
-        return array.cast(type)
-    offsets = _list_offsets(array)
-    entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-    is_map = pa.types.is_map(type)
-    entries = _to_type(entries, pa.struct([type.key_field, type.item_field]) if is_map else type.value_type)
-    width = np.int64 if pa.types.is_large_list(type) else np.int32
-    return _assemble(type, array, [pa.py_buffer((offsets - offsets[0]).astype(width))], [entries])
-
-
-def _assemble(type: pa.DataType, array: pa.Array, buffers: list, children: list[pa.Array]) -> pa.Array:
-    """An array with the NULLs of another and these parts, which begin with its first value."""
-    valid = None
-    if array.null_count:
-        flags = array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
-        valid = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    return pa.Array.from_buffers(type, len(array), [valid, *buffers], children=children)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
