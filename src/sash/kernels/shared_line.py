@@ -1,0 +1,147 @@
+"""The line of tuples that a shared window join works on, and who of it is next (Shared §3).
+
+    arrival        done ──────────────────────────────────────► newest
+    levels      3 3 3 │ 2 │ 1 1 1 │ 0 0 │        windows completely scanned, of three
+                      └───┴───────┴─────┴─ scanned[3] … scanned[0]: how many tuples have at least this level
+
+No tuple may scan more windows than one before it, or its output would overtake (§3.3). So all tuples, of both streams,
+stand in one line whose levels descend, and the paper's scheduling queue of a window is a stretch of that line: who
+waits for window `level` is from `scanned[level + 1]` to `scanned[level]`, and the head of the queue is the first.
+
+Tuples are known by their arrival number, from 0 on. Each is linked to the one before it of its stream and its bucket;
+nested loops are the same with a single bucket.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sash.kernels.hashing import mix64
+
+LWO, SWF, MQT = range(3)
+N_COUNTS = 8
+FIRST_ROW, N_PUSHED, FIRST_KEPT, N_HELD, MAX_HELD, MAX_WAITING, MAX_KEPT, N_SCANS = range(N_COUNTS)
+NOBODY = -1
+
+
+class Line(NamedTuple):
+    """Arrays by row, which is the arrival number less `counts[FIRST_ROW]`; what they point to are arrival numbers."""
+
+    ts: np.ndarray
+    sides: np.ndarray
+    keys: np.ndarray
+    before: np.ndarray
+    """The tuple before this one, of its stream and bucket."""
+    cursors: np.ndarray
+    """Where this one goes on to scan the other stream."""
+    first_held: np.ndarray
+    last_held: np.ndarray
+    """Its own stretch of the output buffer."""
+
+
+class Board(NamedTuple):
+    """What changes when queries come and go: arrays by window, from the smallest to the largest."""
+
+    windows_us: np.ndarray
+    scanned: np.ndarray
+    """One more than windows."""
+    since: np.ndarray
+    """The arrival number of the first tuple whose output the window's queries are to get."""
+    throughput: np.ndarray
+    """MaxQT(PW(level, other level)), by which MQT chooses."""
+    reached: np.ndarray
+    """What was last released to the window, of the held output of the tuple that it waits for."""
+    responses: np.ndarray
+    """[window]: how many output tuples were released, the sum of their response times, and the longest."""
+
+
+@njit(cache=True)
+def bucket_of(key, n_buckets):
+    """`n_buckets` is a power of two; a single one makes nested loops."""
+    if n_buckets == 1:
+        return 0
+    return np.int64(mix64(key) & np.uint64(n_buckets - 1))
+
+
+@njit(cache=True)
+def admit(line: Line, board: Board, heads: np.ndarray, counts: np.ndarray, now: float) -> None:
+    """Puts all tuples that have arrived by now into the join buffers and to the end of the line."""
+    scanned = board.scanned
+    while scanned[0] < counts[N_PUSHED] and line.ts[scanned[0] - counts[FIRST_ROW]] <= now:
+        _link(line, heads, scanned[0], counts[FIRST_ROW])
+        scanned[0] += 1
+    _drop_old(line, board, counts)
+    counts[MAX_WAITING] = max(counts[MAX_WAITING], scanned[0] - scanned[-1])
+    counts[MAX_KEPT] = max(counts[MAX_KEPT], scanned[0] - counts[FIRST_KEPT])
+
+
+@njit(cache=True)
+def load(line: Line, board: Board, heads: np.ndarray, counts: np.ndarray) -> None:
+    """Puts all tuples that were pushed into the join buffers alone, as if they had scanned all windows."""
+    for number in range(board.scanned[0], counts[N_PUSHED]):
+        _link(line, heads, number, counts[FIRST_ROW])
+    board.scanned[:] = counts[N_PUSHED]
+
+
+@njit(cache=True)
+def _link(line: Line, heads: np.ndarray, number, first_row) -> None:
+    """Chains a tuple into its bucket. It will scan from the newest one of the other stream that came before it."""
+    row = number - first_row
+    side, bucket = line.sides[row], bucket_of(line.keys[row], heads.shape[1])
+    line.cursors[row] = heads[1 - side, bucket]
+    line.before[row] = heads[side, bucket]
+    heads[side, bucket] = number
+
+
+@njit(cache=True)
+def _drop_old(line: Line, board: Board, counts: np.ndarray) -> None:
+    """Drops what is out of the largest window for whoever still scans, and for all who will come."""
+    first_row, oldest = counts[FIRST_ROW], min(board.scanned[-1], board.scanned[0] - 1)
+    if oldest < first_row:
+        return
+    limit = line.ts[oldest - first_row] - board.windows_us[-1]
+    while counts[FIRST_KEPT] < oldest and line.ts[counts[FIRST_KEPT] - first_row] <= limit:
+        counts[FIRST_KEPT] += 1
+
+
+@njit(cache=True)
+def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
+    """The level of the queue whose head is next to scan one partial window, or nobody."""
+    if schedule == LWO:
+        return _choose_oldest(scanned)
+    if schedule == SWF:
+        return _choose_smallest(scanned)
+    return _choose_throughput(scanned, throughput)
+
+
+@njit(cache=True)
+def _choose_oldest(scanned: np.ndarray) -> int:
+    """LWO, Largest Window Only: who has begun goes on through the largest window; the others wait in turn."""
+    for level in range(len(scanned) - 2, -1, -1):
+        if scanned[level + 1] < scanned[level]:
+            return level
+    return NOBODY
+
+
+@njit(cache=True)
+def _choose_smallest(scanned: np.ndarray) -> int:
+    """SWF, Smallest Window First: the first queue that is not empty, from the smallest window on."""
+    for level in range(len(scanned) - 1):
+        if scanned[level + 1] < scanned[level]:
+            return level
+    return NOBODY
+
+
+@njit(cache=True)
+def _choose_throughput(scanned: np.ndarray, throughput: np.ndarray) -> int:
+    """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the oldest."""
+    best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1
+    for level in range(len(scanned) - 2, -1, -1):
+        if scanned[level + 1] < scanned[level]:
+            if throughput[level, level_ahead] > best:
+                best, chosen = throughput[level, level_ahead], level
+            level_ahead = level
+    return chosen
