@@ -122,3 +122,11 @@ def test_the_matrix_changes_with_the_queries():
     assert join.throughput[2, 3] == pytest.approx(2 / 3)
     join.drop(3)
     assert np.array_equal(join.throughput, throughput_matrix([2, 6], [1, 2]))
+
+
+def test_of_equal_throughputs_the_smallest_window_is_served():
+    """With windows of 10, 20 and 30 a partial window serves one query wherever it is: MQT takes turns as SWF does."""
+    windows = [10, 20, 30]
+    by_mqt, by_swf = (releases(schedule, windows, FIGURE_4) for schedule in ("mqt", "swf"))
+    assert [at for at, pair, _ in by_mqt if pair == "b101 a100"] == [102, 104, 106]
+    assert by_mqt[-1][0] == by_swf[-1][0]

@@ -14,6 +14,13 @@ from sash.experiments import (
     pipelines10,
     pipelines11,
     pipelines12,
+    shared2b,
+    shared3b,
+    shared5,
+    shared6,
+    shared7,
+    shared8,
+    shared9,
     wjoin7,
     wjoin8,
     wjoin9a,
@@ -44,6 +51,13 @@ _FIGURES = (
     wjoin9c,
     wjoin13,
     wjoin14,
+    shared2b,
+    shared3b,
+    shared5,
+    shared6,
+    shared7,
+    shared8,
+    shared9,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
 PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}

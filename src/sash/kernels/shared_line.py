@@ -137,11 +137,11 @@ def _choose_smallest(scanned: np.ndarray) -> int:
 
 @njit(cache=True)
 def _choose_throughput(scanned: np.ndarray, throughput: np.ndarray) -> int:
-    """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the oldest."""
+    """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the smallest window."""
     best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1
     for level in range(len(scanned) - 2, -1, -1):
         if scanned[level + 1] < scanned[level]:
-            if throughput[level, level_ahead] > best:
+            if throughput[level, level_ahead] >= best:
                 best, chosen = throughput[level, level_ahead], level
             level_ahead = level
     return chosen
