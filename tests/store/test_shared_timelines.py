@@ -130,3 +130,15 @@ def test_of_equal_throughputs_the_smallest_window_is_served():
     by_mqt, by_swf = (releases(schedule, windows, FIGURE_4) for schedule in ("mqt", "swf"))
     assert [at for at, pair, _ in by_mqt if pair == "b101 a100"] == [102, 104, 106]
     assert by_mqt[-1][0] == by_swf[-1][0]
+
+
+def test_pairs_leave_the_output_buffer_when_the_largest_window_has_got_them():
+    """In Figure 4, at 110, a100 has scanned w3, and the four pairs of b101 are released before b101 goes on."""
+    join = SharedJoin([20, 30, 60], None, "mqt", False, WorkCosts(1, 0))
+    sides = np.array([side == "b" for side, _, _ in FIGURE_4], np.int64)
+    ts, keys = np.array([ts for _, ts, _ in FIGURE_4]), np.ones(len(FIGURE_4), np.int64)
+    join.load(sides[:-2], ts[:-2], keys[:-2])
+    join.push(sides[-2:], ts[-2:], keys[-2:])
+    join.advance(107.5)
+    assert (join.n_held, join.n_waiting) == (0, 1)
+    assert join.peaks.held == 4
