@@ -172,3 +172,41 @@ def test_nested_loops_look_at_all_tuples_in_the_window_and_hashing_at_those_of_a
         assert len(join.advance().later) == 50
     assert nested.n_scans == sum(min(10, (number + 1) // 2) for number in range(100))
     assert hashed.n_scans == 50
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("seed", range(3))
+def test_queries_come_and_go_while_many_tuples_wait(schedule, seed):
+    """More arrives than can be scanned: the line grows, rows move, and tuples wait at all levels."""
+    rng = np.random.default_rng(seed)
+    ts = np.cumsum(rng.integers(0, 3, 3_000)).tolist()
+    tuples = list(zip(rng.integers(0, 2, 3_000).tolist(), ts, rng.integers(0, 9, 3_000).tolist()))
+    join = SharedJoin([5, 40, 100, 120], None, schedule, True, WorkCosts(0.4, 0.2))
+    since, found = dict.fromkeys([5, 40, 100, 120], 0), {each: [] for each in (5, 20, 40, 100, 120)}
+    changes = {4: ("drop", 40), 6: ("add", 20), 9: ("drop", 5), 11: ("drop", 120), 13: ("add", 40), 14: ("drop", 20)}
+    for number, first in enumerate(range(0, 3_000, 200)):
+        push(join, tuples[first : first + 200])
+        for window, pairs in by_window(join.advance(ts[first + 199])).items():
+            found[window] += pairs
+        assert number == 0 or join.n_waiting > 20
+        change, window = changes.get(number, ("none", 0))
+        if change == "add":
+            since[window], found[window] = join.add(window), []
+        elif change == "drop":
+            join.drop(window)
+            expected = near(tuples, window, since.pop(window))
+            assert found[window] == expected[: len(found[window])]
+    for window, pairs in by_window(join.advance()).items():
+        found[window] += pairs
+    for window, number in since.items():
+        assert found[window] == near(tuples, window, number)
+    assert (join.n_held, join.n_waiting) == (0, 0)
+
+
+def near(tuples: list[tuple[int, int, int]], window: int, since: int) -> list[tuple[int, int]]:
+    """As `alone`, for many tuples that come about one in a time unit: those far before a tuple are left out."""
+    pairs = []
+    for later in range(since, len(tuples)):
+        first = max(0, later - 3 * window - 30)
+        pairs += [(later, first + earlier) for _, earlier in alone(tuples[first : later + 1], window, later - first)]
+    return pairs
