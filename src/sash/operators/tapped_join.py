@@ -28,13 +28,16 @@ import pyarrow as pa
 from sash.kernels import taps as kernel
 from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep, select
-from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
 from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, int64_column, with_columns
+from sash.store.circular_buckets import CircularBuckets
+from sash.store.hash_index import HashIndex
 from sash.store.join_index import LEFT, RIGHT, Pairs
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
 from sash.store.scheduled_index import ScheduledIndex
 from sash.store.vector import Home
+from sash.store.window import Window
 
 LWO = "lwo"
 """Largest Window Only: all pairs, then to whom they belong. Other schedules give small windows theirs first."""
@@ -166,7 +169,7 @@ class TappedJoin(WindowJoin):
         n_words = count_words(len(self._conditions[side]))
         return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], home)
 
-    def _make_index(self):
+    def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
         if self._schedule == LWO:
             return super()._make_index()
         reaches = [tap.reach_us for tap in self.taps]
@@ -192,6 +195,8 @@ class TappedJoin(WindowJoin):
     def _route(self, pairs: Pairs, first: int, last: int, parts: dict[int, list[pa.Table]]) -> None:
         """Adds the joined tuples of row pairs to what the taps from `first` to before `last` have got."""
         left, right = self._windows
+        assert isinstance(left, LabelledWindow)
+        assert isinstance(right, LabelledWindow)
         starts, hits = kernel.route(
             pairs.left - left.base, pairs.right - right.base, left.ts, right.ts, left.labels, right.labels,
             self._tap_windows, self._needs, self.since_us, first, last,
@@ -223,10 +228,7 @@ class TappedJoin(WindowJoin):
         return pa.concat_tables(parts[tap]).combine_chunks() if tap in parts else self.tap_schemas[tap].empty_table()
 
 
-NO_ROWS = np.empty(0, np.int64)
-
-
-def _rows_of(window: LabelledWindow) -> pa.Table:
+def _rows_of(window: Window) -> pa.Table:
     """All tuples of a window."""
     blocks = [window.log.read(block) for block in window.log.blocks]
     return pa.concat_tables([window.log.schema.empty_table(), *blocks]).combine_chunks()
