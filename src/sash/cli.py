@@ -20,8 +20,9 @@ from sash.bench.commands import bench
 from sash.errors import InternalError, PlanError, SashError, SourceError
 from sash.experiments.commands import experiment
 from sash.plan.explain import explain_plan
-from sash.run import QueryRun, Report, Tally
-from sash.script import Script, read_script
+from sash.run import QueryRun, Report, SharedRun, Tally
+from sash.script import DEFAULT_OUTPUT, Script, read_script
+from sash.share import Runs, group_runs, known_layers
 from sash.show import Progress, VerifyProgress, show_changes, show_summary, show_verifications
 from sash.verify import N_INSTANTS, verify_script
 from sash.workloads.commands import workload
@@ -73,11 +74,15 @@ def run(
     """Run the queries of a script, from files to files."""
     if follow and engine is Engine.embedded:
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
-    runs = read_script(file).runs(strict)
-    _prepare_outputs(runs, fresh, may_resume=engine is Engine.spark)
+    runs, root = read_script(file).runs(strict), f"{DEFAULT_OUTPUT}/{file.stem}.checkpoint"
+    if fresh:
+        shutil.rmtree(root, ignore_errors=True)
+    together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
+    for each in together.all:
+        _prepare_outputs(each, fresh, may_resume=engine is Engine.spark)
     started = time.monotonic()
     with Progress(runs, time.monotonic, is_quiet=as_json) as progress:
-        tallies = _run_engine(runs, engine, progress.report, (master, files_per_batch, follow))
+        tallies = _run_engine(together, engine, progress.report, (master, files_per_batch, follow))
     seconds = time.monotonic() - started
     if as_json:
         print(json.dumps({"seconds": seconds, "queries": {name: _facts(tally) for name, tally in tallies.items()}}))
@@ -167,31 +172,32 @@ def main() -> None:
 
 
 def _run_engine(
-    runs: list[QueryRun], engine: Engine, report: Report, spark_options: tuple[str, int | None, bool]
+    runs: Runs, engine: Engine, report: Report, spark_options: tuple[str, int | None, bool]
 ) -> dict[str, Tally]:
     if engine is Engine.embedded:
         from sash.embedded.run import run_files
 
-        return {each.name: run_files(each, report) for each in runs}
+        return {name: tally for each in runs.all for name, tally in run_files(each, report).items()}
     from sash.spark.run import run_on_spark
     from sash.spark.session import spark_session
 
     master, files_per_batch, is_followed = spark_options
     spark = spark_session(master)
     try:
-        return run_on_spark(runs, spark, report, files_per_batch, is_followed)
+        return run_on_spark(runs.all, spark, report, files_per_batch, is_followed)
     finally:
         spark.stop()
 
 
-def _prepare_outputs(runs: list[QueryRun], is_fresh: bool, may_resume: bool) -> None:
+def _prepare_outputs(run: QueryRun | SharedRun, is_fresh: bool, may_resume: bool) -> None:
     """Outputs of an earlier run are gone on from, removed if asked for, and never mixed with new ones."""
-    for each in runs:
+    may_resume = may_resume and Path(run.checkpoint).exists()
+    for each in run.members:
         outputs = [Path(each.sink.path + suffix) for suffix in ("", ".late", ".rejects", ".checkpoint")]
         if is_fresh:
             for path in outputs:
                 shutil.rmtree(path, ignore_errors=True)
-        elif outputs[0].exists() and not (may_resume and outputs[3].exists()):
+        elif outputs[0].exists() and not may_resume:
             raise SourceError(
                 f"{outputs[0]} holds the output of an earlier run that cannot be gone on from; "
                 "run with --fresh to replace it, or write INTO another directory"

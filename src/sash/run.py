@@ -16,6 +16,9 @@ from sash.sources.files import FileSource
 from sash.sources.sink import FileSink
 from sash.sources.timed import IDENTITY
 
+KNOWN = "sash.json"
+"""The file of a checkpoint that says what it belongs to."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueryRun:

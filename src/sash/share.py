@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sash.plan.shared_plan import SharedPlan, shared_plan
 from sash.plan.sharing import Signature, share_groups
-from sash.run import QueryRun, SharedRun
+from sash.run import KNOWN, QueryRun, SharedRun
 
 MIN_LAYERS = 2
 """A share group is started with so many stages, so that a query with an exchange can join it later."""
@@ -27,10 +29,23 @@ class Runs:
         return *self.shared, *self.alone
 
 
-def group_runs(runs: Sequence[QueryRun], root: str, known_layers: Callable[[str], int | None], least: int = 1) -> Runs:
+def known_layers(checkpoint: str) -> int | None:
+    """With how many layers a share group was started that goes on from a checkpoint; None if there is none."""
+    path = Path(checkpoint) / KNOWN
+    if not path.exists():
+        return None
+    try:
+        return int(json.loads(path.read_text()).get("layers", 1))
+    except ValueError:
+        return None  # damaged, as the run will say
+
+
+def group_runs(
+    runs: Sequence[QueryRun], root: str, find_layers: Callable[[str], int | None] = known_layers, least: int = 1
+) -> Runs:
     """Queries with the same join together.
 
-    `root` is the directory for the checkpoints of share groups. `known_layers` says with how many layers a checkpoint
+    `root` is the directory for the checkpoints of share groups. `find_layers` says with how many layers a checkpoint
     there was started, None if it was not. A group of fewer than `least` queries that was not started runs alone.
     """
     plans = {run.name: run.plan for run in runs}
@@ -38,7 +53,7 @@ def group_runs(runs: Sequence[QueryRun], root: str, known_layers: Callable[[str]
     shared: list[SharedRun] = []
     for signature, names in groups.items():
         path = f"{root}/{signature.fingerprint[:16]}"
-        n_layers = known_layers(path)
+        n_layers = find_layers(path)
         members = [run for run in runs if run.name in names]
         fitting = members if n_layers is None else [run for run in members if _n_layers(run) <= n_layers]
         for run in members:

@@ -47,7 +47,7 @@ class StreamFolder:
 
     def run_embedded(self, out: str) -> tuple[QueryRun, Tally]:
         run = self.run(out)
-        return run, run_files(run, lambda name, tally: None)
+        return run, run_files(run, lambda name, tally: None)[run.name]
 
 
 def _with_timestamp(row: str) -> str:

@@ -47,7 +47,7 @@ def test_example_scripts_agree_with_duckdb(query, tmp_path):
     script = (EXAMPLES / f"{query}.sql").read_text().replace("S.ItemID > 982", "S.ItemID > 22")
     script = script.replace("examples/data/retail", str(tmp_path / "data")).replace("examples/output", str(tmp_path))
     (run,) = bind_script(script).runs()
-    tally = run_files(run, lambda name, tally: None)
+    tally = run_files(run, lambda name, tally: None)[run.name]
     assert tally.n_late == tally.n_rejected == 0
     changes = read_sink(run.sink, run.plan.schema)
     assert changes.num_rows > 10

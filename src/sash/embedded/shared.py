@@ -69,6 +69,11 @@ class SharedQuery:
         return self._intake.clocks
 
     @property
+    def late(self) -> dict[str, list[pa.Table]]:
+        """Rows that came too late, by stream, with all the columns they were pushed with."""
+        return self._intake.late
+
+    @property
     def n_read(self) -> dict[str, int]:
         """Rows so far, by stream."""
         return self._intake.n_read

@@ -23,11 +23,10 @@ from pathlib import Path
 from sash.errors import SourceError
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
-from sash.run import QueryRun, SharedRun
+from sash.run import KNOWN, QueryRun, SharedRun
 from sash.spark.group import FORMAT
 
 MANIFEST = "manifest.jsonl"
-KNOWN = "sash.json"
 HASHED = ("offsets", "commits", "sources", "metadata", "state")
 
 
@@ -56,12 +55,6 @@ class Checkpoint:
         if isinstance(run, SharedRun):
             self._note_members(run)
         return n_groups
-
-    @property
-    def n_layers(self) -> int | None:
-        """How many layers queries that share a join were started with; None if there is no checkpoint yet."""
-        known = self.path / KNOWN
-        return _read(known).get("layers", 1) if known.exists() else None
 
     def _note_members(self, run: SharedRun) -> None:
         """Takes note of who writes where. A sink belongs to its query, also after that was dropped."""

@@ -15,7 +15,6 @@ from sash.plan.physical import Plan
 from sash.run import QueryRun, SharedRun, Tally
 from sash.share import Runs, group_runs
 from sash.sources.sink import FileSink
-from sash.spark.checkpoint import Checkpoint
 from sash.spark.frame import row_message_frame
 from sash.spark.run import RunningQuery
 from sash.spark.session import check_session
@@ -44,7 +43,7 @@ class SessionHandle:
         """
         self._functions = {name: each for name, each in into.items() if callable(each)}
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
-        found = group_runs(runs, str(self._checkpoint), lambda path: Checkpoint(path).n_layers)
+        found = group_runs(runs, str(self._checkpoint))
         wanted = {each.checkpoint: each for each in found.all}
         for path, query in list(self._running.items()):
             if path not in wanted or wanted[path].plan.edition != query.run.plan.edition:
