@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import FIRST_ROW, MAX_HELD, N_HELD, NOBODY, Board, Line
+from sash.kernels.shared_line import FIRST_HELD, FIRST_ROW, LAST_HELD, MAX_HELD, N_HELD, N_OWN, NOBODY, Board, Line
 
 N_LOGGED, FREE, N_ROOM = range(3)
 """Places in `ends`: how many releases are logged, the first free place of the output buffer, and places ever used."""
@@ -26,80 +26,88 @@ WINDOW, LATER, EARLIER = range(3)
 PARTNER, NEXT = range(2)
 
 
-@njit(cache=True)
-def release(board: Board, log: np.ndarray, log_us: np.ndarray, ends: np.ndarray, pair, when) -> tuple:
-    """Gives one pair to a window. `pair` is the window and the two numbers, `when` the clock, the arrival of the later
-    tuple, the first tuple whose responses count, and whether to log."""
+@njit(cache=True, forceinline=True, _nrt=False)
+def release(since, responses, log, log_us, ends, pair, when) -> None:
+    """Gives one pair to a window; there is room for it in the log. `pair` is the window and the two numbers, `when` the
+    clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
     window, later, earlier = pair
     now, arrived, measured_from, is_logged = when
-    if later < board.since[window]:
-        return log, log_us
+    if later < since[window]:
+        return
     if later >= measured_from:
         response = now - arrived
-        board.responses[window, 0] += 1
-        board.responses[window, 1] += response
-        board.responses[window, 2] = max(board.responses[window, 2], response)
+        responses[window, 0] += 1
+        responses[window, 1] += response
+        responses[window, 2] = max(responses[window, 2], response)
     if is_logged:
         place = ends[N_LOGGED]
-        if place == len(log):
-            log, log_us = _grown(log), _grown_line(log_us)
         log[place, WINDOW], log[place, LATER], log[place, EARLIER] = window, later, earlier
         log_us[place] = now
         ends[N_LOGGED] += 1
-    return log, log_us
 
 
-@njit(cache=True)
-def release_held(line: Line, board: Board, held: np.ndarray, logs, ends: np.ndarray, pair, when) -> tuple:
-    """Gives a window all that is held of a tuple and that it has not got yet. The partner in `pair` says nothing."""
-    window, later, row = pair
-    log, log_us = logs
-    place = line.first_held[row] if board.reached[window] < 0 else held[board.reached[window], NEXT]
+@njit(cache=True, forceinline=True, _nrt=False)
+def release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when) -> bool:
+    """Gives a window all that is held of a tuple and that it has not got yet; false if there is no room in the log, to
+    be asked again. `owner` is the window, the number of the tuple and its row."""
+    window, later, row = owner
+    place = waits[row, FIRST_HELD] if reached[window] < 0 else held[reached[window], NEXT]
     while place != NOBODY:
-        log, log_us = release(board, log, log_us, ends, (window, later, held[place, PARTNER]), when)
-        board.reached[window] = place
+        if ends[N_LOGGED] == len(log):
+            return False
+        release(since, responses, log, log_us, ends, (window, later, held[place, PARTNER]), when)
+        reached[window] = place
         place = held[place, NEXT]
-    return log, log_us
+    return True
 
 
-@njit(cache=True)
-def hold(line: Line, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, row, partner) -> tuple:
-    """Keeps a pair behind what else is held of its tuple; returns the buffer, and the pair's place in it."""
+@njit(cache=True, forceinline=True, _nrt=False)
+def is_room_held(held, ends) -> bool:
+    """Whether one more pair can be held."""
+    return ends[FREE] != NOBODY or ends[N_ROOM] < len(held)
+
+
+@njit(cache=True, forceinline=True, _nrt=False)
+def hold(waits, held, ends, counts, row, partner) -> int:
+    """Keeps a pair behind what else is held of its tuple; there is room. Returns the pair's place."""
     place = ends[FREE]
     if place == NOBODY:
-        if ends[N_ROOM] == len(held):
-            held = _grown(held)
         place = ends[N_ROOM]
         ends[N_ROOM] += 1
     else:
         ends[FREE] = held[place, NEXT]
     held[place, PARTNER], held[place, NEXT] = partner, NOBODY
-    if line.first_held[row] == NOBODY:
-        line.first_held[row] = place
+    if waits[row, FIRST_HELD] == NOBODY:
+        waits[row, FIRST_HELD], waits[row, N_OWN] = place, 0
     else:
-        held[line.last_held[row], NEXT] = place
-    line.last_held[row] = place
+        held[waits[row, LAST_HELD], NEXT] = place
+    waits[row, LAST_HELD] = place
+    waits[row, N_OWN] += 1
     counts[N_HELD] += 1
     counts[MAX_HELD] = max(counts[MAX_HELD], counts[N_HELD])
-    return held, place
+    return place
+
+
+@njit(cache=True, forceinline=True, _nrt=False)
+def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
+    """Frees what is held of a tuple, when every window has got it."""
+    row = number - counts[FIRST_ROW]
+    if waits[row, FIRST_HELD] == NOBODY:
+        return
+    held[waits[row, LAST_HELD], NEXT] = ends[FREE]
+    ends[FREE] = waits[row, FIRST_HELD]
+    waits[row, FIRST_HELD] = waits[row, LAST_HELD] = NOBODY
+    counts[N_HELD] -= waits[row, N_OWN]
+    for window in range(len(reached)):
+        if scanned[window + 1] == number:
+            reached[window] = NOBODY
 
 
 @njit(cache=True)
-def forget_held(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, number) -> None:
-    """Frees what is held of a tuple, when every window has got it."""
-    row = number - counts[FIRST_ROW]
-    if line.first_held[row] == NOBODY:
-        return
-    place, n_freed = line.first_held[row], 1
-    while held[place, NEXT] != NOBODY:
-        place, n_freed = held[place, NEXT], n_freed + 1
-    held[place, NEXT] = ends[FREE]
-    ends[FREE] = line.first_held[row]
-    line.first_held[row] = line.last_held[row] = NOBODY
-    counts[N_HELD] -= n_freed
-    for window in range(len(board.reached)):
-        if board.scanned[window + 1] == number:
-            board.reached[window] = NOBODY
+def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last) -> None:
+    """Frees what is held of the tuples from `first` to before `last`: the window that waited for it is gone."""
+    for number in range(first, last):
+        forget_held(line.waits, board.scanned, board.reached, held, ends, counts, number)
 
 
 @njit(cache=True)
@@ -127,14 +135,14 @@ def settle(log: np.ndarray, ends: np.ndarray, first_open: np.ndarray) -> tuple:
 
 
 @njit(cache=True)
-def _grown(array: np.ndarray) -> np.ndarray:
+def grown(array: np.ndarray) -> np.ndarray:
     larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
 
 @njit(cache=True)
-def _grown_line(array: np.ndarray) -> np.ndarray:
+def grown_line(array: np.ndarray) -> np.ndarray:
     larger = np.empty(2 * len(array), array.dtype)
     larger[: len(array)] = array
     return larger

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from sash.kernels.shared_line import TS
+
 PLACE, ENDS = range(2)
 
 
@@ -28,12 +30,12 @@ def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def find_rows(later, earlier, first_row, line_ts, cargo, left, right, ts, expires):
+def find_rows(later, earlier, first_row, links, cargo, left, right, ts, expires):
     """The rows of pairs, with the time that they begin and end; returns how many overlap, the others are left out."""
     n_pairs = 0
     for place in range(len(later)):
         one, two = later[place] - first_row, earlier[place] - first_row
-        begins, ends = line_ts[one], min(cargo[one, ENDS], cargo[two, ENDS])
+        begins, ends = links[one, TS], min(cargo[one, ENDS], cargo[two, ENDS])
         if begins >= ends:
             continue
         row, other = cargo[one, PLACE], cargo[two, PLACE]

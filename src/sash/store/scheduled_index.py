@@ -126,7 +126,7 @@ class ScheduledIndex:
 
     def _pairs(self, settled: Settled) -> Pairs:
         line, pairs = self._join.line, Pairs.room(len(settled.later))
-        found = find_rows(settled.later, settled.earlier, self._join.first_row, line.ts, line.cargo, *pairs)
+        found = find_rows(settled.later, settled.earlier, self._join.first_row, line.links, line.cargo, *pairs)
         return pairs.first(found)
 
 

@@ -25,8 +25,10 @@ import numpy as np
 
 from sash.kernels.shared_join import NEVER, run_until
 from sash.kernels.shared_line import (
+    FIRST_HELD,
     FIRST_KEPT,
     FIRST_ROW,
+    KEY,
     LWO,
     MAX_HELD,
     MAX_KEPT,
@@ -37,13 +39,14 @@ from sash.kernels.shared_line import (
     N_PUSHED,
     N_SCANS,
     NOBODY,
+    SIDE,
     SWF,
+    TS,
     Board,
     Line,
     link_all,
-    load,
 )
-from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_held, settle
+from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_all, settle
 from sash.store.max_query_throughput import throughput_matrix
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
@@ -117,7 +120,7 @@ class SharedJoin:
         self._schedule = SCHEDULES[schedule]
         self._n_queries = list(queries_per_window or [1] * len(windows_us))
         self._measured_from = 0
-        self._heads = np.full((2, N_BUCKETS if is_hashed else 1), NOBODY, np.int64)
+        self._heads = np.full((N_BUCKETS if is_hashed else 1, 2), NOBODY, np.int64)
         self._counts = np.zeros(N_COUNTS, np.int64)
         self._line = _new_line(_ROOM)
         self._board = _new_board(np.array(windows_us, np.int64), self._n_queries)
@@ -214,8 +217,8 @@ class SharedJoin:
             np.delete(old.reached, place),
             np.delete(old.responses, place, axis=0),
         )
-        for number in range(old.scanned[-1], self._board.scanned[-1]):
-            forget_held(self._line, self._board, self._held, self._ends, self._counts, number)
+        span = old.scanned[-1], self._board.scanned[-1]
+        forget_all(self._line, self._board, self._held, self._ends, self._counts, *span)
 
     def regroup(self, windows_us: Sequence[int], n_queries: Sequence[int]) -> None:
         """Serves other queries from the next tuple on; nobody waits. None has a window larger than all before."""
@@ -228,17 +231,18 @@ class SharedJoin:
     def spread(self, n_more: int) -> None:
         """Makes the hash table as large as the join buffers if so many tuples come; nobody waits."""
         assert self.n_waiting == 0, "who waits knows places in the table"
-        n_tuples, n_buckets = self.n_stored + n_more, self._heads.shape[1]
+        n_tuples, n_buckets = self.n_stored + n_more, self._heads.shape[0]
         if n_buckets == 1 or n_buckets >= n_tuples:
             return
-        self._heads = np.full((2, 1 << (2 * n_tuples).bit_length()), NOBODY, np.int64)
-        link_all(self._line, self._heads, self._counts)
+        self._heads = np.full((1 << (2 * n_tuples).bit_length(), 2), NOBODY, np.int64)
+        link_all(self._line, self._heads, self._counts, self._counts[FIRST_KEPT])
 
     def load(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Puts tuples into the join buffers that nobody scans for: what was there before the queries were."""
         assert self.n_waiting == 0, "tuples are loaded before others arrive"
         self.push(sides, ts, keys, cargo)
-        load(self._line, self._board, self._heads, self._counts)
+        link_all(self._line, self._heads, self._counts, self._board.scanned[0])
+        self._board.scanned[:] = self._counts[N_PUSHED]
 
     def push(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Lets tuples arrive, at the times `ts`; they ascend, also from one call to the next.
@@ -246,12 +250,13 @@ class SharedJoin:
         `cargo` is what `line` shall say of them: two numbers for each.
         """
         first_row, n_pushed = self._counts[FIRST_ROW], self._counts[N_PUSHED]
-        if n_pushed - first_row + len(ts) > len(self._line.ts):
+        if n_pushed - first_row + len(ts) > len(self._line.links):
             self._make_room(len(ts))
             first_row = self._counts[FIRST_ROW]
         rows = slice(n_pushed - first_row, n_pushed - first_row + len(ts))
-        self._line.ts[rows], self._line.sides[rows], self._line.keys[rows] = ts, sides, keys
-        self._line.first_held[rows], self._line.cargo[rows] = NOBODY, cargo
+        links, waits, _ = (array[rows] for array in self._line)
+        links[:, TS], links[:, KEY], links[:, SIDE] = ts, keys, sides
+        waits[:, FIRST_HELD], self._line.cargo[rows] = NOBODY, cargo
         self._counts[N_PUSHED] += len(ts)
 
     def advance(self, until_us: float = math.inf) -> Released:
@@ -267,12 +272,12 @@ class SharedJoin:
         waits for a window any more; the settled pairs of each window. They are all when nobody waits.
         """
         if self.n_waiting:
-            self.clock_us = max(self.clock_us, float(self._line.ts[self.n_stored - 1]))
+            self.clock_us = max(self.clock_us, float(self._line.links[self.n_stored - 1, TS]))
         n_left = int(self._ends[N_LOGGED])
         # What is left is looked at again by every run, so a run that leaves much is followed by a long one.
         self._run((math.inf, n_left + max(n_pairs, n_left)), NEVER)
         n_scanned = self._board.scanned[1:]
-        ts = self._line.ts[: self.n_stored]
+        ts = self._line.links[: self.n_stored, TS]
         open_us = [int(ts[number]) if number < len(ts) else None for number in n_scanned - self._counts[FIRST_ROW]]
         is_open = np.array([each is not None for each in open_us])
         first_open = np.where(is_open, np.searchsorted(ts, [each or 0 for each in open_us]), len(ts))
@@ -313,9 +318,7 @@ class SharedJoin:
 
 
 def _new_line(n_rows: int) -> Line:
-    shapes = {"cargo": (n_rows, 2)}
-    arrays = [np.empty(shapes.get(name, n_rows), np.int8 if name == "sides" else np.int64) for name in Line._fields]
-    return Line(*arrays)
+    return Line(*(np.empty((n_rows, width), np.int64) for width in (4, 4, 2)))
 
 
 def _new_board(windows_us: np.ndarray, n_queries: Sequence[int]) -> Board:
