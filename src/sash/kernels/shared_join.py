@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from sash.kernels.shared_line import (
+    BARE,
     BEFORE,
     CURSOR,
     FIRST_KEPT,
@@ -56,7 +57,7 @@ def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.n
     waits for a window any more.
     """
     held, log, log_us, ends = buffers
-    n_windows, state = len(board.windows_us), (task[1], NOBODY, _DONE)
+    state = (task[1], NOBODY, _DONE)
     while True:
         state = _run(
             line.links, line.waits, board.windows_us, board.scanned, board.since, board.throughput, board.reached,
@@ -64,13 +65,13 @@ def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.n
         )  # fmt: skip
         if state[2] == _DONE:
             return state[0], (held, log, log_us, ends)
-        if ends[N_LOGGED] + n_windows > len(log):
+        if ends[N_LOGGED] == len(log):
             log, log_us = grown(log), grown_line(log_us)
         if not is_room_held(held, ends):
             held = grown(held)
 
 
-@njit(cache=True, _nrt=False)
+@njit(**BARE)
 def _run(
     links, waits, windows_us, scanned, since, throughput, reached, responses, heads, held, log, log_us, ends, counts,
     task, until, state,
@@ -113,7 +114,7 @@ def _run(
     return now, level, phase
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def _scan(
     links, waits, windows_us, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task
 ):  # fmt: skip
@@ -130,7 +131,7 @@ def _scan(
     partner, phase = waits[row, CURSOR], _RELEASES
     while partner >= first_kept and links[partner - first_row, TS] > limit:
         is_pair = links[partner - first_row, KEY] == key
-        if is_pair and (ends[N_LOGGED] + last - level > len(log) or not is_room_held(held, ends)):
+        if is_pair and (ends[N_LOGGED] == len(log) or not is_room_held(held, ends)):
             phase = _SCANS
             break
         counts[N_SCANS] += 1
@@ -138,16 +139,16 @@ def _scan(
         if is_pair:
             now += pair_us
             place = hold(waits, held, ends, counts, row, partner) if is_held else NOBODY
+            when = (now, arrived, measured_from, is_logged)
+            release(since, responses, log, log_us, ends, (level, last, number, partner), when)
             for window in range(level, last):
-                when = (now, arrived, measured_from, is_logged)
-                release(since, responses, log, log_us, ends, (window, number, partner), when)
                 reached[window] = place
         partner = links[partner - first_row, BEFORE]
     waits[row, CURSOR] = partner
     return now, phase
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def _complete(
     links, waits, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task, phase
 ):  # fmt: skip

@@ -18,35 +18,47 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import FIRST_HELD, FIRST_ROW, LAST_HELD, MAX_HELD, N_HELD, N_OWN, NOBODY, Board, Line
+from sash.kernels.shared_line import (
+    BARE,
+    FIRST_HELD,
+    FIRST_ROW,
+    LAST_HELD,
+    MAX_HELD,
+    N_HELD,
+    N_OWN,
+    NOBODY,
+    Board,
+    Line,
+)
 
 N_LOGGED, FREE, N_ROOM = range(3)
 """Places in `ends`: how many releases are logged, the first free place of the output buffer, and places ever used."""
-WINDOW, LATER, EARLIER = range(3)
+FIRST, LAST, LATER, EARLIER = range(4)
+"""Of a release: the windows from the first one to before the last, and the two tuples."""
 PARTNER, NEXT = range(2)
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def release(since, responses, log, log_us, ends, pair, when) -> None:
-    """Gives one pair to a window; there is room for it in the log. `pair` is the window and the two numbers, `when` the
-    clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
-    window, later, earlier = pair
+    """Gives one pair to a range of windows; there is room for it in the log. `pair` is the range and the two numbers,
+    `when` the clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
+    first, last, later, earlier = pair
     now, arrived, measured_from, is_logged = when
-    if later < since[window]:
-        return
     if later >= measured_from:
         response = now - arrived
-        responses[window, 0] += 1
-        responses[window, 1] += response
-        responses[window, 2] = max(responses[window, 2], response)
-    if is_logged:
+        for window in range(first, last):
+            if later >= since[window]:
+                responses[window, 0] += 1
+                responses[window, 1] += response
+                responses[window, 2] = max(responses[window, 2], response)
+    if is_logged and first < last:
         place = ends[N_LOGGED]
-        log[place, WINDOW], log[place, LATER], log[place, EARLIER] = window, later, earlier
+        log[place, FIRST], log[place, LAST], log[place, LATER], log[place, EARLIER] = first, last, later, earlier
         log_us[place] = now
         ends[N_LOGGED] += 1
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when) -> bool:
     """Gives a window all that is held of a tuple and that it has not got yet; false if there is no room in the log, to
     be asked again. `owner` is the window, the number of the tuple and its row."""
@@ -55,19 +67,19 @@ def release_held(waits, since, reached, responses, held, log, log_us, ends, owne
     while place != NOBODY:
         if ends[N_LOGGED] == len(log):
             return False
-        release(since, responses, log, log_us, ends, (window, later, held[place, PARTNER]), when)
+        release(since, responses, log, log_us, ends, (window, window + 1, later, held[place, PARTNER]), when)
         reached[window] = place
         place = held[place, NEXT]
     return True
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def is_room_held(held, ends) -> bool:
     """Whether one more pair can be held."""
     return ends[FREE] != NOBODY or ends[N_ROOM] < len(held)
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def hold(waits, held, ends, counts, row, partner) -> int:
     """Keeps a pair behind what else is held of its tuple; there is room. Returns the pair's place."""
     place = ends[FREE]
@@ -88,7 +100,7 @@ def hold(waits, held, ends, counts, row, partner) -> int:
     return place
 
 
-@njit(cache=True, forceinline=True, _nrt=False)
+@njit(**BARE)
 def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
     """Frees what is held of a tuple, when every window has got it."""
     row = number - counts[FIRST_ROW]
@@ -111,27 +123,21 @@ def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, cou
 
 
 @njit(cache=True)
-def settle(log: np.ndarray, ends: np.ndarray, first_open: np.ndarray) -> tuple:
-    """Takes the pairs out of the log whose later tuple is before the first one that a window is open for.
-
-    Returns where each window's pairs begin, and all of them, (later, earlier), window by window in order of release.
-    """
-    n_logged, starts = ends[N_LOGGED], np.zeros(len(first_open) + 1, np.int64)
+def spread_log(log: np.ndarray, log_us: np.ndarray, n_logged: int, since: np.ndarray) -> tuple:
+    """Releases by window, in order: which window, the two tuples, and when. A window gets none from before it came."""
+    n_all = 0
     for place in range(n_logged):
-        window = log[place, WINDOW]
-        starts[window + 1] += log[place, LATER] < first_open[window]
-    starts = np.cumsum(starts)
-    pairs, nexts, n_left = np.empty((starts[-1], 2), np.int64), starts.copy(), 0
+        n_all += log[place, LAST] - log[place, FIRST]
+    windows, later, earlier, at_us = (np.empty(n_all, np.int64), np.empty(n_all, np.int64), np.empty(n_all, np.int64),
+                                      np.empty(n_all))  # fmt: skip
+    n_spread = 0
     for place in range(n_logged):
-        window, later, earlier = log[place, WINDOW], log[place, LATER], log[place, EARLIER]
-        if later < first_open[window]:
-            pairs[nexts[window], 0], pairs[nexts[window], 1] = later, earlier
-            nexts[window] += 1
-        else:
-            log[n_left, WINDOW], log[n_left, LATER], log[n_left, EARLIER] = window, later, earlier
-            n_left += 1
-    ends[N_LOGGED] = n_left
-    return starts, pairs
+        for window in range(log[place, FIRST], log[place, LAST]):
+            if log[place, LATER] >= since[window]:
+                windows[n_spread], at_us[n_spread] = window, log_us[place]
+                later[n_spread], earlier[n_spread] = log[place, LATER], log[place, EARLIER]
+                n_spread += 1
+    return windows[:n_spread], later[:n_spread], earlier[:n_spread], at_us[:n_spread]
 
 
 @njit(cache=True)

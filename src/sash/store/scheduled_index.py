@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sash.kernels.shared_rows import find_rows, merge_rows
+from sash.kernels.shared_rows import merge_rows
 from sash.store.join_index import LEFT, RIGHT, JoinCounts, Pairs
-from sash.store.shared_join import Settled, SharedJoin
+from sash.store.shared_join import SharedJoin
 from sash.store.window import Window
 
 PAIRS_PER_RUN = 1 << 16
@@ -62,10 +62,10 @@ class ScheduledIndex:
         n_before, is_over = self._join.n_scans, [False] * len(self._classes_us)
         while not all(is_over):
             for window, settled in enumerate(self._join.work(PAIRS_PER_RUN)):
-                pairs = self._pairs(settled)
-                if len(pairs.ts) or (settled.open_us is None and not is_over[window]):
-                    yield Turn(window, pairs, clock if settled.open_us is None else settled.open_us - 1)
-                is_over[window] = settled.open_us is None
+                pairs, open_us = settled
+                if len(pairs.ts) or (open_us is None and not is_over[window]):
+                    yield Turn(window, pairs, clock if open_us is None else open_us - 1)
+                is_over[window] = open_us is None
                 self._n_output += len(pairs.ts) if window == len(is_over) - 1 else 0
         self._n_scanned += self._join.n_scans - n_before
 
@@ -123,11 +123,6 @@ class ScheduledIndex:
         ends = np.concatenate([window.ends[each] for window, each in zip(self._windows, at)])
         cargo = np.column_stack([2 * np.concatenate(ordered) + sides, ends])
         return sides[order], np.concatenate(ts)[order], keys[order], cargo[order]
-
-    def _pairs(self, settled: Settled) -> Pairs:
-        line, pairs = self._join.line, Pairs.room(len(settled.later))
-        found = find_rows(settled.later, settled.earlier, self._join.first_row, line.links, line.cargo, *pairs)
-        return pairs.first(found)
 
 
 def _in_order(window: Window, first: int, last: int) -> np.ndarray:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +45,9 @@ from sash.kernels.shared_line import (
     Line,
     link_all,
 )
-from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_all, settle
+from sash.kernels.shared_router import N_LOGGED, forget_all, spread_log
+from sash.kernels.shared_rows import settle
+from sash.store.join_index import Pairs
 from sash.store.max_query_throughput import throughput_matrix
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
@@ -76,10 +77,9 @@ class Released(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Pairs of a window, by arrival numbers, in order of release; of each instant all or none."""
+    """Pairs of a window in order of release; of each instant all or none."""
 
-    later: np.ndarray
-    earlier: np.ndarray
+    pairs: Pairs
     open_us: int | None
     """Pairs of this time and later ones are still to come; None if none is, of all tuples that have arrived."""
 
@@ -125,23 +125,13 @@ class SharedJoin:
         self._line = _new_line(_ROOM)
         self._board = _new_board(np.array(windows_us, np.int64), self._n_queries)
         self._held = np.empty((_ROOM, 2), np.int64)
-        self._log, self._log_us = np.empty((_ROOM, 3), np.int64), np.empty(_ROOM)
+        self._log, self._log_us = np.empty((_ROOM, 4), np.int64), np.empty(_ROOM)
         self._ends = np.array([0, NOBODY, 0], np.int64)
 
     @property
     def windows_us(self) -> list[int]:
         """The distinct windows, from the smallest to the largest."""
         return self._board.windows_us.tolist()
-
-    @property
-    def line(self) -> Line:
-        """What is known of the tuples in memory, from the arrival number `first_row` on; good until the next `push`."""
-        return self._line
-
-    @property
-    def first_row(self) -> int:
-        """The arrival number that `line` begins with."""
-        return int(self._counts[FIRST_ROW])
 
     @property
     def throughput(self) -> np.ndarray:
@@ -247,7 +237,7 @@ class SharedJoin:
     def push(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Lets tuples arrive, at the times `ts`; they ascend, also from one call to the next.
 
-        `cargo` is what `line` shall say of them: two numbers for each.
+        `cargo` is what `work` shall say of them: twice the row, one more on the right side, and when it ends.
         """
         first_row, n_pushed = self._counts[FIRST_ROW], self._counts[N_PUSHED]
         if n_pushed - first_row + len(ts) > len(self._line.links):
@@ -262,10 +252,9 @@ class SharedJoin:
     def advance(self, until_us: float = math.inf) -> Released:
         """Does all work that begins before a time by the queueing clock; returns what queries got by it."""
         self._run((float(until_us), NEVER), self._measured_from)
-        log, at_us = self._log[: self._ends[N_LOGGED]], self._log_us[: self._ends[N_LOGGED]]
+        released = spread_log(self._log, self._log_us, self._ends[N_LOGGED], self._board.since)
         self._ends[N_LOGGED] = 0
-        windows_us = self._board.windows_us[log[:, WINDOW]]
-        return Released(windows_us, log[:, LATER].copy(), log[:, EARLIER].copy(), at_us.copy())
+        return Released(self._board.windows_us[released[0]], *released[1:])
 
     def work(self, n_pairs: int) -> list[Settled]:
         """Works as if all that was pushed had come at once, until about so many more pairs can be released or nobody
@@ -281,9 +270,9 @@ class SharedJoin:
         open_us = [int(ts[number]) if number < len(ts) else None for number in n_scanned - self._counts[FIRST_ROW]]
         is_open = np.array([each is not None for each in open_us])
         first_open = np.where(is_open, np.searchsorted(ts, [each or 0 for each in open_us]), len(ts))
-        starts, pairs = settle(self._log, self._ends, first_open + self._counts[FIRST_ROW])
-        parts = [pairs[low:high] for low, high in pairwise(starts.tolist())]
-        return [Settled(part[:, 0], part[:, 1], each) for part, each in zip(parts, open_us)]
+        first_open = first_open + self._counts[FIRST_ROW]
+        starts, stops, pairs = settle(self._log, self._ends, first_open, self._line, self._counts[FIRST_ROW])
+        return [Settled(Pairs(*pairs[:, low:high]), each) for low, high, each in zip(starts, stops, open_us)]
 
     def measure(self) -> None:
         """Lets responses and peaks count from the next tuple that arrives."""
