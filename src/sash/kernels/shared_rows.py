@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import TS, Line
+from sash.kernels.shared_line import FIRST_ROW, N_PUSHED, TS, Line
 from sash.kernels.shared_router import EARLIER, FIRST, LAST, LATER, N_LOGGED
 
 PLACE, ENDS = range(2)
@@ -28,6 +28,23 @@ def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
             order[place] = n_rows + other
             other += 1
     return order
+
+
+@njit(cache=True)
+def find_open(line: Line, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The first tuple of the instant that each window still waits for; the number of all tuples if it waits for none.
+
+    Descends from window to window.
+    """
+    links, first_row = line.links, counts[FIRST_ROW]
+    first_open = scanned[1:].copy()
+    for window in range(len(first_open)):
+        number = first_open[window]
+        if number < counts[N_PUSHED]:
+            while number > first_row and links[number - 1 - first_row, TS] == links[number - first_row, TS]:
+                number -= 1
+        first_open[window] = number
+    return first_open
 
 
 @njit(cache=True)

@@ -41,14 +41,13 @@ from sash.kernels.shared_line import (
     SIDE,
     SWF,
     TS,
-    Board,
-    Line,
     link_all,
 )
 from sash.kernels.shared_router import N_LOGGED, forget_all, spread_log
-from sash.kernels.shared_rows import settle
+from sash.kernels.shared_rows import find_open, settle
 from sash.store.join_index import Pairs
 from sash.store.max_query_throughput import throughput_matrix
+from sash.store.shared_board import insert_window, new_board, new_line, remove_window
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
 N_BUCKETS = 1 << 12
@@ -122,8 +121,8 @@ class SharedJoin:
         self._measured_from = 0
         self._heads = np.full((N_BUCKETS if is_hashed else 1, 2), NOBODY, np.int64)
         self._counts = np.zeros(N_COUNTS, np.int64)
-        self._line = _new_line(_ROOM)
-        self._board = _new_board(np.array(windows_us, np.int64), self._n_queries)
+        self._line = new_line(_ROOM)
+        self._board = new_board(windows_us, self._n_queries)
         self._held = np.empty((_ROOM, 2), np.int64)
         self._log, self._log_us = np.empty((_ROOM, 4), np.int64), np.empty(_ROOM)
         self._ends = np.array([0, NOBODY, 0], np.int64)
@@ -175,16 +174,7 @@ class SharedJoin:
             self._board = self._board._replace(throughput=throughput_matrix(windows, self._n_queries))
             return n_pushed
         self._n_queries.insert(place, 1)
-        old, windows = self._board, np.insert(windows, place, window_us)
-        n_scanned = old.scanned[min(place + 1, len(old.scanned) - 1)]
-        self._board = Board(
-            windows,
-            np.insert(old.scanned, place + 1, n_scanned),
-            np.insert(old.since, place, n_pushed),
-            throughput_matrix(windows, self._n_queries),
-            np.insert(old.reached, place, NOBODY),
-            np.insert(old.responses, place, 0, axis=0),
-        )
+        self._board = insert_window(self._board, place, window_us, self._n_queries, n_pushed)
         return n_pushed
 
     def drop(self, window_us: int) -> None:
@@ -198,15 +188,7 @@ class SharedJoin:
             return
         assert len(windows) > 1, "a join without queries is none"
         del self._n_queries[place]
-        old, windows = self._board, np.delete(windows, place)
-        self._board = Board(
-            windows,
-            np.delete(old.scanned, place + 1),
-            np.delete(old.since, place),
-            throughput_matrix(windows, self._n_queries),
-            np.delete(old.reached, place),
-            np.delete(old.responses, place, axis=0),
-        )
+        old, self._board = self._board, remove_window(self._board, place, self._n_queries)
         span = old.scanned[-1], self._board.scanned[-1]
         forget_all(self._line, self._board, self._held, self._ends, self._counts, *span)
 
@@ -215,8 +197,7 @@ class SharedJoin:
         assert self.n_waiting == 0, "queries change when nobody waits"
         assert windows_us[-1] <= self._board.windows_us[-1], "tuples were kept for the largest window"
         self._n_queries = list(n_queries)
-        self._board = _new_board(np.array(windows_us, np.int64), n_queries)
-        self._board.scanned[:] = self._board.since[:] = self._counts[N_PUSHED]
+        self._board = new_board(windows_us, n_queries, int(self._counts[N_PUSHED]))
 
     def spread(self, n_more: int) -> None:
         """Makes the hash table as large as the join buffers if so many tuples come; nobody waits."""
@@ -265,14 +246,10 @@ class SharedJoin:
         n_left = int(self._ends[N_LOGGED])
         # What is left is looked at again by every run, so a run that leaves much is followed by a long one.
         self._run((math.inf, n_left + max(n_pairs, n_left)), NEVER)
-        n_scanned = self._board.scanned[1:]
-        ts = self._line.links[: self.n_stored, TS]
-        open_us = [int(ts[number]) if number < len(ts) else None for number in n_scanned - self._counts[FIRST_ROW]]
-        is_open = np.array([each is not None for each in open_us])
-        first_open = np.where(is_open, np.searchsorted(ts, [each or 0 for each in open_us]), len(ts))
-        first_open = first_open + self._counts[FIRST_ROW]
+        first_open = find_open(self._line, self._board.scanned, self._counts)
         starts, stops, pairs = settle(self._log, self._ends, first_open, self._line, self._counts[FIRST_ROW])
-        return [Settled(Pairs(*pairs[:, low:high]), each) for low, high, each in zip(starts, stops, open_us)]
+        parts = zip(starts.tolist(), stops.tolist(), first_open.tolist())
+        return [Settled(Pairs(*pairs[:, low:high]), self._time_of(number)) for low, high, number in parts]
 
     def measure(self) -> None:
         """Lets responses and peaks count from the next tuple that arrives."""
@@ -287,6 +264,10 @@ class SharedJoin:
             for window_us, (n_pairs, total, longest) in zip(self._board.windows_us, self._board.responses.tolist())
         ]
 
+    def _time_of(self, number: int) -> int | None:
+        """None if the tuple has not come yet."""
+        return int(self._line.links[number - self._counts[FIRST_ROW], TS]) if number < self._counts[N_PUSHED] else None
+
     def _run(self, until: tuple[float, int], measured_from: int) -> None:
         costs = self.costs
         task = (self._schedule, self.clock_us, costs.scan_us, costs.pair_us, measured_from, self.is_logged)
@@ -299,24 +280,8 @@ class SharedJoin:
         first_kept, n_pushed = int(self._counts[FIRST_KEPT]), int(self._counts[N_PUSHED])
         rows = slice(first_kept - int(self._counts[FIRST_ROW]), n_pushed - int(self._counts[FIRST_ROW]))
         n_kept = n_pushed - first_kept
-        line = _new_line(max(_ROOM, 2 * (n_kept + n_more)))
+        line = new_line(max(_ROOM, 2 * (n_kept + n_more)))
         for old, new in zip(self._line, line):
             new[:n_kept] = old[rows]
         self._line = line
         self._counts[FIRST_ROW] = first_kept
-
-
-def _new_line(n_rows: int) -> Line:
-    return Line(*(np.empty((n_rows, width), np.int64) for width in (4, 4, 2)))
-
-
-def _new_board(windows_us: np.ndarray, n_queries: Sequence[int]) -> Board:
-    n_windows = len(windows_us)
-    return Board(
-        windows_us,
-        np.zeros(n_windows + 1, np.int64),
-        np.zeros(n_windows, np.int64),
-        throughput_matrix(windows_us, n_queries),
-        np.full(n_windows, NOBODY, np.int64),
-        np.zeros((n_windows, 3)),
-    )
