@@ -43,7 +43,7 @@ from sash.kernels.shared_line import (
     TS,
     link_all,
 )
-from sash.kernels.shared_router import N_LOGGED, forget_all, spread_log
+from sash.kernels.shared_router import FREE, N_LOGGED, N_ROOM, forget_all, spread_log
 from sash.kernels.shared_rows import find_open, settle
 from sash.store.join_index import Pairs
 from sash.store.max_query_throughput import throughput_matrix
@@ -243,6 +243,9 @@ class SharedJoin:
         """
         if self.n_waiting:
             self.clock_us = max(self.clock_us, float(self._line.links[self.n_stored - 1, TS]))
+        if not self.n_held:
+            # Places that were freed in whatever order are forgotten, so that the next pairs lie side by side.
+            self._ends[[FREE, N_ROOM]] = NOBODY, 0
         n_left = int(self._ends[N_LOGGED])
         # What is left is looked at again by every run, so a run that leaves much is followed by a long one.
         self._run((math.inf, n_left + max(n_pairs, n_left)), NEVER)
