@@ -1,0 +1,250 @@
+"""Queries that run side by side in a session, and what each of them would get alone.
+
+rows        a a b . a b . b a                 what a query gets is what it gets alone over the rows in its
+q0          |----------------->               windows when it began, and all that come after
+q1              |-------|   |-->              it is added or resumed at `|`, dropped or paused at the next one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from sash import Session
+from sash.embedded.query import Query
+from sash.frames import Relation, Stream, table_catalog
+from sash.operators.changes import read_times
+from sash.operators.stream_clock import StreamClock
+from sash.plan.physical import Plan
+from sash.sql.query import StreamInfo
+from sash.store.batch import BEGINNING
+from sash.testing.case import Advance, Case, Push, show_frame
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """A query joins those that run."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A query leaves; its name is free again."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A query stops for a while."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """A query that was paused goes on."""
+
+    name: str
+
+
+Event: TypeAlias = Push | Advance | Add | Drop | Pause | Resume
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SharedCase:
+    """Queries by name, their frames, and what happens; a query runs once it is added. Its repr is Python that makes it
+    again. The rows of a stream are in order of arrival.
+    """
+
+    texts: Mapping[str, str]
+    frames: Mapping[str, Stream | Relation]
+    events: Sequence[Event]
+
+    @cached_property
+    def _contents(self) -> tuple[Mapping[str, Any], dict[str, pa.Table], dict[str, pa.Table]]:
+        return table_catalog(self.frames)
+
+    @property
+    def arrivals(self) -> dict[str, pa.Table]:
+        """All rows of the streams, in order of arrival."""
+        return self._contents[1]
+
+    @cached_property
+    def cases(self) -> dict[str, Case]:
+        """Each query with its frames, as if there were no other."""
+        return {name: Case(text, self.frames) for name, text in self.texts.items()}
+
+    def rows(self, step: Push) -> pa.Table:
+        """The rows that come in a step."""
+        return self.arrivals[step.stream].slice(step.start, step.stop - step.start)
+
+    def progress(self, n_events: int) -> Progress:
+        """How far the streams have come after so many events."""
+        catalog = self._contents[0]
+        infos = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
+        progress = Progress({name: StreamClock(info.slack_us) for name, info in infos.items()})
+        for event in self.events[:n_events]:
+            if isinstance(event, Push):
+                times = read_times(self.rows(event).column(infos[event.stream].time))
+                progress.admitted.setdefault(event.stream, []).extend(progress.clocks[event.stream].admit(times))
+            elif isinstance(event, Advance):
+                progress.complete(event)
+        return progress
+
+    def play(self, cut: Callable[[Session], Session] | None = None) -> list[Episode]:
+        """Lets all happen to one session; returns what each query got whenever it ran.
+
+        After every step, `cut` may put another session in the place of the one that runs.
+        """
+        play = _Play(self, self.open_session())
+        for number, event in enumerate(self.events):
+            play.take(number, event)
+            if cut is not None and isinstance(event, Push | Advance):
+                play.session = cut(play.session)
+        return play.end()
+
+    def open_session(self) -> Session:
+        """A session with the frames, of streams only what they are like, and without queries."""
+        session = Session()
+        for name, frame in self.frames.items():
+            if isinstance(frame, Relation):
+                session.relation(name, frame.frame)
+            else:
+                slack = None if frame.slack_us is None else f"{frame.slack_us} us"
+                session.stream(name, frame.frame.schema, time=frame.time, slack=slack, tie=frame.tie)
+        return session
+
+    def alone(self, episode: Episode) -> pa.Table:
+        """What a query would have got by the end of an episode if it had been the only one.
+
+        It sees the rows that were in its windows when the episode began, but none up to and including
+        `episode.unseen_us`, and all that came since. How rows are cut does not matter (law 2), so they come at once.
+        """
+        case = self.cases[episode.name]
+        plan = _seeing_since(case.plan, self.progress(episode.begin), episode.unseen_us)
+        now, running = self.progress(episode.end), Query(plan, case.tables)
+        changes = []
+        for stream in plan.streams:
+            in_time = pa.array(now.admitted.get(stream, []), pa.bool_())
+            changes.append(running.push(stream, self.arrivals[stream].slice(0, len(in_time)).filter(in_time)))
+        for stream in plan.streams:
+            if now.clocks[stream].complete_us > BEGINNING:
+                changes.append(running.advance(now.clocks[stream].complete_us, stream))
+        if episode.is_finished:
+            changes.append(running.finish())
+        return pa.concat_tables(changes)
+
+    def is_due(self, episode: Episode) -> bool:
+        """Whether something happened to the query's streams in an episode, so that it must have answered."""
+        streams = self.cases[episode.name].plan.streams
+        steps = [event for event in self.events[episode.begin : episode.end] if isinstance(event, Push | Advance)]
+        return episode.is_finished or any(step.stream is None or step.stream in streams for step in steps)
+
+    def __repr__(self) -> str:
+        texts = "".join(f"    {name!r}: {text!r},\n" for name, text in self.texts.items())
+        frames = "".join(f"    {name!r}: {show_frame(frame)},\n" for name, frame in self.frames.items())
+        events = "".join(f"    {event},\n" for event in self.events)
+        return f"SharedCase({{\n{texts}}}, {{\n{frames}}}, [\n{events}])"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Hypothesis would print a dataclass by its fields."""
+        printer.text(repr(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The clocks of streams, and of the rows that have come of each, in order, whether they came in time."""
+
+    clocks: dict[str, StreamClock]
+    admitted: dict[str, list[bool]] = field(default_factory=dict)
+
+    def complete(self, event: Advance) -> None:
+        for name in self.clocks if event.stream is None else [event.stream]:
+            self.clocks[name].complete(event.time_us)
+
+    def clock(self, streams: Mapping[str, Any]) -> int:
+        """Up to and including this time, all these streams are complete."""
+        return min(self.clocks[name].clock for name in streams)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """A query from when it was added or resumed, before event `begin`, until it was dropped or paused, before event
+    `end`, or until all was finished; and what it got.
+    """
+
+    name: str
+    begin: int
+    end: int
+    is_finished: bool
+    unseen_us: int
+    """Up to and including this time it saw no rows, as those were not kept; else `BEGINNING`."""
+    changes: pa.Table
+
+
+@dataclass
+class _Play:
+    """A session in the middle of what happens to it."""
+
+    case: SharedCase
+    session: Session
+    running: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The queries that run: when each began, and up to when it saw nothing."""
+    given: dict[str, list[pa.Table]] = field(default_factory=dict)
+    episodes: list[Episode] = field(default_factory=list)
+
+    def take(self, number: int, event: Event) -> None:
+        if isinstance(event, Push):
+            self._give(self.session.push(event.stream, self.case.rows(event)))
+        elif isinstance(event, Advance):
+            self._give(self.session.advance(event.time_us, event.stream))
+        elif isinstance(event, Add | Resume):
+            self._begin(number, event)
+        else:
+            (self.session.drop if isinstance(event, Drop) else self.session.pause)(event.name)
+            self._close(number, event.name)
+
+    def end(self) -> list[Episode]:
+        self._give(self.session.finish())
+        for name in list(self.running):
+            self._close(len(self.case.events), name, is_finished=True)
+        return self.episodes
+
+    def _begin(self, number: int, event: Add | Resume) -> None:
+        if isinstance(event, Add):
+            self.session.query(event.name, self.case.texts[event.name])
+        else:
+            self.session.resume(event.name)
+        until_us = self.session.partial_until(event.name)
+        lives = [slot.ingest.life_us or 0 for slot in self.case.cases[event.name].plan.slots]
+        self.running[event.name] = number, BEGINNING if until_us is None else until_us - max(lives)
+        self.given[event.name] = []
+
+    def _give(self, changes: Mapping[str, pa.Table]) -> None:
+        for name, table in changes.items():
+            assert name in self.running or not table.num_rows, f"`{name}` does not run, and still answers"
+            if name in self.running:
+                self.given[name].append(table)
+
+    def _close(self, number: int, name: str, is_finished: bool = False) -> None:
+        if name in self.running:
+            begin, unseen_us = self.running.pop(name)
+            changes = pa.concat_tables([self.case.cases[name].plan.schema.empty_table(), *self.given.pop(name)])
+            self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, changes))
+
+
+def _seeing_since(plan: Plan, before: Progress, unseen_us: int) -> Plan:
+    """The plan of a query that sees only what is in its windows at the clock, and what comes later."""
+    clock, slots = before.clock(plan.streams), []
+    for slot in plan.slots:
+        first_us = max(slot.ingest.since_us, unseen_us + 1 if unseen_us > BEGINNING else BEGINNING)
+        if slot.ingest.life_us is not None and clock - slot.ingest.life_us > BEGINNING:
+            first_us = max(first_us, clock - slot.ingest.life_us + 1)
+        slots.append(replace(slot, ingest=replace(slot.ingest, since_us=first_us)))
+    return replace(plan, slots=tuple(slots))
