@@ -6,7 +6,6 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import sash
-from sash.store.batch import BEGINNING
 from sash.testing import Advance, Push, draw, stream_of
 from sash.testing.reference import row_keys
 from sash.testing.shared import shared_cases
@@ -36,7 +35,7 @@ CASE = SharedCase(
     [
         (
             0,
-            BEGINNING,
+            {},
             """
             v | w | _op | _ts | _expires
             1 | 4 | 1   | 3   | 5
@@ -48,7 +47,7 @@ CASE = SharedCase(
         (
             # The clock is at 4: of A the tuple of 1 is in its window until 5, of B that of 3.
             3,
-            BEGINNING,
+            {},
             """
             v | w | _op | _ts | _expires
             1 | 4 | 1   | 3   | 5
@@ -60,7 +59,7 @@ CASE = SharedCase(
         (
             # The clock is at 7: of A the tuple of 4 is left, of B none but that of 8, which waits.
             5,
-            BEGINNING,
+            {},
             """
             v | w | _op | _ts | _expires
             3 | 6 | 1   | 9   | 10
@@ -68,7 +67,7 @@ CASE = SharedCase(
         ),
         (
             3,
-            3,
+            {0: 3, 1: 3},
             """
             v | w | _op | _ts | _expires
             2 | 5 | 1   | 5   | 7
@@ -77,7 +76,7 @@ CASE = SharedCase(
         ),
     ],
 )
-def test_what_one_that_comes_later_gets_alone(begin: int, unseen_us: int, expected: str) -> None:
+def test_what_one_that_comes_later_gets_alone(begin: int, unseen_us: dict[int, int], expected: str) -> None:
     episode = Episode("q", begin, len(CASE.events), True, unseen_us, A.schema.empty_table())
     assert draw(CASE.alone(episode)) == draw(stream_of(expected))
 

@@ -123,8 +123,8 @@ class SharedCase:
     def alone(self, episode: Episode) -> pa.Table:
         """What a query would have got by the end of an episode if it had been the only one.
 
-        It sees the rows that were in its windows when the episode began, but none up to and including
-        `episode.unseen_us`, and all that came since. How rows are cut does not matter (law 2), so they come at once.
+        It sees the rows that were in its windows when the episode began, but for those that it is said
+        not to have seen, and all that came since. How rows are cut does not matter (law 2), so they come at once.
         """
         case = self.cases[episode.name]
         plan = _seeing_since(case.plan, self.progress(episode.begin), episode.unseen_us)
@@ -183,8 +183,8 @@ class Episode:
     begin: int
     end: int
     is_finished: bool
-    unseen_us: int
-    """Up to and including this time it saw no rows, as those were not kept; else `BEGINNING`."""
+    unseen_us: Mapping[int, int]
+    """By slot, up to and including which time it saw no rows, as those were not kept."""
     changes: pa.Table
 
 
@@ -194,8 +194,8 @@ class _Play:
 
     case: SharedCase
     session: Session
-    running: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """The queries that run: when each began, and up to when it saw nothing."""
+    running: dict[str, tuple[int, Mapping[int, int]]] = field(default_factory=dict)
+    """The queries that run: when each began, and what it did not see."""
     given: dict[str, list[pa.Table]] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
 
@@ -221,9 +221,7 @@ class _Play:
             self.session.query(event.name, self.case.texts[event.name])
         else:
             self.session.resume(event.name)
-        until_us = self.session.partial_until(event.name)
-        lives = [slot.ingest.life_us or 0 for slot in self.case.cases[event.name].plan.slots]
-        self.running[event.name] = number, BEGINNING if until_us is None else until_us - max(lives)
+        self.running[event.name] = number, self.session.unseen(event.name)
         self.given[event.name] = []
 
     def _give(self, changes: Mapping[str, pa.Table]) -> None:
@@ -239,11 +237,11 @@ class _Play:
             self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, changes))
 
 
-def _seeing_since(plan: Plan, before: Progress, unseen_us: int) -> Plan:
+def _seeing_since(plan: Plan, before: Progress, unseen_us: Mapping[int, int]) -> Plan:
     """The plan of a query that sees only what is in its windows at the clock, and what comes later."""
     clock, slots = before.clock(plan.streams), []
     for slot in plan.slots:
-        first_us = max(slot.ingest.since_us, unseen_us + 1 if unseen_us > BEGINNING else BEGINNING)
+        first_us = max(slot.ingest.since_us, unseen_us.get(slot.number, BEGINNING - 1) + 1)
         if slot.ingest.life_us is not None and clock - slot.ingest.life_us > BEGINNING:
             first_us = max(first_us, clock - slot.ingest.life_us + 1)
         slots.append(replace(slot, ingest=replace(slot.ingest, since_us=first_us)))
