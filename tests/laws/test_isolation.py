@@ -13,8 +13,7 @@ import sash
 from sash.testing import assert_changes
 from sash.testing.oracle import check_snapshot
 from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
-from sash.testing.shared_case import SharedCase
-from sash.testing.shared_case import Add
+from sash.testing.shared_case import Add, SharedCase
 from sash.testing.strategies import arrival_cuts
 
 N_CASES = 1000 if settings.get_current_profile_name() == "ci" else 50
@@ -56,7 +55,8 @@ def test_cuts_do_not_show(data: st.DataObject) -> None:
 
 @given(shared_cases(is_steady=True, is_late=False))
 def test_a_whole_run_gives_what_each_query_gives_alone(case: SharedCase) -> None:
-    session = sash.Session()
-    declare(session, case)
+    session = case.open_session(with_rows=True)
+    for name, text in case.texts.items():
+        session.query(name, text)
     for name, changes in session.run().items():
         assert_changes(changes, sash.sql(case.texts[name], **case.frames))

@@ -77,7 +77,7 @@ CASE = SharedCase(
     ],
 )
 def test_what_one_that_comes_later_gets_alone(begin: int, unseen_us: dict[int, int], expected: str) -> None:
-    episode = Episode("q", begin, len(CASE.events), True, unseen_us, A.schema.empty_table())
+    episode = Episode("q", begin, len(CASE.events), True, unseen_us, False, A.schema.empty_table())
     assert draw(CASE.alone(episode)) == draw(stream_of(expected))
 
 

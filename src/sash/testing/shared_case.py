@@ -18,8 +18,11 @@ from sash import Session
 from sash.embedded.query import Query
 from sash.frames import Relation, Stream, table_catalog
 from sash.operators.changes import read_times
+from sash.operators.shared_pipeline import JOIN
 from sash.operators.stream_clock import StreamClock
+from sash.operators.tapped_join import TappedJoin
 from sash.plan.physical import Plan
+from sash.plan.sharing import sites_of
 from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING
 from sash.testing.case import Advance, Case, Push, show_frame
@@ -88,11 +91,12 @@ class SharedCase:
         """How far the streams have come after so many events."""
         catalog = self._contents[0]
         infos = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
-        progress = Progress({name: StreamClock(info.slack_us) for name, info in infos.items()})
+        clocks = {name: StreamClock(info.slack_us) for name, info in infos.items()}
+        progress = Progress(clocks, {name: [] for name in infos})
         for event in self.events[:n_events]:
             if isinstance(event, Push):
                 times = read_times(self.rows(event).column(infos[event.stream].time))
-                progress.admitted.setdefault(event.stream, []).extend(progress.clocks[event.stream].admit(times))
+                progress.admitted[event.stream].extend(progress.clocks[event.stream].admit(times))
             elif isinstance(event, Advance):
                 progress.complete(event)
         return progress
@@ -109,15 +113,16 @@ class SharedCase:
                 play.session = cut(play.session)
         return play.end()
 
-    def open_session(self) -> Session:
-        """A session with the frames, of streams only what they are like, and without queries."""
+    def open_session(self, with_rows: bool = False) -> Session:
+        """A session with the frames and without queries; of streams it knows only what they are like, or the rows."""
         session = Session()
         for name, frame in self.frames.items():
             if isinstance(frame, Relation):
                 session.relation(name, frame.frame)
             else:
                 slack = None if frame.slack_us is None else f"{frame.slack_us} us"
-                session.stream(name, frame.frame.schema, time=frame.time, slack=slack, tie=frame.tie)
+                rows = frame.frame if with_rows else frame.frame.schema
+                session.stream(name, rows, time=frame.time, slack=slack, tie=frame.tie)
         return session
 
     def alone(self, episode: Episode) -> pa.Table:
@@ -126,13 +131,16 @@ class SharedCase:
         It sees the rows that were in its windows when the episode began, but for those that it is said
         not to have seen, and all that came since. How rows are cut does not matter (law 2), so they come at once.
         """
-        case = self.cases[episode.name]
-        plan = _seeing_since(case.plan, self.progress(episode.begin), episode.unseen_us)
-        now, running = self.progress(episode.end), Query(plan, case.tables)
-        changes = []
+        case, before = self.cases[episode.name], self.progress(episode.begin)
+        plan = _seeing_since(case.plan, before.clock(case.plan.streams), episode.unseen_us)
+        now = self.progress(episode.end)
+        clocks = {stream: before.clocks[stream] for stream in plan.streams} if episode.is_fresh else None
+        running, changes = Query(plan, case.tables, clocks), []
         for stream in plan.streams:
-            in_time = pa.array(now.admitted.get(stream, []), pa.bool_())
-            changes.append(running.push(stream, self.arrivals[stream].slice(0, len(in_time)).filter(in_time)))
+            first = len(before.admitted[stream]) if episode.is_fresh else 0
+            in_time = pa.array(now.admitted[stream][first:], pa.bool_())
+            rows = self.arrivals[stream].slice(first, len(in_time)).filter(in_time)
+            changes.append(running.push(stream, rows))
         for stream in plan.streams:
             if now.clocks[stream].complete_us > BEGINNING:
                 changes.append(running.advance(now.clocks[stream].complete_us, stream))
@@ -162,7 +170,7 @@ class Progress:
     """The clocks of streams, and of the rows that have come of each, in order, whether they came in time."""
 
     clocks: dict[str, StreamClock]
-    admitted: dict[str, list[bool]] = field(default_factory=dict)
+    admitted: dict[str, list[bool]]
 
     def complete(self, event: Advance) -> None:
         for name in self.clocks if event.stream is None else [event.stream]:
@@ -185,6 +193,8 @@ class Episode:
     is_finished: bool
     unseen_us: Mapping[int, int]
     """By slot, up to and including which time it saw no rows, as those were not kept."""
+    is_fresh: bool
+    """Whether it found no join to share that ran, so that it saw only rows that came since."""
     changes: pa.Table
 
 
@@ -194,12 +204,15 @@ class _Play:
 
     case: SharedCase
     session: Session
-    running: dict[str, tuple[int, Mapping[int, int]]] = field(default_factory=dict)
-    """The queries that run: when each began, and what it did not see."""
+    running: dict[str, tuple[int, dict[int, int], bool]] = field(default_factory=dict)
+    """The queries that run: of an episode where it begins, what is not seen, and whether it is fresh."""
+    has_begun: bool = False
+    """Whether the session has been told of the streams."""
     given: dict[str, list[pa.Table]] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
 
     def take(self, number: int, event: Event) -> None:
+        self.has_begun |= isinstance(event, Push | Advance)
         if isinstance(event, Push):
             self._give(self.session.push(event.stream, self.case.rows(event)))
         elif isinstance(event, Advance):
@@ -221,7 +234,12 @@ class _Play:
             self.session.query(event.name, self.case.texts[event.name])
         else:
             self.session.resume(event.name)
-        self.running[event.name] = number, self.session.unseen(event.name)
+        if self.has_begun:
+            clock = self.case.progress(number).clock(self.case.cases[event.name].plan.streams)
+            assert self.session.clock_us(event.name) == clock, f"`{event.name}` does not know how far its streams are"
+            self.running[event.name] = number, *_past_of(self.session, event.name)
+        else:
+            self.running[event.name] = number, {}, False
         self.given[event.name] = []
 
     def _give(self, changes: Mapping[str, pa.Table]) -> None:
@@ -232,14 +250,31 @@ class _Play:
 
     def _close(self, number: int, name: str, is_finished: bool = False) -> None:
         if name in self.running:
-            begin, unseen_us = self.running.pop(name)
+            begin, unseen_us, is_fresh = self.running.pop(name)
             changes = pa.concat_tables([self.case.cases[name].plan.schema.empty_table(), *self.given.pop(name)])
-            self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, changes))
+            self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, is_fresh, changes))
 
 
-def _seeing_since(plan: Plan, before: Progress, unseen_us: Mapping[int, int]) -> Plan:
+def _past_of(session: Session, name: str) -> tuple[dict[int, int], bool]:
+    """Of a query that was just added, by slot up to when it has not seen rows, and whether it has seen none at all."""
+    running = session._running()
+    group = next((each for each in running.groups if name in each.plan.plans), None)
+    if group is None or name in running._begun_us:
+        return {}, True
+    join = dict(group.operators())[JOIN]
+    assert isinstance(join, TappedJoin)
+    taps = {tap.name: number for number, tap in enumerate(join.taps)}
+    sites = enumerate(sites_of(group.plan.plans[name]))
+    return {
+        slot.number: int(join.since_us[taps[f"{name}#{number}"], side])
+        for number, site in sites
+        for side, slot in enumerate(site.slots)
+    }, False
+
+
+def _seeing_since(plan: Plan, clock: int, unseen_us: Mapping[int, int]) -> Plan:
     """The plan of a query that sees only what is in its windows at the clock, and what comes later."""
-    clock, slots = before.clock(plan.streams), []
+    slots = []
     for slot in plan.slots:
         first_us = max(slot.ingest.since_us, unseen_us.get(slot.number, BEGINNING - 1) + 1)
         if slot.ingest.life_us is not None and clock - slot.ingest.life_us > BEGINNING:
