@@ -19,6 +19,7 @@ from rich.console import Console
 from sash.bench.commands import bench
 from sash.errors import InternalError, PlanError, SashError, SourceError
 from sash.experiments.commands import experiment
+from sash.plan.describe_sharing import explain_sharing, shares_any
 from sash.plan.explain import explain_plan
 from sash.run import QueryRun, Report, SharedRun, Tally
 from sash.script import DEFAULT_OUTPUT, Script, read_script
@@ -106,6 +107,9 @@ def explain(
 
         for each in script.runs():
             print(f"Query {each.name}\n{analyze_files(each)}")
+        return
+    if shares_any(script.plans):
+        print(explain_sharing(script.plans))
         return
     for name, plan in script.plans.items():
         print(f"Query {name}\n{explain_plan(plan)}")

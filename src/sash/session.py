@@ -13,6 +13,7 @@ Every query gets exactly what it would get alone. Queries may be added, dropped,
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -28,6 +29,7 @@ from sash.frames import Relation, Stream, declare, is_spark, normalised, stream,
 from sash.plan.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.shared_plan import check_sharing
 from sash.script import DEFAULT_OUTPUT
 from sash.sources.sink import FileSink
 from sash.sql.bind import bind
@@ -78,22 +80,17 @@ class Session:
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
-        if not name or "/" in name or ":" in name:
-            raise PlanError(f"`{name}` cannot name a query; use letters, digits and underscores")
-        sink = FileSink(os.path.abspath(into), format) if isinstance(into, str | os.PathLike) else into
-        for other in self._queries.values():
-            if sink is not None and other.into == sink:
-                place = f"`{sink.path}`" if isinstance(sink, FileSink) else "the same function"
-                raise PlanError(
-                    f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
-                )
-        self._queries[name] = Registered(name, text, self._plan(text), sink)
-        self._changed()
+        if not re.fullmatch(r"[\w-]+", name):
+            raise PlanError(f"`{name}` cannot name a query; use letters, digits, underscores and hyphens")
+        new = Registered(name, text, self._plan(text), self._sink(name, into, format))
+        if self._embedded is not None:
+            _check_is_new(new.into)
+        self._become(self._queries | {name: new})
 
     def drop(self, name: str) -> None:
         """Forgets a query, and frees what was kept for it alone."""
-        del self._queries[self._known(name)]
-        self._changed()
+        self._known(name)
+        self._become({each: query for each, query in self._queries.items() if each != name})
 
     def pause(self, name: str) -> None:
         """Lets a query rest: it costs nothing and answers nothing, until it is resumed."""
@@ -105,7 +102,7 @@ class Session:
 
     def explain(self) -> str:
         """Which queries share which join, how that runs, and which run alone and why."""
-        return explain_sharing({each.name: each.plan for each in self._queries.values() if not each.is_paused})
+        return explain_sharing(self._active(), self._is_spark)
 
     def run(self, checkpoint: str | os.PathLike | None = None) -> Any:
         """Runs all queries.
@@ -122,24 +119,26 @@ class Session:
             raise PlanError("`checkpoint` is for Spark streams; in this process, see session.snapshot()")
         catalog, tables, _ = table_catalog(self._frames)
         streams = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
-        self._embedded = self._start()
+        running = self._embedded = self._start()
         changes: dict[str, list[pa.Table]] = {}
-        for name, part in interleaved(streams, tables):
-            self._deliver(self._embedded.push(name, part), changes)
-        self._deliver(self._embedded.finish(), changes)
-        self._warn_of_late_rows(self._embedded)
-        self._embedded = None
+        try:
+            for name, part in interleaved(streams, tables):
+                self._deliver(running.push(name, part), changes)
+            self._deliver(running.finish(), changes)
+        finally:
+            self._embedded = None
+        self._warn_of_late_rows(running)
         return self._gathered(changes)
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
-        table = normalised(to_arrow(rows, stream))
-        return self._collected(self._running().push(self._known_stream(stream), table))
+        running, known = self._running(), self._known_stream(stream)
+        return self._collected(running.push(known, normalised(to_arrow(rows, stream))))
 
     def advance(self, time_us: int, stream: str | None = None) -> dict[str, pa.Table]:
         """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
-        known = None if stream is None else self._known_stream(stream)
-        return self._collected(self._running().advance(time_us, known))
+        running, known = self._running(), None if stream is None else self._known_stream(stream)
+        return self._collected(running.advance(time_us, known))
 
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
@@ -164,6 +163,11 @@ class Session:
     def restore(self, snapshot: bytes) -> None:
         """Goes on from a snapshot of a session with the same streams."""
         self._running().restore(snapshot)
+
+    @property
+    def _is_prompt(self) -> bool:
+        """Whether changes go somewhere as they come, and not just back to whoever brought the rows."""
+        return any(each.into is not None and not each.is_paused for each in self._queries.values())
 
     @property
     def _is_spark(self) -> bool:
@@ -208,15 +212,28 @@ class Session:
         known = self._queries[self._known(name)]
         if known.is_paused == is_paused:
             raise PlanError(f"the query `{name}` {'is paused already' if is_paused else 'is not paused'}")
-        self._queries[name] = replace(known, is_paused=is_paused)
-        self._changed()
+        self._become(self._queries | {name: replace(known, is_paused=is_paused)})
+
+    def _sink(self, name: str, into: Into, format: str) -> FileSink | Callable[[Any], None] | None:
+        """Where a query writes, which is nobody else's place."""
+        sink = FileSink(_absolute(into), format) if isinstance(into, str | os.PathLike) else into
+        for other in self._queries.values():
+            if sink is not None and _place(other.into) == _place(sink):
+                place = f"`{sink.path}`" if isinstance(sink, FileSink) else "this function"
+                raise PlanError(
+                    f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
+                )
+        return sink
 
     def _active(self) -> dict[str, Plan]:
         return {each.name: each.plan for each in self._queries.values() if not each.is_paused}
 
-    def _changed(self) -> None:
-        """Tells whatever runs which queries there are now."""
+    def _become(self, queries: dict[str, Registered]) -> None:
+        """Has these queries from now on, if they can run together, and tells whatever runs."""
+        check_sharing({each.name: each.plan for each in queries.values() if not each.is_paused})
+        self._queries = queries
         if self._embedded is not None:
+            self._embedded.is_prompt = self._is_prompt
             self._embedded.change(self._active())
         if self._handle is not None:
             self._change_on_spark()
@@ -227,8 +244,11 @@ class Session:
             for name, frame in self._frames.items()
             if isinstance(frame, Relation)
         }
-        self._check_sinks()
+        for each in self._queries.values():
+            _check_is_new(each.into)
+        self._n_written = {}
         running = EmbeddedSession(relations)
+        running.is_prompt = self._is_prompt
         running.change(self._active())
         return running
 
@@ -238,14 +258,6 @@ class Session:
         if self._embedded is None:
             self._embedded = self._start()
         return self._embedded
-
-    def _check_sinks(self) -> None:
-        """In this process every run starts from nothing, so its output does too."""
-        for each in self._queries.values():
-            if isinstance(each.into, FileSink) and os.path.exists(each.into.path):
-                raise SourceError(
-                    f"{each.into.path} holds the output of an earlier run; remove it, or write into another directory"
-                )
 
     def _collected(self, answers: Iterable[Answer]) -> dict[str, pa.Table]:
         changes: dict[str, list[pa.Table]] = {}
@@ -296,3 +308,18 @@ class Session:
         self._handle.change(
             self._active(), {name: self._queries[name].into or default[name] for name in self._active()}
         )
+
+
+def _absolute(path: str | os.PathLike) -> str:
+    return str(path) if "://" in str(path) else os.path.abspath(path)
+
+
+def _place(into: Any) -> Any:
+    """What two queries must not have in common; a directory is one whatever the format."""
+    return into.path if isinstance(into, FileSink) else into
+
+
+def _check_is_new(into: Any) -> None:
+    """In this process every query starts from nothing, so its output does too."""
+    if isinstance(into, FileSink) and os.path.exists(into.path):
+        raise SourceError(f"{into.path} holds the output of an earlier run; remove it, or write into another directory")

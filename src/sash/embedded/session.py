@@ -21,6 +21,8 @@ class EmbeddedSession:
     """The queries of a session while it runs here. To change the set, it is told the whole new one."""
 
     def __init__(self, relations: Mapping[str, pa.Table]):
+        self.is_prompt = True
+        """Whether somebody takes changes as they come; see `SharedQuery`."""
         self._relations = relations
         self._groups: dict[Signature, SharedQuery] = {}
         self._alone: dict[str, Query] = {}
@@ -39,6 +41,7 @@ class EmbeddedSession:
                 fresh -= set(names)
             else:
                 self._groups[signature] = SharedQuery(plan, self._relations, _clocks_for(plan.streams, clocks))
+            self._groups[signature].is_prompt = self.is_prompt
         for name in reasons:
             known = self._alone.get(name)
             if known is None or known.plan.fingerprint != plans[name].fingerprint:
@@ -109,13 +112,17 @@ class EmbeddedSession:
     def restore(self, snapshot: bytes) -> None:
         """Goes on from a snapshot; queries that it does not know begin now."""
         groups, alone, begun_us = pickle.loads(snapshot)
-        for signature, each in self._groups.items():
-            if signature.fingerprint in groups:
-                each.restore(groups[signature.fingerprint])
-        for name, query in self._alone.items():
-            if name in alone:
-                query.restore(alone[name])
-        self._begun_us |= begun_us
+        plans = {name: self._plan(name) for name in (*self._shared_names(), *self._alone)}
+        known = {signature: each for signature, each in self._groups.items() if signature.fingerprint in groups}
+        for signature, each in known.items():
+            each.restore(groups[signature.fingerprint])
+        kept = {name: each for name, each in self._alone.items() if name in alone and _is_of(alone[name], each)}
+        for name, each in kept.items():
+            each.restore(alone[name])
+        goes_on = {*kept, *(name for each in known.values() for name in each.plan.plans)}
+        self._groups, self._alone = known, kept
+        self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
+        self.change(plans)
 
     def _runner(self, name: str) -> SharedQuery | Query:
         if name in self._alone:
@@ -135,6 +142,11 @@ class EmbeddedSession:
         for each in (*self._alone.values(), *self._groups.values()):
             found |= each.clocks
         return found
+
+
+def _is_of(snapshot: bytes, query: Query) -> bool:
+    """Whether a snapshot was taken of this query, and not of another one of its name."""
+    return pickle.loads(snapshot)[0] == query.plan.fingerprint
 
 
 def _clocks_for(streams: Mapping, known: Mapping[str, StreamClock]) -> dict[str, StreamClock]:

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 
 from sash.embedded.intake import Intake
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
+from sash.operators.choose_schedule import BurstWatch, choose_schedule
 from sash.operators.operator import Operator
 from sash.operators.pipeline import Work
 from sash.operators.stream_clock import StreamClock
+from sash.operators.tapped_join import LWO
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
 
+WORTH_PAIRS = 1 << 20
+"""A step that gives queries fewer pairs is over before it pays to serve small windows first."""
 Answer = tuple[str, pa.Table]
 """A query, and some of its changes."""
 
 
 class SharedQuery:
-    """A running share group. What it returns are the changes that are due, query by query, as they come."""
+    """A running share group. What it returns are the changes that are due, query by query, as they come.
+
+    Unless a query asks for a schedule, it is chosen between steps, by how many tuples come at once and how many pairs
+    they make.
+    """
+
+    is_prompt = True
+    """Whether somebody takes changes as they come; if not, nobody gains by a schedule, and the fastest is kept."""
 
     def __init__(
         self,
@@ -33,6 +45,8 @@ class SharedQuery:
         self._relations = relations
         self._intake = Intake(plan.streams, clocks)
         self._pipeline = plan.pipeline(relations)
+        self._pipeline.begin(self._intake.newest_us)
+        self._bursts, self._pairs = BurstWatch(), BurstWatch()
 
     def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> Iterator[Answer]:
         """Takes rows of a stream, in order of arrival. To be exhausted."""
@@ -50,9 +64,7 @@ class SharedQuery:
 
     def change(self, plan: SharedPlan) -> None:
         """Goes on with another set of queries. Those that are new begin with what is in their windows."""
-        old, self._pipeline = self._pipeline, plan.pipeline(self._relations)
-        self._pipeline.restore(old.entries(), old.registers(), self._intake.newest_us)
-        self.plan = plan
+        self._go_on(self._scheduled(plan))
 
     def partial_until_us(self, query: str) -> int | None:
         """Until when a query may lack what its windows should hold; None if it never did."""
@@ -119,6 +131,25 @@ class SharedQuery:
         for branch, tuples in self._pipeline.steps(arrivals, self.clock, clocks):
             name = branch.rpartition(":")[0]
             yield name, _changes(self.plan.plans[name], tuples)
+        work = self._pipeline.join_work
+        if any([self._bursts.seen(work.rows_in), self._pairs.seen(work.rows_out)]):
+            plan = self._scheduled(self.plan)
+            if plan.schedule != self.plan.schedule:
+                self._go_on(plan)
+
+    def _scheduled(self, plan: SharedPlan) -> SharedPlan:
+        """The plan with the schedule that a query asks for, or with the one that suits the bursts."""
+        if plan.is_hinted or not self.is_prompt or self._pairs.burst < WORTH_PAIRS:
+            return plan if plan.is_hinted else replace(plan, schedule=LWO)
+        reaches = [tap.reach_us for tap in plan.spec.taps]
+        windows_us = sorted(set(reaches))
+        choice = choose_schedule(windows_us, [reaches.count(each) for each in windows_us], self._bursts.burst)
+        return replace(plan, schedule=choice.schedule)
+
+    def _go_on(self, plan: SharedPlan) -> None:
+        old, self._pipeline = self._pipeline, plan.pipeline(self._relations)
+        self._pipeline.restore(old.entries(), old.registers(), self._intake.newest_us)
+        self.plan = plan
 
 
 def _changes(plan: Plan, tuples: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ that are in both go on as they were. One that is new begins with what is in its 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -71,6 +71,12 @@ class SharedPipeline(OperatorSet):
         """Entries of queries that are no more."""
         self._join_work = Work()
 
+    def begin(self, seen_us: int) -> None:
+        """Says that tuples up to a time had come before there was this join: who comes later does not find them."""
+        if self._kept is not None:
+            left, right = (replace(each, whole_us=max(each.whole_us, seen_us)) for each in self._kept)
+            self._kept = left, right
+
     def steps(
         self,
         arrivals: Mapping[int, pa.Table],
@@ -106,6 +112,11 @@ class SharedPipeline(OperatorSet):
         for prefix, pipeline in self._pipelines():
             yield from ((f"{prefix}/{name}", operator) for name, operator in pipeline.operators())
 
+    @property
+    def join_work(self) -> Work:
+        """What the shared join did in the last step; pairs count for each tap that they go to."""
+        return self._join_work
+
     def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""
         found = {}
@@ -140,7 +151,9 @@ class SharedPipeline(OperatorSet):
         return puts, [*deletes, *sorted(orphans)]
 
     def registers(self) -> dict[str, dict[str, Any]]:
-        members = {branch.query: branch.fingerprint for branch in self._branches.values()}
+        # Who has not begun is no member yet: what it begins with is no state, and whoever goes on works it out again.
+        begins = {self._branches[name].query for name in self._pending}
+        members = {each.query: each.fingerprint for each in self._branches.values() if each.query not in begins}
         kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
         return super().registers() | {MEMBERS: members, KEPT: kept}
 

@@ -11,8 +11,12 @@ Below also narrows what a query that comes later finds: rows that nobody wanted 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import sqlglot
+from sqlglot import exp
 
 CHECK_NS = 15.0
 """To evaluate a condition on a row."""
@@ -20,29 +24,86 @@ KEEP_NS = 500.0
 """To ship a row to its group, to store it, and to look for its partners."""
 SHARE_OF_EQUALITY = 0.1
 SHARE_OF_RANGE = 1 / 3
-"""Which share of rows satisfies a condition of which nothing else is known."""
+SHARE_OF_PATTERN = 0.2
+SHARE_OF_NULLS = 0.1
 SHARE_OF_OTHER = 0.5
+"""Which share of rows satisfies a condition of which nothing else is known."""
+Distinct = Mapping[str, int]
+"""How many values columns have, as far as it was declared."""
 
 
-def is_kept_below(conditions: Sequence[str | None]) -> bool:
-    """Whether to apply the conditions of all queries on one stream below the join; None: a query without one."""
-    wanted = {each for each in conditions if each is not None}
-    if None in conditions or not wanted:
-        return False
-    unwanted = 1.0
-    for each in wanted:
-        unwanted *= 1.0 - estimated_share(each)
-    return unwanted * KEEP_NS > len(wanted) * CHECK_NS
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What it would bring to leave out below a join what no query wants of a stream."""
+
+    n_conditions: int
+    """That differ; none if some query wants every row."""
+    wanted: float
+    """The share of rows that somebody wants, by estimate."""
+
+    @property
+    def cost_ns(self) -> float:
+        """Of looking at a row below."""
+        return self.n_conditions * CHECK_NS
+
+    @property
+    def gain_ns(self) -> float:
+        """Per row, of not keeping those that nobody wants."""
+        return (1.0 - self.wanted) * KEEP_NS
+
+    @property
+    def is_below(self) -> bool:
+        return self.gain_ns > self.cost_ns
 
 
-def estimated_share(condition: str) -> float:
-    """Which share of rows satisfies a condition, by its form: conjuncts are taken to be independent."""
-    share = 1.0
-    for part in re.split(r"\bAND\b", condition):
-        if re.search(r"[<>]=?|\bBETWEEN\b", part) and "<>" not in part:
-            share *= SHARE_OF_RANGE
-        elif re.search(r"(?<![<>!])=|\bIN\b", part):
-            share *= SHARE_OF_EQUALITY
-        else:
-            share *= SHARE_OF_OTHER
-    return share
+def weigh_selection(conditions: Sequence[str | None], distinct: Distinct) -> Selection:
+    """For the conditions of all queries on one stream; None: a query without one."""
+    if None in conditions:
+        return Selection(0, 1.0)
+    different = {each for each in conditions if each is not None}
+    return Selection(len(different), 1.0 - prod(1.0 - estimated_share(each, distinct) for each in sorted(different)))
+
+
+def estimated_share(condition: str, distinct: Distinct) -> float:
+    """Which share of rows satisfies a condition, by its form: its parts are taken to be independent."""
+    return _share(sqlglot.parse_one(condition, dialect="duckdb"), distinct)
+
+
+def _share(condition: exp.Expr, distinct: Distinct) -> float:
+    match condition:
+        case exp.Paren():
+            return _share(condition.this, distinct)
+        case exp.And():
+            return prod(_share(part, distinct) for part in condition.flatten())
+        case exp.Or():
+            return 1.0 - prod(1.0 - _share(part, distinct) for part in condition.flatten())
+        case exp.Not():
+            return 1.0 - _share(condition.this, distinct)
+        case exp.In():
+            return min(1.0, len(condition.expressions) * _share_of_value([condition.this], distinct))
+        case exp.EQ() | exp.NullSafeEQ():
+            return _share_of_value([condition.left, condition.right], distinct)
+        case exp.NEQ() | exp.NullSafeNEQ():
+            return 1.0 - _share_of_value([condition.left, condition.right], distinct)
+    return _share_by_kind(condition)
+
+
+def _share_of_value(sides: Sequence[exp.Expr], distinct: Distinct) -> float:
+    """Of rows in which a column has one value; of two columns the one with more values says how often."""
+    counts = [distinct[side.name] for side in sides if isinstance(side, exp.Column) and side.name in distinct]
+    return 1.0 / max(counts) if counts else SHARE_OF_EQUALITY
+
+
+def _share_by_kind(condition: exp.Expr) -> float:
+    match condition:
+        case exp.Between():
+            return SHARE_OF_RANGE**2
+        case exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+            return SHARE_OF_RANGE
+        case exp.Like() | exp.ILike():
+            return SHARE_OF_PATTERN
+        case exp.Is():
+            return SHARE_OF_NULLS
+        case exp.Boolean():
+            return float(condition.this)
+    return SHARE_OF_OTHER

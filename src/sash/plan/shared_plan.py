@@ -27,8 +27,8 @@ from sash.operators.tapped_join import LWO, Tap, TappedJoin, TappedJoinSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.fragment import Fragment, Input, cut_fragments
 from sash.plan.physical import SHARED_SCHEDULES, SIGNED, Plan, Slot
-from sash.plan.selections import is_kept_below
-from sash.plan.sharing import SIDES, Signature, Site, signature_of, sites_of
+from sash.plan.selections import Selection, weigh_selection
+from sash.plan.sharing import SIDES, Signature, Site, share_groups, signature_of, sites_of
 from sash.sql.query import StreamInfo, TimeWindow
 
 N_STREAMS = 2
@@ -116,6 +116,11 @@ class SharedPlan:
         }
 
     @property
+    def is_hinted(self) -> bool:
+        """Whether a query asks for the schedule."""
+        return any(plan.sharing for plan in self.plans.values())
+
+    @property
     def fingerprint(self) -> str:
         """Tells share groups apart whose state differs; it does not depend on which queries are in the group."""
         return self.signature.fingerprint
@@ -141,9 +146,23 @@ class SharedPlan:
         )
         return left, right
 
+    @cached_property
+    def selections(self) -> tuple[Selection, Selection]:
+        """What it would bring to leave out rows of each side below the join that no query wants."""
+        left, right = (
+            weigh_selection([site.condition(side) for site in self.sites.values()], self._distinct(side))
+            for side in (0, 1)
+        )
+        return left, right
+
     def is_kept_below(self, side: int) -> bool:
         """Whether rows of a side that no query wants are left out below the join."""
-        return is_kept_below([site.condition(side) for site in self.sites.values()])
+        return self.selections[side].is_below
+
+    def _distinct(self, side: int) -> dict[str, int]:
+        """How many values columns have, where that was declared."""
+        declared = next(iter(self.sites.values())).slots[side].info.statistics.distinct
+        return {f"{SIDES[side]}.{name}": n_values for name, n_values in declared}
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
@@ -271,8 +290,8 @@ class SharedPlan:
 
     def _leaf(self, tap_name: str, slot: int) -> TapLeaf:
         tap = next(tap for tap in self.spec.taps if tap.name == tap_name)
-        named = dict(tap.columns)
-        partition = tuple(named[name] for name in self.signature.partition[0])
+        # As the query spreads it, which may be in another order: behind an exchange it meets what is spread likewise.
+        partition = self.sites[tap_name].slots[0].partition
         schemas = {field.name: field for each in self.slots for field in each.schema}
         fields = [schemas[old].with_name(new) for old, new in tap.columns]
         return TapLeaf(slot, tap_name, Input(slot, partition, pa.schema([*fields, *self._signed()])))
@@ -320,3 +339,9 @@ def shared_plan(plans: Mapping[str, Plan], chosen: str = LWO) -> SharedPlan:
         wishes = " and ".join(f"`{name}` asks for {SHARED_SCHEDULES[schedule]}" for schedule, name in asked.items())
         raise PlanError(f"queries that share a join have one schedule, but {wishes}; leave out one of the hints")
     return SharedPlan(plans, next(iter(asked), chosen))
+
+
+def check_sharing(plans: Mapping[str, Plan]) -> None:
+    """Raises PlanError if queries that share a join ask for different schedules."""
+    for names in share_groups(plans)[0].values():
+        shared_plan({name: plans[name] for name in names})

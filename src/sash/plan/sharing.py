@@ -101,9 +101,16 @@ class Site:
         return Signature(
             (self.slots[0].source.name, self.slots[1].source.name),
             tuple(sorted((names[left], names[right]) for left, right in keys)),
-            tuple(tuple(names[name] for name in slot.partition) for slot in self.slots),  # pyright: ignore
+            self._partition(names),
             None if keys or residual is None else renamed(residual, names),
         )
+
+    def _partition(self, names: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is hashed, in an order that does not depend on how the query is written."""
+        pairs = sorted(
+            (names[left], names[right]) for left, right in zip(*(slot.partition for slot in self.slots), strict=True)
+        )
+        return tuple(left for left, _ in pairs), tuple(right for _, right in pairs)
 
 
 def share_groups(plans: Mapping[str, Plan]) -> tuple[dict[Signature, list[str]], dict[str, str]]:
