@@ -140,7 +140,9 @@ class SharedPipeline(OperatorSet):
         return puts, [*deletes, *sorted(orphans)]
 
     def registers(self) -> dict[str, dict[str, Any]]:
-        members = {branch.query: branch.fingerprint for branch in self._branches.values()}
+        # A query that has not begun yet begins anew wherever this goes on.
+        waiting = {self._branches[name].query for name in self._pending}
+        members = {each.query: each.fingerprint for each in self._branches.values() if each.query not in waiting}
         kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
         return super().registers() | {MEMBERS: members, KEPT: kept}
 
