@@ -178,10 +178,12 @@ class Session:
             raise BindError(f"there is a stream or relation `{name}` already; give this one another name")
         self._frames[name.lower()] = frame
         try:
-            self._catalog()
+            info = self._catalog()[name.lower()]
         except Exception:
             del self._frames[name.lower()]
             raise
+        if self._embedded is not None and isinstance(info, StreamInfo):
+            self._embedded.declare(name.lower(), info)
 
     def _catalog(self) -> Catalog:
         if self._is_spark:
@@ -249,6 +251,9 @@ class Session:
         self._n_written = {}
         running = EmbeddedSession(relations)
         running.is_prompt = self._is_prompt
+        for name, info in self._catalog().items():
+            if isinstance(info, StreamInfo):
+                running.declare(name, info)
         running.change(self._active())
         return running
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 
 import pyarrow as pa
 
+from sash.embedded.intake import Intake
 from sash.embedded.query import Query
 from sash.embedded.shared import Answer, SharedQuery
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import shared_plan
 from sash.plan.sharing import Signature, share_groups
+from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
 
 
@@ -26,8 +28,14 @@ class EmbeddedSession:
         self._relations = relations
         self._groups: dict[Signature, SharedQuery] = {}
         self._alone: dict[str, Query] = {}
+        self._intakes: dict[str, Intake] = {}
+        """Of each stream, as no query may be there to know how far it has come."""
         self._begun_us: dict[str, int] = {}
         """By query that found no running join to share: the newest time that had been seen of its streams."""
+
+    def declare(self, stream: str, info: StreamInfo) -> None:
+        """Tells of a stream, before its first row."""
+        self._intakes[stream] = Intake({stream: info})
 
     def change(self, plans: Mapping[str, Plan]) -> None:
         """Goes on with these queries. What is new begins with what is in its windows, as far as that was kept."""
@@ -60,9 +68,12 @@ class EmbeddedSession:
         for name, query in self._alone.items():
             if stream in query.plan.streams:
                 yield name, query.push(stream, rows)
+        self._intakes[stream].take(stream, rows, ())
 
     def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
         """Declares one stream, or all, complete up to and including a time. To be exhausted."""
+        for name in self._intakes if stream is None else [stream]:
+            self._intakes[name].complete(time_us)
         for group in self._groups.values():
             if stream is None or stream in group.plan.streams:
                 yield from group.advance(time_us, stream)
@@ -93,11 +104,7 @@ class EmbeddedSession:
 
     def late(self) -> dict[str, tuple[int, int]]:
         """By stream, how many rows came late, and how many were read."""
-        found: dict[str, tuple[int, int]] = {}
-        for each in (*self._groups.values(), *self._alone.values()):
-            for stream, n_late in each.n_late.items():
-                found[stream] = max(found.get(stream, (0, 0)), (n_late, each.n_read[stream]))
-        return found
+        return {name: (intake.n_late[name], intake.n_read[name]) for name, intake in self._intakes.items()}
 
     @property
     def groups(self) -> list[SharedQuery]:
@@ -107,11 +114,13 @@ class EmbeddedSession:
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process."""
         groups = {signature.fingerprint: each.snapshot() for signature, each in self._groups.items()}
-        return pickle.dumps((groups, {name: each.snapshot() for name, each in self._alone.items()}, self._begun_us))
+        alone = {name: each.snapshot() for name, each in self._alone.items()}
+        intakes = {name: intake.held() for name, intake in self._intakes.items()}
+        return pickle.dumps((groups, alone, self._begun_us, intakes))
 
     def restore(self, snapshot: bytes) -> None:
         """Goes on from a snapshot; queries that it does not know begin now."""
-        groups, alone, begun_us = pickle.loads(snapshot)
+        groups, alone, begun_us, intakes = pickle.loads(snapshot)
         plans = {name: self._plan(name) for name in (*self._shared_names(), *self._alone)}
         known = {signature: each for signature, each in self._groups.items() if signature.fingerprint in groups}
         for signature, each in known.items():
@@ -122,6 +131,8 @@ class EmbeddedSession:
         goes_on = {*kept, *(name for each in known.values() for name in each.plan.plans)}
         self._groups, self._alone = known, kept
         self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
+        for name, held in intakes.items():
+            self._intakes[name].hand(held)
         self.change(plans)
 
     def _runner(self, name: str) -> SharedQuery | Query:
@@ -137,10 +148,11 @@ class EmbeddedSession:
         return {name for group in self._groups.values() for name in group.plan.plans}
 
     def _clocks(self) -> dict[str, StreamClock]:
-        """How far each stream has come, as some query knows it."""
-        found: dict[str, StreamClock] = {}
+        """How far each stream has come; to its end, once some query was finished."""
+        found = {name: copy(intake.clocks[name]) for name, intake in self._intakes.items()}
         for each in (*self._alone.values(), *self._groups.values()):
-            found |= each.clocks
+            for name, clock in each.clocks.items():
+                found[name].complete(clock.complete_us)
         return found
 
 
@@ -149,13 +161,13 @@ def _is_of(snapshot: bytes, query: Query) -> bool:
     return pickle.loads(snapshot)[0] == query.plan.fingerprint
 
 
-def _clocks_for(streams: Mapping, known: Mapping[str, StreamClock]) -> dict[str, StreamClock]:
+def _clocks_for(streams: Iterable[str], known: Mapping[str, StreamClock]) -> dict[str, StreamClock]:
     """Clocks for a query that comes later: what was late for others is late for it."""
-    return {name: copy(known[name]) if name in known else StreamClock(info.slack_us) for name, info in streams.items()}
+    return {name: copy(known[name]) for name in streams}
 
 
 def _newest_us(plan: Plan, clocks: Mapping[str, StreamClock]) -> int:
-    return max((clocks[name].newest_us for name in plan.streams if name in clocks), default=BEGINNING)
+    return max(clocks[name].newest_us for name in plan.streams)
 
 
 def _full_after_us(plan: Plan, begun_us: int) -> int:

@@ -151,9 +151,9 @@ class SharedPipeline(OperatorSet):
         return puts, [*deletes, *sorted(orphans)]
 
     def registers(self) -> dict[str, dict[str, Any]]:
-        # Who has not begun is no member yet: what it begins with is no state, and whoever goes on works it out again.
-        begins = {self._branches[name].query for name in self._pending}
-        members = {each.query: each.fingerprint for each in self._branches.values() if each.query not in begins}
+        # A query that has not begun yet begins anew wherever this goes on.
+        waiting = {self._branches[name].query for name in self._pending}
+        members = {each.query: each.fingerprint for each in self._branches.values() if each.query not in waiting}
         kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
         return super().registers() | {MEMBERS: members, KEPT: kept}
 
