@@ -12,19 +12,27 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import FIRST_ROW, N_PUSHED, N_SCANS, NOBODY, SWF, Board, Line, admit, choose
-from sash.kernels.shared_router import forget_held, hold, release, release_held
+from sash.kernels.shared_line import FIRST_KEPT, FIRST_ROW, N_PUSHED, N_SCANS, NOBODY, SWF, Board, Line, admit, choose
+from sash.kernels.shared_router import N_LOGGED, forget_held, hold, release, release_held
+
+NEVER = np.iinfo(np.int64).max
+MIN_SCANS_PER_RUN = 1 << 12
+"""A window that is complete is worth an interruption after so many scans of partial windows."""
 
 
 @njit(cache=True)
-def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.ndarray, task, until_us: float) -> tuple:
+def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.ndarray, task, until) -> tuple:
     """Does all work that begins before a time; returns the clock and the buffers, which may have grown.
 
     `buffers` are the output buffer, the log with its times, and `ends`; `task` is the schedule, the clock, the time for
-    a tuple looked at, the time for a pair, the first tuple whose responses count, and whether to log.
+    a tuple looked at, the time for a pair, the first tuple whose responses count, and whether to log. `until` is the
+    time, and how many pairs may be in the log before the work is interrupted; if that is ever, it also is when nobody
+    waits for a window any more.
     """
     schedule, now = task[0], task[1]
-    while True:
+    until_us, max_logged = until
+    n_scans = 0
+    while buffers[3][N_LOGGED] < max_logged:
         admit(line, board, heads, counts, now)
         level = choose(schedule, board.scanned, board.throughput)
         if level == NOBODY:
@@ -39,6 +47,10 @@ def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.n
             break
         now, buffers = _scan(line, board, buffers, counts, (level, now), task)
         buffers = _complete(line, board, buffers, counts, (level, now), task)
+        n_scans += 1
+        is_done = board.scanned[level + 1] == counts[N_PUSHED]
+        if is_done and max_logged != NEVER and n_scans >= MIN_SCANS_PER_RUN:
+            break
     return now, buffers
 
 
@@ -52,7 +64,7 @@ def _scan(line: Line, board: Board, buffers, counts: np.ndarray, begin, task) ->
     row, n_scans = number - first_row, 0
     arrived, key, limit = line.ts[row], line.keys[row], line.ts[row] - board.windows_us[level]
     partner = line.cursors[row]
-    while partner >= first_row and line.ts[partner - first_row] > limit:
+    while partner >= counts[FIRST_KEPT] and line.ts[partner - first_row] > limit:
         n_scans += 1
         now += scan_us
         if line.keys[partner - first_row] == key:

@@ -40,6 +40,8 @@ class Line(NamedTuple):
     first_held: np.ndarray
     last_held: np.ndarray
     """Its own stretch of the output buffer."""
+    cargo: np.ndarray
+    """What the caller knows this one by: two numbers that come back with its pairs."""
 
 
 class Board(NamedTuple):
@@ -84,6 +86,13 @@ def load(line: Line, board: Board, heads: np.ndarray, counts: np.ndarray) -> Non
     for number in range(board.scanned[0], counts[N_PUSHED]):
         _link(line, heads, number, counts[FIRST_ROW])
     board.scanned[:] = counts[N_PUSHED]
+
+
+@njit(cache=True)
+def link_all(line: Line, heads: np.ndarray, counts: np.ndarray) -> None:
+    """Chains all tuples in the join buffers anew, into an empty table; nobody waits."""
+    for number in range(counts[FIRST_KEPT], counts[N_PUSHED]):
+        _link(line, heads, number, counts[FIRST_ROW])
 
 
 @njit(cache=True)

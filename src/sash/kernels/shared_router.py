@@ -103,6 +103,30 @@ def forget_held(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, co
 
 
 @njit(cache=True)
+def settle(log: np.ndarray, ends: np.ndarray, first_open: np.ndarray) -> tuple:
+    """Takes the pairs out of the log whose later tuple is before the first one that a window is open for.
+
+    Returns where each window's pairs begin, and all of them, (later, earlier), window by window in order of release.
+    """
+    n_logged, starts = ends[N_LOGGED], np.zeros(len(first_open) + 1, np.int64)
+    for place in range(n_logged):
+        window = log[place, WINDOW]
+        starts[window + 1] += log[place, LATER] < first_open[window]
+    starts = np.cumsum(starts)
+    pairs, nexts, n_left = np.empty((starts[-1], 2), np.int64), starts.copy(), 0
+    for place in range(n_logged):
+        window, later, earlier = log[place, WINDOW], log[place, LATER], log[place, EARLIER]
+        if later < first_open[window]:
+            pairs[nexts[window], 0], pairs[nexts[window], 1] = later, earlier
+            nexts[window] += 1
+        else:
+            log[n_left, WINDOW], log[n_left, LATER], log[n_left, EARLIER] = window, later, earlier
+            n_left += 1
+    ends[N_LOGGED] = n_left
+    return starts, pairs
+
+
+@njit(cache=True)
 def _grown(array: np.ndarray) -> np.ndarray:
     larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
     larger[: array.shape[0]] = array

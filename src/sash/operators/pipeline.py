@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -16,7 +16,8 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, hand_to, held_by
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator
+from sash.operators.operator_set import OperatorSet
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
@@ -25,8 +26,6 @@ from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER
-from sash.store.block_log import BlockLog
-from sash.store.vector import Home
 
 N_PACED = 1 << 16
 """So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
@@ -137,7 +136,7 @@ class Work:
     """How often it changed its method because its load had changed."""
 
 
-class Pipeline:
+class Pipeline(OperatorSet):
     """Operators made from a tree of nodes, with their state."""
 
     def __init__(self, root: Node, slots: Mapping[int, pa.Schema], relations: Mapping[str, pa.Table]):
@@ -186,66 +185,9 @@ class Pipeline:
         for name, node in operator_nodes(self.root):
             yield name, self._operators[id(node)]
 
-    def reset(self, home: Home) -> None:
-        """Starts afresh, with everything that is kept from now on in `home`."""
-        for _, operator in self.operators():
-            operator.reset(home)
-
-    def held(self) -> dict[str, dict[str, Any]]:
-        """All that the operators keep from step to step, by their names."""
-        return {name: held_by(operator) for name, operator in self.operators()}
-
-    def hand(self, state: Mapping[str, Mapping[str, Any]]) -> None:
-        """Goes on with what `held` gave, of this pipeline or of another one of the same plan."""
-        for name, operator in self.operators():
-            hand_to(operator, state[name])
-
     def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""
         return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
-
-    def logs(self) -> dict[str, list[BlockLog]]:
-        """The logs of each operator, by its name."""
-        return {name: list(operator.logs().values()) for name, operator in self.operators()}
-
-    @property
-    def n_rows(self) -> int:
-        """Rows held in state."""
-        return sum(log.n_rows for _, operator in self.operators() for log in operator.logs().values())
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes held in state."""
-        return sum(log.n_bytes for _, operator in self.operators() for log in operator.logs().values())
-
-    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
-        """What a key-value store must put and delete to hold the logs, since the last call."""
-        puts: dict[str, bytes] = {}
-        deletes: list[str] = []
-        for name, operator in self.operators():
-            for log_name, log in operator.logs().items():
-                added, gone = log.take_changes()
-                puts.update((f"{name}/{log_name}/{key}", value) for key, value in added.items())
-                deletes.extend(f"{name}/{log_name}/{key}" for key in gone)
-        return puts, deletes
-
-    def entries(self) -> dict[str, bytes]:
-        """All logs, as entries that `restore` understands."""
-        held: dict[str, bytes] = {}
-        for name, operator in self.operators():
-            for log_name, log in operator.logs().items():
-                held.update((f"{name}/{log_name}/{key}", value) for key, value in log.entries().items())
-        return held
-
-    def registers(self) -> dict[str, dict[str, int]]:
-        """The integers that have to survive beside the logs, by operator."""
-        return {name: operator.registers() for name, operator in self.operators()}
-
-    def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Mapping[str, int]]) -> None:
-        """Becomes the pipeline whose state these are."""
-        for name, operator in self.operators():
-            by_log = {log_name: _Below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
-            operator.restore(by_log, registers[name])
 
     def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
@@ -299,21 +241,3 @@ class Pipeline:
 
 def _just_after(clock: int) -> int:
     return min(clock, NEVER - 1) + 1
-
-
-class _Below(Mapping[str, bytes]):
-    """The entries whose keys start with a prefix, without it; each value is read when it is asked for."""
-
-    def __init__(self, entries: Mapping[str, bytes], prefix: str):
-        self._entries = entries
-        self._prefix = prefix
-        self._keys = [key.removeprefix(prefix) for key in entries if key.startswith(prefix)]
-
-    def __getitem__(self, key: str) -> bytes:
-        return self._entries[self._prefix + key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)

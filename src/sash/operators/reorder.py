@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, NEVER, TS, concat, content_order, int64_column, with_columns
+from sash.store.batch import BEGINNING, NEVER, TS, concat, conformed, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home, Memory
 
@@ -72,7 +73,7 @@ class Reorder(Unpaced):
         return {"clock": self._clock, "held": self._log.next_number, "next_id": self._next_id}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        self._log.restore(entries["held"], registers["held"])
+        self._log.restore(entries["held"], registers["held"], partial(conformed, schema=self._input))
         self._clock, self._next_id = registers["clock"], registers["next_id"]
         self._oldest_us = self._oldest_after(self._clock)
 

@@ -98,7 +98,7 @@ class WindowJoin(Unpaced):
         if isinstance(self._index, CircularBuckets) and self.spec.takes_back:
             found = self._signed_pairs(self._index, inputs, firsts, horizon)
         else:
-            found = self._pairs(inputs, firsts, horizon)
+            found = [self._form(pairs, +1) for pairs in self._pairs(inputs, firsts, horizon)]
         self._clock = clock
         fresh = JoinCounts(*(now - before for now, before in zip(self._index.counts, done)))
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
@@ -113,10 +113,15 @@ class WindowJoin(Unpaced):
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
-        for window, name in zip(self._windows, ("left", "right"), strict=True):
-            window.restore(entries[name], registers[name], self._horizon(self._clock))
+        for side, name in enumerate(("left", "right")):
+            adapt = partial(self._adapt, side)
+            self._windows[side].restore(entries[name], registers[name], self._horizon(self._clock), adapt)
         self._index.advance(self._horizon(self._clock))
         self._index.refill()
+
+    def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
+        """Tuples that are restored, as this join needs them."""
+        return tuples
 
     def adopt(self, method: JoinMethod) -> None:
         """Finds pairs by another method from the next step on, with the same tuples."""
@@ -193,13 +198,12 @@ class WindowJoin(Unpaced):
         how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
         return CircularBuckets(self._windows, *how, self._windows[LEFT].home)
 
-    def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> list[pa.Table]:
-        """The joined tuples of this step, where none is ever taken back."""
+    def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
+        """The pairs of this step, where none is ever taken back. After the last one, tuples that are dead are gone."""
         for window, batch in zip(self._windows, inputs, strict=True):
             window.insert(batch, horizon)
-        found = [self._form(pairs, +1) for pairs in self._index.arrive(firsts, horizon)]
+        yield from self._index.arrive(firsts, horizon)
         self._evict([NO_ROWS, NO_ROWS], horizon)
-        return found
 
     def _signed_pairs(
         self, index: CircularBuckets, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int

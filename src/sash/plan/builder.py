@@ -66,6 +66,7 @@ class _Builder:
             emit_changes=bound.emit_changes,
             schedule=self._schedule,
             is_hinted=self._hints.schedule is not None,
+            sharing=self._hints.sharing,
             graphs=tuple(_graphs(self._body)),
         )
 

@@ -3,6 +3,7 @@
     /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
     /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ · /*+ xjoin */
     /*+ tpa */ · /*+ nta */ · /*+ hybrid */
+    /*+ lwo */ · /*+ swf */ · /*+ mqt */                     if the query shares its join with others
 
 Of several hints of a kind the last one counts. What a hint does not say is chosen.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from sash.errors import PlanError
 from sash.operators.choose_join import NO_HINT, MethodHint
 from sash.operators.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
-from sash.plan.physical import ALGORITHMS, MULTIWAY_ALGORITHMS, SCHEDULES
+from sash.plan.physical import ALGORITHMS, MULTIWAY_ALGORITHMS, SCHEDULES, SHARED_SCHEDULES
 from sash.sql.query import Block
 
 CONSERVATIVE = ("nlw", "hw", "mw")
@@ -31,25 +32,29 @@ class Hints:
     schedule: str | None = None
     multiway: str | None = None
     """An algorithm for joins of many streams; one of `MULTIWAY_ALGORITHMS`, `gca` perhaps with that inside it."""
+    sharing: str | None = None
+    """The schedule of a join that is shared with other queries."""
 
 
 def read_hints(bound: Block) -> Hints:
     """The hints of a statement; raises PlanError for what nobody understands."""
-    method, schedule, multiway = NO_HINT, None, None
+    method, schedule, multiway, sharing = NO_HINT, None, None, None
     for hint in bound.hints:
         found = _HINT.fullmatch(hint)
         name, settings = (found[1], found[2]) if found else (hint, None)
         if name in SCHEDULES and settings is None:
             schedule = name
+        elif name in SHARED_SCHEDULES and settings is None:
+            sharing = name
         elif name in ALGORITHMS:
             method = _read_method(name, settings, hint, bound)
         elif name in MULTIWAY_ALGORITHMS:
             multiway = _read_multiway(name, settings, hint, bound)
         else:
-            known = ALGORITHMS | MULTIWAY_ALGORITHMS | SCHEDULES
+            known = ALGORITHMS | MULTIWAY_ALGORITHMS | SCHEDULES | SHARED_SCHEDULES
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
             _refuse(f"the hint `{hint}` is not known; there is {choices}", bound)
-    return Hints(method, schedule, multiway)
+    return Hints(method, schedule, multiway, sharing)
 
 
 def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> str:

@@ -28,6 +28,12 @@ MULTIWAY_ALGORITHMS = {
     "xjoin": "XJoin",
 }
 SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
+SHARED_SCHEDULES = {
+    "lwo": "Largest Window Only",
+    "swf": "Smallest Window First",
+    "mqt": "Maximum Query Throughput",
+}
+"""Of joins that queries share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,8 @@ class Plan:
     """How operators learn that tuples expire; one of `SCHEDULES`."""
     is_hinted: bool = False
     """Whether the schedule was asked for."""
+    sharing: str | None = None
+    """The schedule that was asked for if its join is shared; one of `SHARED_SCHEDULES`."""
     graphs: tuple[WindowGraph, ...] = field(default=(), repr=False)
     """The pair windows that the query was written with, for people: what runs has them in its operators."""
 
@@ -98,6 +106,11 @@ class Plan:
         return hashlib.sha256(repr((self.root, self.fragments, slots, lookups, self.outputs)).encode()).hexdigest()
 
     @property
+    def edition(self) -> str:
+        """Tells apart plans that run differently, whether their state differs or not."""
+        return self.fingerprint
+
+    @property
     def schema(self) -> pa.Schema:
         """Of the changes."""
         system = [(OP, pa.int8()), (TS, self.time_type), (EXPIRES, self.time_type)]
@@ -106,17 +119,18 @@ class Plan:
     def pipeline(self, relations: Mapping[str, pa.Table], in_order: bool = False) -> Pipeline:
         """A fresh pipeline, its output in order of time if asked for; relations by name, as they were declared."""
         root = in_order_of_time(self.root) if in_order else self.root
-        return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, self._load(relations))
+        return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, self.load(relations))
 
     def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
         """A fresh pipeline of one fragment; relations by name, as they were declared."""
-        return self.fragments[number].pipeline(self._load(relations))
+        return self.fragments[number].pipeline(self.load(relations))
 
     def reader(self, slot: int) -> tuple[Fragment, Input]:
         """The fragment that reads what comes in at a slot, and how it is spread there."""
         return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
 
-    def _load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """What the plan needs of relations, by label; they are given by name, as they were declared."""
         return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
 
     def columns_read(self, stream: str) -> list[str]:

@@ -54,6 +54,18 @@ def concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
 
 
+def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The columns of a schema, by name; NULL where the table has none."""
+    if table.schema.equals(schema):
+        return table
+    there = set(table.column_names)
+    columns = [
+        table.column(field.name).cast(field.type) if field.name in there else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
 def apart_in_time(table: pa.Table) -> list[pa.Table]:
     """The table in parts of one chunk each, as it is chunked, where every part is later than all before it.
 

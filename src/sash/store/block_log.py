@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,13 @@ from sash.store.rows import Rows
 from sash.store.vector import Home, Memory, Vector
 
 BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
+
+Adapt: TypeAlias = Callable[[pa.Table], pa.Table]
+"""Makes rows of a log's schema of rows that were kept with another one."""
+
+
+def as_it_is(table: pa.Table) -> pa.Table:
+    return table
 
 
 @dataclass(slots=True)
@@ -165,14 +173,14 @@ class BlockLog:
                 held[f"{NOTE_PREFIX}{block.number}.0"] = np.flatnonzero(self.is_dead(block)).astype(np.int64).tobytes()
         return held
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int) -> None:
+    def restore(self, entries: Mapping[str, bytes], next_number: int, adapt: Adapt = as_it_is) -> None:
         """Becomes the log that the entries describe. They are read one at a time."""
         self._clear(0)
         self.blocks, self.next_number = [], next_number
         by_number: dict[int, Block] = {}
         for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
             value = entries[f"{BLOCK_PREFIX}{number}"]
-            by_number[number] = self._add(number, decode_table(value))
+            by_number[number] = self._add(number, adapt(decode_table(value)))
             self._home.relax()
         for key in entries:
             if key.startswith(NOTE_PREFIX):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import BEGINNING, EXPIRES, int64_column
-from sash.store.block_log import Block, BlockLog
+from sash.store.block_log import Adapt, Block, BlockLog, as_it_is
 from sash.store.vector import Home, Memory, Vector
 
 CUTS = 8
@@ -64,9 +64,9 @@ class BlockWindow(ABC):
         else:
             self.log.trim(*self._vectors())
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int) -> None:
-        """Becomes the window that the log's entries describe."""
-        self.log.restore(entries, next_number)
+    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, adapt: Adapt = as_it_is) -> None:
+        """Becomes the window that the log's entries describe; `adapt` makes tuples of them that were kept otherwise."""
+        self.log.restore(entries, next_number, adapt)
         self.clock = clock
         self._rebuild()
 

@@ -18,11 +18,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from sash.kernels.shared_join import run_until
+from sash.kernels.shared_join import NEVER, run_until
 from sash.kernels.shared_line import (
     FIRST_KEPT,
     FIRST_ROW,
@@ -39,9 +40,10 @@ from sash.kernels.shared_line import (
     SWF,
     Board,
     Line,
+    link_all,
     load,
 )
-from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_held
+from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_held, settle
 from sash.store.max_query_throughput import throughput_matrix
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
@@ -68,6 +70,15 @@ class Released(NamedTuple):
     earlier: np.ndarray
     at_us: np.ndarray
     """By the queueing clock."""
+
+
+class Settled(NamedTuple):
+    """Pairs of a window, by arrival numbers, in order of release; of each instant all or none."""
+
+    later: np.ndarray
+    earlier: np.ndarray
+    open_us: int | None
+    """Pairs of this time and later ones are still to come; None if none is, of all tuples that have arrived."""
 
 
 class Response(NamedTuple):
@@ -111,12 +122,23 @@ class SharedJoin:
         self._line = _new_line(_ROOM)
         self._board = _new_board(np.array(windows_us, np.int64), self._n_queries)
         self._held = np.empty((_ROOM, 2), np.int64)
+        self._log, self._log_us = np.empty((_ROOM, 3), np.int64), np.empty(_ROOM)
         self._ends = np.array([0, NOBODY, 0], np.int64)
 
     @property
     def windows_us(self) -> list[int]:
         """The distinct windows, from the smallest to the largest."""
         return self._board.windows_us.tolist()
+
+    @property
+    def line(self) -> Line:
+        """What is known of the tuples in memory, from the arrival number `first_row` on; good until the next `push`."""
+        return self._line
+
+    @property
+    def first_row(self) -> int:
+        """The arrival number that `line` begins with."""
+        return int(self._counts[FIRST_ROW])
 
     @property
     def throughput(self) -> np.ndarray:
@@ -195,38 +217,68 @@ class SharedJoin:
         for number in range(old.scanned[-1], self._board.scanned[-1]):
             forget_held(self._line, self._board, self._held, self._ends, self._counts, number)
 
-    def load(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray) -> None:
+    def regroup(self, windows_us: Sequence[int], n_queries: Sequence[int]) -> None:
+        """Serves other queries from the next tuple on; nobody waits. None has a window larger than all before."""
+        assert self.n_waiting == 0, "queries change when nobody waits"
+        assert windows_us[-1] <= self._board.windows_us[-1], "tuples were kept for the largest window"
+        self._n_queries = list(n_queries)
+        self._board = _new_board(np.array(windows_us, np.int64), n_queries)
+        self._board.scanned[:] = self._board.since[:] = self._counts[N_PUSHED]
+
+    def spread(self, n_more: int) -> None:
+        """Makes the hash table as large as the join buffers if so many tuples come; nobody waits."""
+        assert self.n_waiting == 0, "who waits knows places in the table"
+        n_tuples, n_buckets = self.n_stored + n_more, self._heads.shape[1]
+        if n_buckets == 1 or n_buckets >= n_tuples:
+            return
+        self._heads = np.full((2, 1 << (2 * n_tuples).bit_length()), NOBODY, np.int64)
+        link_all(self._line, self._heads, self._counts)
+
+    def load(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Puts tuples into the join buffers that nobody scans for: what was there before the queries were."""
         assert self.n_waiting == 0, "tuples are loaded before others arrive"
-        self.push(sides, ts, keys)
+        self.push(sides, ts, keys, cargo)
         load(self._line, self._board, self._heads, self._counts)
 
-    def push(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray) -> None:
-        """Lets tuples arrive, at the times `ts`; they ascend, also from one call to the next."""
+    def push(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
+        """Lets tuples arrive, at the times `ts`; they ascend, also from one call to the next.
+
+        `cargo` is what `line` shall say of them: two numbers for each.
+        """
         first_row, n_pushed = self._counts[FIRST_ROW], self._counts[N_PUSHED]
         if n_pushed - first_row + len(ts) > len(self._line.ts):
             self._make_room(len(ts))
             first_row = self._counts[FIRST_ROW]
         rows = slice(n_pushed - first_row, n_pushed - first_row + len(ts))
         self._line.ts[rows], self._line.sides[rows], self._line.keys[rows] = ts, sides, keys
-        self._line.first_held[rows] = NOBODY
+        self._line.first_held[rows], self._line.cargo[rows] = NOBODY, cargo
         self._counts[N_PUSHED] += len(ts)
 
     def advance(self, until_us: float = math.inf) -> Released:
         """Does all work that begins before a time by the queueing clock; returns what queries got by it."""
-        log, log_us = np.empty((_ROOM, 3), np.int64), np.empty(_ROOM)
-        costs = self.costs
-        task = (self._schedule, self.clock_us, costs.scan_us, costs.pair_us, self._measured_from, self.is_logged)
-        buffers = (self._held, log, log_us, self._ends)
-        self.clock_us, buffers = run_until(
-            self._line, self._board, self._heads, buffers, self._counts, task, float(until_us)
-        )
-        self._held, log, log_us, _ = buffers
-        n_logged = self._ends[N_LOGGED]
+        self._run((float(until_us), NEVER), self._measured_from)
+        log, at_us = self._log[: self._ends[N_LOGGED]], self._log_us[: self._ends[N_LOGGED]]
         self._ends[N_LOGGED] = 0
-        log = log[:n_logged]
         windows_us = self._board.windows_us[log[:, WINDOW]]
-        return Released(windows_us, log[:, LATER].copy(), log[:, EARLIER].copy(), log_us[:n_logged].copy())
+        return Released(windows_us, log[:, LATER].copy(), log[:, EARLIER].copy(), at_us.copy())
+
+    def work(self, n_pairs: int) -> list[Settled]:
+        """Works as if all that was pushed had come at once, until about so many more pairs can be released or nobody
+        waits for a window any more; the settled pairs of each window. They are all when nobody waits.
+        """
+        if self.n_waiting:
+            self.clock_us = max(self.clock_us, float(self._line.ts[self.n_stored - 1]))
+        n_left = int(self._ends[N_LOGGED])
+        # What is left is looked at again by every run, so a run that leaves much is followed by a long one.
+        self._run((math.inf, n_left + max(n_pairs, n_left)), NEVER)
+        n_scanned = self._board.scanned[1:]
+        ts = self._line.ts[: self.n_stored]
+        open_us = [int(ts[number]) if number < len(ts) else None for number in n_scanned - self._counts[FIRST_ROW]]
+        is_open = np.array([each is not None for each in open_us])
+        first_open = np.where(is_open, np.searchsorted(ts, [each or 0 for each in open_us]), len(ts))
+        starts, pairs = settle(self._log, self._ends, first_open + self._counts[FIRST_ROW])
+        parts = [pairs[low:high] for low, high in pairwise(starts.tolist())]
+        return [Settled(part[:, 0], part[:, 1], each) for part, each in zip(parts, open_us)]
 
     def measure(self) -> None:
         """Lets responses and peaks count from the next tuple that arrives."""
@@ -241,6 +293,13 @@ class SharedJoin:
             for window_us, (n_pairs, total, longest) in zip(self._board.windows_us, self._board.responses.tolist())
         ]
 
+    def _run(self, until: tuple[float, int], measured_from: int) -> None:
+        costs = self.costs
+        task = (self._schedule, self.clock_us, costs.scan_us, costs.pair_us, measured_from, self.is_logged)
+        buffers = (self._held, self._log, self._log_us, self._ends)
+        self.clock_us, buffers = run_until(self._line, self._board, self._heads, buffers, self._counts, task, until)
+        self._held, self._log, self._log_us, _ = buffers
+
     def _make_room(self, n_more: int) -> None:
         """Forgets rows that have left the join buffers, and makes the line longer if they still fill half of it."""
         first_kept, n_pushed = int(self._counts[FIRST_KEPT]), int(self._counts[N_PUSHED])
@@ -254,7 +313,8 @@ class SharedJoin:
 
 
 def _new_line(n_rows: int) -> Line:
-    arrays = [np.empty(n_rows, np.int8 if name == "sides" else np.int64) for name in Line._fields]
+    shapes = {"cargo": (n_rows, 2)}
+    arrays = [np.empty(shapes.get(name, n_rows), np.int8 if name == "sides" else np.int64) for name in Line._fields]
     return Line(*arrays)
 
 

@@ -1,0 +1,224 @@
+"""A running share group: one join with its taps, and what each query has on top of it.
+
+                        ┌ tap ─ branch of q1: Project ───────────── answers of q1
+    streams ─ TappedJoin┼ tap ─ branch of q2: Project, GroupBy ──── answers of q2
+                        └ tap ─ ...
+
+A branch is what stands above the join in the plan that the query would have alone, so it sees there what it would see
+alone. Where a plan is cut at an exchange, only the lowest branches stand on taps; those of later cuts stand on what
+comes through the exchange, and there is no join.
+
+The set of queries may change between steps: a pipeline of another set is restored from the state of this one. Queries
+that are in both go on as they were. One that is new begins with what is in its windows, as far as it was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import pyarrow as pa
+
+from sash.operators.keeping import Keeping
+from sash.operators.operator import Operator
+from sash.operators.operator_set import OperatorSet, restore_operator
+from sash.operators.pipeline import Pipeline, Work
+from sash.operators.tapped_join import Poured, TappedJoin
+from sash.store.batch import BEGINNING, TS, concat, int64_column
+from sash.store.join_index import LEFT, RIGHT
+
+JOIN = "join"
+MEMBERS = "members"
+KEPT = "kept"
+
+
+@dataclass(slots=True)
+class Trunk:
+    """The shared join and what feeds it."""
+
+    inputs: tuple[Pipeline, Pipeline]
+    join: TappedJoin
+    keeping: tuple[Keeping, Keeping]
+    """What a join that starts now keeps of each stream."""
+    tap_conditions: tuple[tuple[str | None, str | None], ...]
+    """By tap, the condition that it puts on each side."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """A part of one query."""
+
+    query: str
+    fingerprint: str
+    """Of the query: one of the same name and another fingerprint is another query."""
+    pipeline: Pipeline
+    taps: Mapping[int, int] = field(default_factory=dict)
+    """By slot of the pipeline, the tap that feeds it."""
+
+
+class SharedPipeline(OperatorSet):
+    """Runs a trunk, if there is one, and branches by name."""
+
+    def __init__(self, trunk: Trunk | None, branches: Mapping[str, Branch]):
+        self._trunk = trunk
+        self._branches = dict(branches)
+        self._kept = trunk.keeping if trunk else None
+        self._pending: dict[str, dict[int, pa.Table]] = {}
+        """By branch and slot, what a query begins with; it comes in at the next step."""
+        self._orphans: set[str] = set()
+        """Entries of queries that are no more."""
+        self._join_work = Work()
+
+    def steps(
+        self,
+        arrivals: Mapping[int, pa.Table],
+        clock: int,
+        clocks: Mapping[int, int] | None = None,
+        skipped: Collection[str] = (),
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come: for each
+        branch, but for those to be skipped, some tables. With a schedule, small windows do not wait for large ones.
+        """
+        self._join_work = Work()
+        waiting = {name: self._pending.get(name, {}) for name in self._branches if name not in skipped}
+        self._pending = {}
+        if self._trunk is None:
+            for name in waiting:
+                yield from self._run(name, arrivals, clock)
+            return
+        progress = dict.fromkeys(range(len(self._trunk.join.taps)), BEGINNING)
+        for poured in self._pour(self._trunk, arrivals, clock, clocks or {}):
+            progress |= dict.fromkeys(poured.tables, poured.complete_us)
+            for name, held in waiting.items():
+                taps = self._branches[name].taps
+                if poured.tables.keys() & set(taps.values()):
+                    _fill(held, {slot: poured.tables[tap] for slot, tap in taps.items() if tap in poured.tables})
+                    until = min(progress[tap] for tap in taps.values())
+                    ahead = {slot for slot, tap in taps.items() if progress[tap] > until}
+                    yield from self._run(name, _drain(held, ahead, until), min(until, clock))
+
+    def operators(self) -> Iterator[tuple[str, Operator]]:
+        """Of the trunk, then of the branches, each with its branch's name before its own."""
+        if self._trunk is not None:
+            yield JOIN, self._trunk.join
+        for prefix, pipeline in self._pipelines():
+            yield from ((f"{prefix}/{name}", operator) for name, operator in pipeline.operators())
+
+    def work(self) -> dict[str, Work]:
+        """What each operator did in the last step, by its name."""
+        found = {}
+        for prefix, pipeline in self._pipelines():
+            found |= {f"{prefix}/{name}": work for name, work in pipeline.work().items()}
+        return found | ({JOIN: self._join_work} if self._trunk else {})
+
+    def partial_until_us(self, query: str) -> int | None:
+        """Until when the answers of a query may lack what its windows should hold; None if they never did."""
+        if self._trunk is None:
+            return None
+        join = self._trunk.join
+        taps = {tap for branch in self._branches.values() if branch.query == query for tap in branch.taps.values()}
+        until = [
+            int(join.since_us[tap, side]) + join.taps[tap].windows_us[side]
+            for tap in taps
+            for side in (LEFT, RIGHT)
+            if join.since_us[tap, side] > BEGINNING
+        ]
+        return max(until, default=None)
+
+    def held(self) -> dict[str, Any]:
+        return super().held() | {KEPT: self._kept}
+
+    def hand(self, state: Mapping[str, Any]) -> None:
+        super().hand(state)
+        self._kept = state[KEPT]
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        puts, deletes = super().take_changes()
+        orphans, self._orphans = self._orphans - puts.keys(), set()
+        return puts, [*deletes, *sorted(orphans)]
+
+    def registers(self) -> dict[str, dict[str, Any]]:
+        members = {branch.query: branch.fingerprint for branch in self._branches.values()}
+        kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
+        return super().registers() | {MEMBERS: members, KEPT: kept}
+
+    def restore(
+        self, entries: Mapping[str, bytes], registers: Mapping[str, Mapping[str, Any]], seen_us: int = BEGINNING
+    ) -> None:
+        """Goes on from the state of this set of queries, or of another one with the same join.
+
+        `seen_us` is the newest time of all tuples that have come so far.
+        """
+        known = registers[MEMBERS]
+        goes_on = {name for name, each in self._branches.items() if known.get(each.query) == each.fingerprint}
+        mine = set()
+        for name, operator in self.operators():
+            owner = name.split("/")[0]
+            if owner in goes_on or owner not in self._branches:
+                restore_operator(name, operator, entries, registers[name])
+                mine.add(name)
+        self._orphans = {key for key in entries if "/".join(key.split("/")[:-2]) not in mine}
+        if self._trunk is not None:
+            clock = registers[JOIN]["clock"]
+            self._kept = self._changed(self._trunk, registers[KEPT], clock, seen_us)
+            for name in self._branches.keys() - goes_on:
+                self._open(self._trunk, name, clock)
+
+    def _changed(self, trunk: Trunk, kept: Mapping[str, Any], clock: int, seen_us: int) -> tuple[Keeping, Keeping]:
+        old = [Keeping(**kept[str(side)]) for side in (LEFT, RIGHT)]
+        left, right = (each.changed(wanted, clock, seen_us) for each, wanted in zip(old, trunk.keeping))
+        return left, right
+
+    def _open(self, trunk: Trunk, name: str, clock: int) -> None:
+        """Lets a new query begin with what is in its windows."""
+        assert self._kept is not None
+        join = trunk.join
+        for slot, number in self._branches[name].taps.items():
+            tap = join.taps[number]
+            for side, keeping in enumerate(self._kept):
+                columns = [old for old, _ in tap.columns if old in keeping.columns]
+                condition = trunk.tap_conditions[number][side]
+                join.since_us[number, side] = keeping.since_us(tap.windows_us[side], columns, condition, clock)
+            self._pending.setdefault(name, {})[slot] = join.glimpse(number, clock)
+
+    def _pour(
+        self, trunk: Trunk, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
+    ) -> Iterator[Poured]:
+        inputs = [pipeline.step(arrivals, clock, clocks) for pipeline in trunk.inputs]
+        work = self._join_work
+        work.rows_in = sum(batch.num_rows for batch in inputs)
+        started = perf_counter()
+        for poured in trunk.join.pour(inputs, clock):
+            work.seconds += perf_counter() - started
+            work.rows_out += sum(table.num_rows for table in poured.tables.values())
+            yield poured
+            started = perf_counter()
+        work.seconds += perf_counter() - started
+
+    def _run(self, name: str, arrivals: Mapping[int, pa.Table], clock: int) -> Iterator[tuple[str, pa.Table]]:
+        for table in self._branches[name].pipeline.paced_steps(arrivals, clock):
+            if table.num_rows:
+                yield name, table
+
+    def _pipelines(self) -> Iterator[tuple[str, Pipeline]]:
+        if self._trunk is not None:
+            yield from zip(("left", "right"), self._trunk.inputs)
+        yield from ((name, branch.pipeline) for name, branch in self._branches.items())
+
+
+def _fill(held: dict[int, pa.Table], more: Mapping[int, pa.Table]) -> None:
+    for slot, table in more.items():
+        held[slot] = concat([held[slot], table]) if slot in held else table
+
+
+def _drain(held: dict[int, pa.Table], ahead: Collection[int], until: int) -> dict[int, pa.Table]:
+    """Takes out what may be worked on up to a time; slots that are ahead of others keep what is beyond it."""
+    due = dict(held)
+    held.clear()
+    for slot in ahead:
+        ts = int64_column(due[slot], TS)
+        held[slot] = due[slot].filter(pa.array(ts > until))
+        due[slot] = due[slot].filter(pa.array(ts <= until))
+    return due

@@ -1,0 +1,245 @@
+"""A window join that many queries share ("Scheduling for shared window joins over data streams").
+
+    A ──┐                        ┌─ tap of q1: window 10 s, A.v > 30 ──── what stands above the join in q1
+        ⋈  the largest window ───┼─ tap of q2: window 1 min ───────────── ...
+    B ──┘  state once            └─ tap of q3: 1 min of A, 5 s of B
+
+    Law:  a tap gives exactly the tuples that a WindowJoin with its windows would give over the rows that satisfy its
+          conditions (and are newer than `since`, where it was opened too late to see older ones).
+
+Tuples are labelled with the conditions that they satisfy, once, as they come. A pair that the join finds goes to the
+taps whose windows and labels admit it; the columns of a pair are fetched only for the taps that it goes to.
+
+Taps may come and go: a join with other taps goes on from the state of one with the same keys. Its tuples then live as
+long as the largest window says, and columns that were not kept are NULL in old ones, which no tap looks at that reads
+them. What a new tap may see is for whoever opens it to say (`SharedPipeline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sash.kernels import taps as kernel
+from sash.operators import keys as join_keys
+from sash.operators.evaluator import keep, select
+from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
+from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, int64_column, with_columns
+from sash.store.circular_buckets import CircularBuckets
+from sash.store.hash_index import HashIndex
+from sash.store.join_index import LEFT, RIGHT, Pairs
+from sash.store.keys import encode_keys
+from sash.store.labelled_window import BITS, LabelledWindow, count_words
+from sash.store.scheduled_index import ScheduledIndex
+from sash.store.vector import Home
+from sash.store.window import Window
+
+LWO = "lwo"
+"""Largest Window Only: all pairs, then to whom they belong. Other schedules give small windows theirs first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """What one join of a query asks of the shared one."""
+
+    name: str
+    """Of the query, and the number of the join in it."""
+    windows_us: tuple[int, int]
+    labels: tuple[int, int]
+    """Of the join's conditions on each side the one that it demands, or `kernels.taps.ALWAYS`."""
+    columns: tuple[tuple[str, str], ...]
+    """Names in the shared join, and in the query."""
+    keys: tuple[tuple[str, str], ...]
+    """As the query names them."""
+    residual: str | None
+    """A condition on pairs, as the query writes it."""
+
+    @property
+    def reach_us(self) -> int:
+        return max(self.windows_us)
+
+
+@dataclass(frozen=True, slots=True)
+class TappedJoinSpec:
+    """`join` has the largest windows; `conditions` are SQL over the columns of each side, `taps` the largest first."""
+
+    join: WindowJoinSpec
+    conditions: tuple[tuple[str, ...], tuple[str, ...]]
+    taps: tuple[Tap, ...]
+    schedule: str = LWO
+
+    def __post_init__(self) -> None:
+        assert all(one.reach_us >= other.reach_us for one, other in zip(self.taps, self.taps[1:]))
+        assert self.join.choice is None
+        assert not self.join.takes_back
+
+    @property
+    def classes_us(self) -> list[int]:
+        """The different windows, from the smallest on."""
+        return sorted({tap.reach_us for tap in self.taps})
+
+
+@dataclass(frozen=True, slots=True)
+class Poured:
+    """What some taps gave."""
+
+    complete_us: int
+    """They have given everything up to this time."""
+    tables: Mapping[int, pa.Table]
+    """By number of the tap; all taps that are complete to this time are here."""
+
+
+class TappedJoin(WindowJoin):
+    """Runs a `TappedJoinSpec`. It is run by `pour`; `process` gives the pairs of the largest window."""
+
+    def __init__(self, spec: TappedJoinSpec, left: pa.Schema, right: pa.Schema):
+        self.taps = spec.taps
+        self._conditions = spec.conditions
+        self._schedule = spec.schedule
+        self._classes_us = spec.classes_us
+        self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
+        self._needs = np.array([tap.labels for tap in spec.taps], np.int64).reshape(-1, 2)
+        self.since_us = np.full((len(spec.taps), 2), BEGINNING, np.int64)
+        """By tap and side: it has not seen tuples up to this time."""
+        schemas = {field.name: field for side in (left, right) for field in side}
+        self.tap_schemas = [
+            pa.schema([*(schemas[old].with_name(new) for old, new in tap.columns), *SIGNED_FIELDS]) for tap in self.taps
+        ]
+        self._checks = [
+            join_keys.pair_condition(tap.keys, tap.residual, schema) for tap, schema in zip(self.taps, self.tap_schemas)
+        ]
+        super().__init__(spec.join, left, right)
+
+    def pour(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[Poured]:
+        """What the taps give for these tuples. With a schedule, smaller windows may be done before larger ones."""
+        inputs = [
+            join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
+            for side, batch in enumerate(inputs)
+        ]
+        firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
+        horizon = self._horizon(clock)
+        if isinstance(self._index, ScheduledIndex):
+            yield from self._pour_by_turns(self._index, inputs, firsts, horizon)
+        else:
+            parts: dict[int, list[pa.Table]] = {}
+            for pairs in self._pairs(inputs, firsts, horizon):
+                self._route(pairs, 0, len(self.taps), parts)
+            yield Poured(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
+        self._clock = clock
+
+    def glimpse(self, tap: int, clock: int) -> pa.Table:
+        """What a tap would have given until now of the tuples that are in its windows at the clock."""
+        spec = TappedJoinSpec(self.spec, self._conditions, (self.taps[tap],))
+        twin = TappedJoin(spec, *self._inputs)
+        windows = self._tap_windows[tap : tap + 1]
+        twin.since_us = np.maximum(self.since_us[tap : tap + 1], np.maximum(clock, BEGINNING + windows) - windows)
+        (poured,) = twin.pour([_rows_of(window) for window in self._windows], clock)
+        return poured.tables[0]
+
+    def registers(self) -> dict[str, int]:
+        since = {
+            f"since {tap.name} {side}": int(self.since_us[number, side])
+            for number, tap in enumerate(self.taps)
+            for side in (LEFT, RIGHT)
+        }
+        return super().registers() | since
+
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, Any]) -> None:
+        """Also of a join with other taps. What the new ones have not seen is not known here."""
+        for number, tap in enumerate(self.taps):
+            for side in (LEFT, RIGHT):
+                self.since_us[number, side] = registers.get(f"since {tap.name} {side}", BEGINNING)
+        super().restore(entries, registers)
+
+    def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
+        """Tuples of a join with other taps: they live as long as these need them, and have the columns of these."""
+        window_us = self.spec.windows_us[side]
+        assert window_us is not None
+        tuples = conformed(tuples, self._inputs[side])
+        return with_columns(tuples, **{EXPIRES: int64_column(tuples, TS) + window_us})
+
+    def _make_window(self, side: int, home: Home) -> LabelledWindow:
+        key_of = partial(encode_keys, columns=self._key_columns[side])
+        labels_of = partial(label_tuples, conditions=self._conditions[side])
+        n_words = count_words(len(self._conditions[side]))
+        return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], home)
+
+    def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
+        if self._schedule == LWO:
+            return super()._make_index()
+        reaches = [tap.reach_us for tap in self.taps]
+        n_queries = [reaches.count(each) for each in self._classes_us]
+        return ScheduledIndex(self._windows, self._classes_us, n_queries, self._schedule)
+
+    def _pour_by_turns(
+        self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int
+    ) -> Iterator[Poured]:
+        for window, batch in zip(self._windows, inputs, strict=True):
+            window.insert(batch, horizon)
+        for turn in index.turns(firsts, horizon):
+            first, last = self._taps_of(self._classes_us[turn.window])
+            parts: dict[int, list[pa.Table]] = {}
+            self._route(turn.pairs, first, last, parts)
+            yield Poured(turn.complete_us, {tap: self._joined(tap, parts) for tap in range(first, last)})
+        self._evict([NO_ROWS, NO_ROWS], horizon)
+
+    def _taps_of(self, reach_us: int) -> tuple[int, int]:
+        numbers = [number for number, tap in enumerate(self.taps) if tap.reach_us == reach_us]
+        return numbers[0], numbers[-1] + 1
+
+    def _route(self, pairs: Pairs, first: int, last: int, parts: dict[int, list[pa.Table]]) -> None:
+        """Adds the joined tuples of row pairs to what the taps from `first` to before `last` have got."""
+        left, right = self._windows
+        assert isinstance(left, LabelledWindow)
+        assert isinstance(right, LabelledWindow)
+        starts, hits = kernel.route(
+            pairs.left - left.base, pairs.right - right.base, left.ts, right.ts, left.labels, right.labels,
+            self._tap_windows, self._needs, self.since_us, first, last,
+        )  # fmt: skip
+        for tap in range(first, last):
+            mine = hits[starts[tap - first] : starts[tap - first + 1]]
+            if len(mine):
+                parts.setdefault(tap, []).append(self._formed(tap, pairs.left[mine], pairs.right[mine], pairs.ts[mine]))
+
+    def _formed(self, tap: int, left: np.ndarray, right: np.ndarray, ts: np.ndarray) -> pa.Table:
+        """The joined tuples of row pairs as the tap names them, in order of time, less those that its check refuses."""
+        if np.any(ts[1:] < ts[:-1]):
+            order = np.argsort(ts, kind="stable")
+            left, right, ts = left[order], right[order], ts[order]
+        asked, expires, columns = self.taps[tap], None, {}
+        for side, rows in enumerate((left, right)):
+            window = self._windows[side]
+            ends = window.ts[rows - window.base] + asked.windows_us[side]
+            expires = ends if expires is None else np.minimum(expires, ends)
+            names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
+            taken = window.log.rows.take(rows, list(dict.fromkeys(names.values())))
+            columns |= {new: taken.column(old) for new, old in names.items()}
+        columns |= {TS: pa.array(ts), EXPIRES: pa.array(expires), OP: pa.array(np.ones(len(ts), np.int8))}
+        joined = pa.table({name: columns[name] for name in self.tap_schemas[tap].names})
+        check = self._checks[tap]
+        return keep(joined, check).cast(self.tap_schemas[tap]) if check else joined
+
+    def _joined(self, tap: int, parts: Mapping[int, list[pa.Table]]) -> pa.Table:
+        return pa.concat_tables(parts[tap]).combine_chunks() if tap in parts else self.tap_schemas[tap].empty_table()
+
+
+def _rows_of(window: Window) -> pa.Table:
+    """All tuples of a window."""
+    blocks = [window.log.read(block) for block in window.log.blocks]
+    return pa.concat_tables([window.log.schema.empty_table(), *blocks]).combine_chunks()
+
+
+def label_tuples(tuples: pa.Table, conditions: tuple[str, ...]) -> np.ndarray:
+    """The labels of tuples: bit i of a row says whether it satisfies condition i; NULL does not."""
+    labels = np.zeros((tuples.num_rows, count_words(len(conditions))), np.uint64)
+    if conditions and tuples.num_rows:
+        items = [(str(number), f"COALESCE({each}, FALSE)") for number, each in enumerate(conditions)]
+        for number, column in enumerate(select(tuples, items).columns):
+            is_true = column.to_numpy(zero_copy_only=False).astype(np.uint64)
+            labels[:, number // BITS] |= is_true << np.uint64(number % BITS)
+    return labels

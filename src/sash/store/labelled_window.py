@@ -1,0 +1,49 @@
+"""A window whose tuples are labelled: bits that say which of a number of conditions each one satisfies.
+
+Labels are no state. They follow from the rows, and are worked out again whenever the arrays are rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from sash.store.block_log import Block
+from sash.store.block_window import FIRST_ROWS
+from sash.store.vector import Home, Vector
+from sash.store.window import KeyOf, Window
+
+BITS = 64
+LabelsOf: TypeAlias = Callable[[pa.Table], np.ndarray]
+"""The labels of every tuple of a batch, as a row of words of `BITS` bits."""
+
+
+class LabelledWindow(Window):
+    """Tuples of one input, with a key and `n_words` words of labels each."""
+
+    def __init__(
+        self, schema: pa.Schema, key_of: KeyOf, labels_of: LabelsOf, n_words: int, window_us: int | None, home: Home
+    ):
+        super().__init__(schema, key_of, window_us, home)
+        self._labels_of = labels_of
+        self._labels = Vector(np.uint64, self.home, n_words, FIRST_ROWS)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The labels of the rows from `base` on."""
+        return self._labels.array
+
+    def _vectors(self) -> list[Vector]:
+        return [*super()._vectors(), self._labels]
+
+    def _write(self, at: int, block: Block, tuples: pa.Table) -> None:
+        super()._write(at, block, tuples)
+        self._labels.write(at, self._labels_of(tuples))
+
+
+def count_words(n_labels: int) -> int:
+    """How many words hold so many labels; there is at least one."""
+    return max(1, -(-n_labels // BITS))
