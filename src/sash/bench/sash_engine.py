@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +30,8 @@ from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 
 def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
@@ -67,7 +69,7 @@ def run_sash_embedded(
     """
     from sash.embedded.query import Query
 
-    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), _Stopwatch()
+    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), Stopwatch()
     batches: list[BatchMeasure] = []
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
@@ -90,21 +92,21 @@ def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun
     return run
 
 
-def push_batch(push: Callable[..., pa.Table], workload: JoinWorkload, files: Path, number: int) -> Iterator[pa.Table]:
-    """The changes that the files of a batch bring."""
+def push_batch(push: Callable[[str, pa.Table], T], workload: JoinWorkload, files: Path, number: int) -> Iterator[T]:
+    """What the files of a batch bring, one after the other."""
     names = sorted(path.name for path in (files / workload.names[0]).glob("*.parquet"))
     for name in names[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]:
         for stream in workload.names:
             yield push(stream, pq.read_table(files / stream / name))
 
 
-class _Stopwatch:
+class Stopwatch:
     """Runs only while the next of some changes is waited for."""
 
     def __init__(self):
         self.seconds = self.cpu_seconds = 0.0
 
-    def each(self, changes: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def each(self, changes: Iterator[T]) -> Iterator[T]:
         while True:
             began, cpu_began = time.monotonic(), time.process_time()
             found = next(changes, None)
