@@ -15,6 +15,7 @@ from sash.errors import (
     SourceError,
 )
 from sash.frames import relation, stream
+from sash.session import Session
 from sash.verify import Verification, verify
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "ResourceError",
     "SashError",
     "SashWarning",
+    "Session",
     "SourceError",
     "Verification",
     "complete",

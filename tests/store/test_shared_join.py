@@ -210,3 +210,56 @@ def near(tuples: list[tuple[int, int, int]], window: int, since: int) -> list[tu
         first = max(0, later - 3 * window - 30)
         pairs += [(later, first + earlier) for _, earlier in alone(tuples[first : later + 1], window, later - first)]
     return pairs
+
+
+@given(streams(), settings, st.integers(0, 30), st.integers(0, 12), st.sampled_from([20, 40]))
+def test_a_window_larger_than_all_others_is_complete_when_tuples_were_kept_for_as_long(
+    tuples, setting, n_first, wait, window
+):
+    schedule, is_hashed, *costs = setting
+    join = SharedJoin([3, 15], None, schedule, is_hashed, WorkCosts(*costs))
+    push(join, tuples[:n_first])
+    found = by_window(join.advance(later_by(join, wait)))
+    since, begin = join.add(window), tuples[n_first - 1][1] if 0 < n_first <= len(tuples) else 0
+    push(join, tuples[n_first:])
+    for each, pairs in by_window(join.advance()).items():
+        found.setdefault(each, []).extend(pairs)
+    assert {each: found.get(each, []) for each in (3, 15)} == {each: alone(tuples, each) for each in (3, 15)}
+    expected = alone(tuples, window, since)
+    got = found.get(window, [])
+    assert got == [pair for pair in expected if pair in set(got)]
+    missing = set(expected) - set(got)
+    assert all(tuples[earlier][1] <= begin - 15 for _, earlier in missing), "only what was dropped before is missing"
+    assert (join.n_held, join.n_waiting) == (0, 0)
+
+
+def test_other_queries_are_served_when_nobody_waits():
+    join = SharedJoin([5, 20], None, "mqt")
+    push(join, [(A, 0, 7), (B, 1, 7)])
+    join.advance()
+    join.regroup([2, 10], [1, 3])
+    assert join.windows_us == [2, 10]
+    assert join.throughput[1, 2] == pytest.approx(3 / 8)
+    push(join, [(A, 3, 7), (B, 3, 7)])
+    assert by_window(join.advance()) == {2: [(3, 2)], 10: [(2, 1), (3, 2), (3, 0)]}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_larger_table_finds_the_same_with_fewer_looks(schedule):
+    rng = np.random.default_rng(2)
+    tuples = [
+        (int(side), number, int(key)) for number, (side, key) in enumerate(rng.integers(0, (2, 20_000), (60_000, 2)))
+    ]
+    found, n_scans = [], []
+    for is_spread in (False, True):
+        join = SharedJoin([500, 10_000, 30_000], None, schedule)
+        pairs = []
+        for first in range(0, 60_000, 20_000):
+            if is_spread:
+                join.spread(20_000)
+            push(join, tuples[first : first + 20_000])
+            pairs += sorted(zip(*(column.tolist() for column in join.advance()[:3])))
+        found.append(pairs)
+        n_scans.append(join.n_scans)
+    assert found[0] == found[1]
+    assert n_scans[1] < n_scans[0] / 2

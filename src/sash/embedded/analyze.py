@@ -25,7 +25,7 @@ from sash.store.batch import BEGINNING, NEVER
 
 def analyze_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> str:
     """EXPLAIN ANALYZE of a plan over finite tables, whose rows are in order of arrival."""
-    return _analyze(plan, relations, interleaved(plan, tables))
+    return _analyze(plan, relations, interleaved(plan.streams, tables))
 
 
 def analyze_files(run: QueryRun) -> str:

@@ -24,7 +24,8 @@ class Intake:
         """Rows that came too late, by stream, with all the columns they were pushed with."""
         self.n_read = dict.fromkeys(streams, 0)
         self._streams = streams
-        self._clocks = dict(clocks or {name: StreamClock(info.slack_us) for name, info in streams.items()})
+        self.clocks = dict(clocks or {name: StreamClock(info.slack_us) for name, info in streams.items()})
+        """How far each stream has come."""
 
     def take(self, stream: str, rows: pa.Table | pa.RecordBatch, slots: Iterable[Slot]) -> dict[int, pa.Table]:
         """The tuples that rows, in order of arrival, make for each slot of their stream; late ones are put aside."""
@@ -32,7 +33,7 @@ class Intake:
         arrived = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         rows = _conform(arrived, self._streams[name].schema, name)
         ts = read_times(rows.column(self._streams[name].time))
-        in_time = self._clocks[name].admit(ts)
+        in_time = self.clocks[name].admit(ts)
         self.n_read[name] += rows.num_rows
         if not in_time.all():
             self.late[name].append(arrived.filter(pa.array(~in_time)))
@@ -41,8 +42,8 @@ class Intake:
 
     def complete(self, time_us: int, stream: str | None = None) -> None:
         """One stream, or all, is complete up to and including a time."""
-        for name in self._clocks if stream is None else [self._known(stream)]:
-            self._clocks[name].complete(time_us)
+        for name in self.clocks if stream is None else [self._known(stream)]:
+            self.clocks[name].complete(time_us)
 
     def complete_all(self) -> None:
         """All streams are complete up to the last timestamp seen in any of them."""
@@ -52,12 +53,12 @@ class Intake:
     @property
     def clock(self) -> int:
         """Every row up to and including this time has come."""
-        return min(clock.clock for clock in self._clocks.values())
+        return min(clock.clock for clock in self.clocks.values())
 
     @property
     def newest_us(self) -> int:
         """The last timestamp seen in any stream."""
-        return max(clock.newest_us for clock in self._clocks.values())
+        return max(clock.newest_us for clock in self.clocks.values())
 
     @property
     def n_late(self) -> dict[str, int]:
@@ -66,22 +67,22 @@ class Intake:
 
     def clocks_of(self, slots: Iterable[Slot]) -> dict[int, int]:
         """How far the stream of each slot has come."""
-        return {slot.number: self._clocks[slot.source.name].clock for slot in slots}
+        return {slot.number: self.clocks[slot.source.name].clock for slot in slots}
 
     def held(self) -> Any:
         """All that is needed to go on; see `hand`."""
-        return {name: astuple(clock) for name, clock in self._clocks.items()}, self.n_read, self.late
+        return {name: astuple(clock) for name, clock in self.clocks.items()}, self.n_read, self.late
 
     def hand(self, state: Any) -> None:
         """Goes on with what `held` gave."""
         clocks, self.n_read, self.late = state
-        self._clocks = {name: StreamClock(*values) for name, values in clocks.items()}
+        self.clocks = {name: StreamClock(*values) for name, values in clocks.items()}
 
     def _known(self, stream: str) -> str:
-        for name in self._clocks:
+        for name in self.clocks:
             if name.lower() == stream.lower():
                 return name
-        raise BindError(f"the query reads no stream `{stream}`; {suggest(stream, self._clocks)}")
+        raise BindError(f"the query reads no stream `{stream}`; {suggest(stream, self.clocks)}")
 
 
 def _conform(table: pa.Table, schema: pa.Schema, stream: str) -> pa.Table:

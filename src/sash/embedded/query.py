@@ -51,6 +51,11 @@ class Query:
         return self._intake.clock
 
     @property
+    def clocks(self) -> Mapping[str, StreamClock]:
+        """How far each stream has come."""
+        return self._intake.clocks
+
+    @property
     def late(self) -> dict[str, list[pa.Table]]:
         """Rows that came too late, by stream, with all the columns they were pushed with."""
         return self._intake.late

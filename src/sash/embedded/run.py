@@ -16,13 +16,14 @@ from sash.sources.files import StreamFile, list_files
 from sash.sources.records import Records
 from sash.sources.sink import FileSink
 from sash.sources.timed import read_stream_file, with_identity
+from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING
 
 
 def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:
     """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them."""
     query = Query(plan, relations)
-    changes = [query.push(name, part) for name, part in interleaved(plan, tables)]
+    changes = [query.push(name, part) for name, part in interleaved(plan.streams, tables)]
     changes.append(query.finish())
     return pa.concat_tables(changes).combine_chunks(), query
 
@@ -50,17 +51,17 @@ def _take_stock(query: Query, tally: Tally) -> None:
     tally.n_batches += 1
 
 
-def interleaved(plan: Plan, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
-    """Slices of all tables, so that none runs far ahead of the others; the order within a table stays."""
+def interleaved(streams: Mapping[str, StreamInfo], tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+    """Slices of the streams' tables, so that none runs far ahead of the others; the order within a table stays."""
 
     def slices(name: str) -> Iterator[tuple[int, str, pa.Table]]:
         reached = BEGINNING
         for start in range(0, tables[name].num_rows, ROWS_PER_STEP):
             part = tables[name].slice(start, ROWS_PER_STEP)
-            reached = max(reached, int(read_times(part.column(plan.streams[name].time)).max()))
+            reached = max(reached, int(read_times(part.column(streams[name].time)).max()))
             yield reached, name, part
 
-    for _, name, part in heapq.merge(*(slices(name) for name in plan.streams), key=lambda item: item[:2]):
+    for _, name, part in heapq.merge(*(slices(name) for name in streams), key=lambda item: item[:2]):
         yield name, part
 
 

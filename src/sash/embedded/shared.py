@@ -12,6 +12,7 @@ from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.operator import Operator
 from sash.operators.pipeline import Work
+from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
 
@@ -22,10 +23,15 @@ Answer = tuple[str, pa.Table]
 class SharedQuery:
     """A running share group. What it returns are the changes that are due, query by query, as they come."""
 
-    def __init__(self, plan: SharedPlan, relations: Mapping[str, pa.Table]):
+    def __init__(
+        self,
+        plan: SharedPlan,
+        relations: Mapping[str, pa.Table],
+        clocks: Mapping[str, StreamClock] | None = None,
+    ):
         self.plan = plan
         self._relations = relations
-        self._intake = Intake(plan.streams)
+        self._intake = Intake(plan.streams, clocks)
         self._pipeline = plan.pipeline(relations)
 
     def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> Iterator[Answer]:
@@ -58,9 +64,19 @@ class SharedQuery:
         return self._intake.clock
 
     @property
-    def intake(self) -> Intake:
-        """The streams, and which rows of them were late."""
-        return self._intake
+    def clocks(self) -> Mapping[str, StreamClock]:
+        """How far each stream has come."""
+        return self._intake.clocks
+
+    @property
+    def n_read(self) -> dict[str, int]:
+        """Rows so far, by stream."""
+        return self._intake.n_read
+
+    @property
+    def n_late(self) -> dict[str, int]:
+        """Late rows so far, by stream."""
+        return self._intake.n_late
 
     @property
     def n_state_rows(self) -> int:

@@ -36,7 +36,12 @@ def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
 
 
 def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
-    """The plan of a query over Spark frames; streaming ones are streams, the others relations."""
+    """The plan of a query over Spark frames."""
+    return plan_query(bind(parse_query(text), spark_catalog(frames)))
+
+
+def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
+    """Spark frames as a catalog; streaming ones are streams, the others relations."""
     refuse_mixture(frames)
     catalog: Catalog = {}
     for name, frame in frames.items():
@@ -50,7 +55,7 @@ def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
             catalog[name.lower()] = RelationInfo(
                 _schema(inner) if isinstance(inner, DataFrame) else _load(name, frame).schema
             )
-    return plan_query(bind(parse_query(text), catalog))
+    return catalog
 
 
 def _streams(frames: Mapping[str, Any]) -> dict[str, DataFrame]:

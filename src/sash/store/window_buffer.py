@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import NEVER, TS, int64_column
+from sash.store.block_log import Adapt, as_it_is
 from sash.store.block_window import NO_ROWS
 from sash.store.circular_buckets import CircularBuckets
 from sash.store.join_index import LEFT
@@ -55,8 +56,8 @@ class WindowBuffer(Window):
         if self.n_rebuilds > n_rebuilds:
             self._buckets.refill()
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int) -> None:
-        super().restore(entries, next_number, clock)
+    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, adapt: Adapt = as_it_is) -> None:
+        super().restore(entries, next_number, clock, adapt)
         self._buckets.advance(clock)
         self._buckets.refill()
 

@@ -1,0 +1,152 @@
+"""Many queries in this process, fed batch by batch: those with the same join share it, the others run side by side."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from copy import copy
+
+import pyarrow as pa
+
+from sash.embedded.query import Query
+from sash.embedded.shared import Answer, SharedQuery
+from sash.operators.stream_clock import StreamClock
+from sash.plan.physical import Plan
+from sash.plan.shared_plan import shared_plan
+from sash.plan.sharing import Signature, share_groups
+from sash.store.batch import BEGINNING, NEVER
+
+
+class EmbeddedSession:
+    """The queries of a session while it runs here. To change the set, it is told the whole new one."""
+
+    def __init__(self, relations: Mapping[str, pa.Table]):
+        self._relations = relations
+        self._groups: dict[Signature, SharedQuery] = {}
+        self._alone: dict[str, Query] = {}
+        self._begun_us: dict[str, int] = {}
+        """By query that found no running join to share: the newest time that had been seen of its streams."""
+
+    def change(self, plans: Mapping[str, Plan]) -> None:
+        """Goes on with these queries. What is new begins with what is in its windows, as far as that was kept."""
+        groups, reasons = share_groups(plans)
+        clocks = self._clocks()
+        fresh = {name for names in groups.values() for name in names} - self._shared_names()
+        for signature, names in groups.items():
+            plan = shared_plan({name: plans[name] for name in names})
+            if signature in self._groups:
+                self._groups[signature].change(plan)
+                fresh -= set(names)
+            else:
+                self._groups[signature] = SharedQuery(plan, self._relations, _clocks_for(plan.streams, clocks))
+        for name in reasons:
+            known = self._alone.get(name)
+            if known is None or known.plan.fingerprint != plans[name].fingerprint:
+                self._alone[name] = Query(plans[name], self._relations, _clocks_for(plans[name].streams, clocks))
+                fresh.add(name)
+        self._groups = {signature: each for signature, each in self._groups.items() if signature in groups}
+        self._alone = {name: each for name, each in self._alone.items() if name in reasons}
+        begun = {name: _newest_us(plans[name], clocks) for name in fresh}
+        self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+
+    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> Iterator[Answer]:
+        """Takes rows of a stream, in order of arrival; the changes that are due, as they come. To be exhausted."""
+        for group in self._groups.values():
+            if stream in group.plan.streams:
+                yield from group.push(stream, rows)
+        for name, query in self._alone.items():
+            if stream in query.plan.streams:
+                yield name, query.push(stream, rows)
+
+    def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
+        """Declares one stream, or all, complete up to and including a time. To be exhausted."""
+        for group in self._groups.values():
+            if stream is None or stream in group.plan.streams:
+                yield from group.advance(time_us, stream)
+        for name, query in self._alone.items():
+            if stream is None or stream in query.plan.streams:
+                yield name, query.advance(time_us, stream)
+
+    def finish(self) -> Iterator[Answer]:
+        """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
+        for group in self._groups.values():
+            yield from group.finish()
+        for name, query in self._alone.items():
+            yield name, query.finish()
+
+    def clock_us(self, name: str) -> int:
+        """Up to and including this time the answers of a query are final."""
+        return self._runner(name).clock
+
+    def partial_until_us(self, name: str) -> int | None:
+        """Until when a query may lack what its windows should hold; None if it does not."""
+        begun_us = self._begun_us.get(name, BEGINNING)
+        if begun_us > BEGINNING:
+            until = _full_after_us(self._plan(name), begun_us)
+        else:
+            runner = self._runner(name)
+            until = runner.partial_until_us(name) if isinstance(runner, SharedQuery) else None
+        return until if until is not None and until > self.clock_us(name) else None
+
+    def late(self) -> dict[str, tuple[int, int]]:
+        """By stream, how many rows came late, and how many were read."""
+        found: dict[str, tuple[int, int]] = {}
+        for each in (*self._groups.values(), *self._alone.values()):
+            for stream, n_late in each.n_late.items():
+                found[stream] = max(found.get(stream, (0, 0)), (n_late, each.n_read[stream]))
+        return found
+
+    @property
+    def groups(self) -> list[SharedQuery]:
+        """The share groups."""
+        return list(self._groups.values())
+
+    def snapshot(self) -> bytes:
+        """All that is needed to go on in another process."""
+        groups = {signature.fingerprint: each.snapshot() for signature, each in self._groups.items()}
+        return pickle.dumps((groups, {name: each.snapshot() for name, each in self._alone.items()}, self._begun_us))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Goes on from a snapshot; queries that it does not know begin now."""
+        groups, alone, begun_us = pickle.loads(snapshot)
+        for signature, each in self._groups.items():
+            if signature.fingerprint in groups:
+                each.restore(groups[signature.fingerprint])
+        for name, query in self._alone.items():
+            if name in alone:
+                query.restore(alone[name])
+        self._begun_us |= begun_us
+
+    def _runner(self, name: str) -> SharedQuery | Query:
+        if name in self._alone:
+            return self._alone[name]
+        return next(group for group in self._groups.values() if name in group.plan.plans)
+
+    def _plan(self, name: str) -> Plan:
+        runner = self._runner(name)
+        return runner.plan.plans[name] if isinstance(runner, SharedQuery) else runner.plan
+
+    def _shared_names(self) -> set[str]:
+        return {name for group in self._groups.values() for name in group.plan.plans}
+
+    def _clocks(self) -> dict[str, StreamClock]:
+        """How far each stream has come, as some query knows it."""
+        found: dict[str, StreamClock] = {}
+        for each in (*self._alone.values(), *self._groups.values()):
+            found |= each.clocks
+        return found
+
+
+def _clocks_for(streams: Mapping, known: Mapping[str, StreamClock]) -> dict[str, StreamClock]:
+    """Clocks for a query that comes later: what was late for others is late for it."""
+    return {name: copy(known[name]) if name in known else StreamClock(info.slack_us) for name, info in streams.items()}
+
+
+def _newest_us(plan: Plan, clocks: Mapping[str, StreamClock]) -> int:
+    return max((clocks[name].newest_us for name in plan.streams if name in clocks), default=BEGINNING)
+
+
+def _full_after_us(plan: Plan, begun_us: int) -> int:
+    """When the windows of a query that began at a time are full; of windows that are not of time nobody knows."""
+    lives = [slot.ingest.life_us for slot in plan.slots]
+    return NEVER if None in lives else begun_us + max(life for life in lives if life is not None)

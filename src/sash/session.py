@@ -1,0 +1,288 @@
+"""`sash.Session`: many queries over the same streams. Those with the same join share it.
+
+    session = sash.Session()
+    session.stream("temperature", temperature, time="ts")
+    session.stream("humidity", humidity, time="ts")
+    session.query("hot", "SELECT … WINDOW 1 MINUTE")
+    session.query("humid", "SELECT … WINDOW 1 HOUR")
+    changes = session.run()
+
+Every query gets exactly what it would get alone. Queries may be added, dropped, paused and resumed while it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.embedded.run import interleaved
+from sash.embedded.session import EmbeddedSession
+from sash.embedded.shared import Answer
+from sash.errors import BindError, PlanError, SashWarning, SourceError, suggest
+from sash.frames import Relation, Stream, declare, is_spark, normalised, stream, table_catalog, to_arrow
+from sash.plan.describe_sharing import explain_sharing
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
+from sash.sources.sink import FileSink
+from sash.sql.bind import bind
+from sash.sql.parse import parse_query
+from sash.sql.query import Catalog, RelationInfo, StreamInfo
+
+Into = str | os.PathLike | Callable[[Any], None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A query of a session."""
+
+    name: str
+    text: str
+    plan: Plan
+    into: FileSink | Callable[[Any], None] | None
+    is_paused: bool = False
+
+
+class Session:
+    """Streams, relations, and queries over them."""
+
+    def __init__(self) -> None:
+        self._frames: dict[str, Any] = {}
+        self._queries: dict[str, Registered] = {}
+        self._embedded: EmbeddedSession | None = None
+        self._handle: Any = None
+        """What runs on Spark."""
+        self._n_written: dict[str, int] = {}
+
+    def stream(self, name: str, frame: Any, **declaration: Any) -> None:
+        """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct.
+
+        To feed it batch by batch with `push`, a schema or an empty table will do.
+        """
+        self._register(name, stream(frame, **declaration))
+
+    def relation(self, name: str, frame: Any) -> None:
+        """Registers a relation: a frame at rest, that joins every tuple at any time."""
+        self._register(name, Relation(frame))
+
+    def query(self, name: str, text: str, into: Into = None, format: str = "parquet") -> None:
+        """Registers a query; if the session runs, it begins now, with what is in its windows.
+
+        `into` is a directory for its changes, which has to be its own, or a function that is called with them as they
+        come: with an Arrow table, or on Spark with a DataFrame and the number of the batch.
+        """
+        if name in self._queries:
+            raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
+        if not name or "/" in name or ":" in name:
+            raise PlanError(f"`{name}` cannot name a query; use letters, digits and underscores")
+        sink = FileSink(os.path.abspath(into), format) if isinstance(into, str | os.PathLike) else into
+        for other in self._queries.values():
+            if sink is not None and other.into == sink:
+                place = f"`{sink.path}`" if isinstance(sink, FileSink) else "the same function"
+                raise PlanError(
+                    f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
+                )
+        self._queries[name] = Registered(name, text, self._plan(text), sink)
+        self._changed()
+
+    def drop(self, name: str) -> None:
+        """Forgets a query, and frees what was kept for it alone."""
+        del self._queries[self._known(name)]
+        self._changed()
+
+    def pause(self, name: str) -> None:
+        """Lets a query rest: it costs nothing and answers nothing, until it is resumed."""
+        self._set_paused(name, True)
+
+    def resume(self, name: str) -> None:
+        """Lets a query that was paused begin again, as if it had been added now."""
+        self._set_paused(name, False)
+
+    def explain(self) -> str:
+        """Which queries share which join, how that runs, and which run alone and why."""
+        return explain_sharing({each.name: each.plan for each in self._queries.values() if not each.is_paused})
+
+    def run(self, checkpoint: str | os.PathLike | None = None) -> Any:
+        """Runs all queries.
+
+        Over Arrow, pandas or Polars frames: to their end, and returns the changes of each query by name. Over Spark
+        streams: starts them and returns a handle; `checkpoint` is a directory from which a later session goes on, also
+        with other queries.
+        """
+        if not self._queries:
+            raise PlanError("the session has no query; register one with session.query(name, text)")
+        if self._is_spark:
+            return self._run_on_spark(checkpoint)
+        if checkpoint is not None:
+            raise PlanError("`checkpoint` is for Spark streams; in this process, see session.snapshot()")
+        catalog, tables, _ = table_catalog(self._frames)
+        streams = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
+        self._embedded = self._start()
+        changes: dict[str, list[pa.Table]] = {}
+        for name, part in interleaved(streams, tables):
+            self._deliver(self._embedded.push(name, part), changes)
+        self._deliver(self._embedded.finish(), changes)
+        self._warn_of_late_rows(self._embedded)
+        self._embedded = None
+        return self._gathered(changes)
+
+    def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
+        """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
+        table = normalised(to_arrow(rows, stream))
+        return self._collected(self._running().push(self._known_stream(stream), table))
+
+    def advance(self, time_us: int, stream: str | None = None) -> dict[str, pa.Table]:
+        """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
+        known = None if stream is None else self._known_stream(stream)
+        return self._collected(self._running().advance(time_us, known))
+
+    def finish(self) -> dict[str, pa.Table]:
+        """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
+        return self._collected(self._running().finish())
+
+    def clock_us(self, name: str) -> int:
+        """Up to and including this time the answers of a query are final."""
+        return self._running().clock_us(self._known(name))
+
+    def partial_until_us(self, name: str) -> int | None:
+        """Until when the answers of a query that was added late may lack something; None if they do not."""
+        return self._running().partial_until_us(self._known(name))
+
+    def snapshot(self) -> bytes:
+        """All that is needed to go on in another process, with these or other queries; see `restore`."""
+        return self._running().snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Goes on from a snapshot of a session with the same streams."""
+        self._running().restore(snapshot)
+
+    @property
+    def _is_spark(self) -> bool:
+        return any(is_spark(frame) for frame in self._frames.values())
+
+    def _register(self, name: str, frame: Stream | Relation) -> None:
+        if name.lower() in self._frames:
+            raise BindError(f"there is a stream or relation `{name}` already; give this one another name")
+        self._frames[name.lower()] = frame
+        try:
+            self._catalog()
+        except Exception:
+            del self._frames[name.lower()]
+            raise
+
+    def _catalog(self) -> Catalog:
+        if self._is_spark:
+            from sash.spark.sql import spark_catalog
+
+            return spark_catalog(self._frames)
+        catalog: Catalog = {}
+        for name, frame in self._frames.items():
+            schema = normalised(to_arrow(frame.frame, name).slice(0, 0)).schema
+            catalog[name] = declare(name, frame, schema) if isinstance(frame, Stream) else RelationInfo(schema)
+        return catalog
+
+    def _plan(self, text: str) -> Plan:
+        return plan_query(bind(parse_query(text), self._catalog()))
+
+    def _known(self, name: str) -> str:
+        if name not in self._queries:
+            raise PlanError(f"there is no query `{name}`; {suggest(name, self._queries)}")
+        return name
+
+    def _known_stream(self, name: str) -> str:
+        if not isinstance(self._frames.get(name.lower()), Stream):
+            streams = [each for each, frame in self._frames.items() if isinstance(frame, Stream)]
+            raise BindError(f"there is no stream `{name}`; {suggest(name, streams)}")
+        return name.lower()
+
+    def _set_paused(self, name: str, is_paused: bool) -> None:
+        known = self._queries[self._known(name)]
+        if known.is_paused == is_paused:
+            raise PlanError(f"the query `{name}` {'is paused already' if is_paused else 'is not paused'}")
+        self._queries[name] = replace(known, is_paused=is_paused)
+        self._changed()
+
+    def _active(self) -> dict[str, Plan]:
+        return {each.name: each.plan for each in self._queries.values() if not each.is_paused}
+
+    def _changed(self) -> None:
+        """Tells whatever runs which queries there are now."""
+        if self._embedded is not None:
+            self._embedded.change(self._active())
+        if self._handle is not None:
+            self._handle.change(self._active_queries())
+
+    def _active_queries(self) -> list[Registered]:
+        return [each for each in self._queries.values() if not each.is_paused]
+
+    def _start(self) -> EmbeddedSession:
+        relations = {
+            name: normalised(to_arrow(frame.frame, name))
+            for name, frame in self._frames.items()
+            if isinstance(frame, Relation)
+        }
+        self._check_sinks()
+        running = EmbeddedSession(relations)
+        running.change(self._active())
+        return running
+
+    def _running(self) -> EmbeddedSession:
+        if self._is_spark:
+            raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
+        if self._embedded is None:
+            self._embedded = self._start()
+        return self._embedded
+
+    def _check_sinks(self) -> None:
+        """In this process every run starts from nothing, so its output does too."""
+        for each in self._queries.values():
+            if isinstance(each.into, FileSink) and os.path.exists(each.into.path):
+                raise SourceError(
+                    f"{each.into.path} holds the output of an earlier run; remove it, or write into another directory"
+                )
+
+    def _collected(self, answers: Iterable[Answer]) -> dict[str, pa.Table]:
+        changes: dict[str, list[pa.Table]] = {}
+        self._deliver(answers, changes)
+        return self._gathered(changes)
+
+    def _deliver(self, answers: Iterable[Answer], changes: dict[str, list[pa.Table]]) -> None:
+        """Passes changes on as they come, and collects them."""
+        for name, table in answers:
+            changes.setdefault(name, []).append(table)
+            into = self._queries[name].into
+            if isinstance(into, FileSink) and table.num_rows:
+                number = self._n_written.get(name, 0)
+                self._n_written[name] = number + 1
+                into.publish(number, [into.write_part(number, "part-0", table)])
+            elif callable(into) and table.num_rows:
+                into(table)
+
+    def _gathered(self, changes: Mapping[str, list[pa.Table]]) -> dict[str, pa.Table]:
+        """What every query answered; a table without rows if nothing."""
+        return {
+            name: pa.concat_tables([plan.schema.empty_table(), *changes.get(name, [])]).combine_chunks()
+            for name, plan in self._active().items()
+        }
+
+    def _warn_of_late_rows(self, finished: EmbeddedSession) -> None:
+        for name, (n_late, n_read) in finished.late().items():
+            if n_late:
+                warnings.warn(
+                    f"{n_late} of {n_read} rows of stream `{name}` came later than its slack allows and are in no "
+                    "answer; declare a larger slack",
+                    SashWarning,
+                    stacklevel=3,
+                )
+
+    def _run_on_spark(self, checkpoint: str | os.PathLike | None) -> Any:
+        if checkpoint is None:
+            raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
+        from sash.spark.session_run import SessionHandle
+
+        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint), self._active_queries())
+        return self._handle
