@@ -66,7 +66,9 @@ class SharedPipeline(OperatorSet):
         self._branches = dict(branches)
         self._kept = trunk.keeping if trunk else None
         self._pending: dict[str, dict[int, pa.Table]] = {}
-        """By branch and slot, what a query begins with; it comes in at the next step."""
+        """By branch and slot, what a query begins with; it comes in at the next step. This is no state: until then the
+        query is no member, and a pipeline that is restored from this one lets it begin again.
+        """
         self._orphans: set[str] = set()
         """Entries of queries that are no more."""
         self._join_work = Work()
@@ -140,7 +142,8 @@ class SharedPipeline(OperatorSet):
         return puts, [*deletes, *sorted(orphans)]
 
     def registers(self) -> dict[str, dict[str, Any]]:
-        members = {branch.query: branch.fingerprint for branch in self._branches.values()}
+        beginning = {self._branches[name].query for name in self._pending}
+        members = {each.query: each.fingerprint for each in self._branches.values() if each.query not in beginning}
         kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
         return super().registers() | {MEMBERS: members, KEPT: kept}
 
