@@ -23,12 +23,18 @@ B = stream_of("""
 TEXT = "SELECT a.k FROM a, b WHERE a.k = b.k WINDOW {} SECONDS"
 
 
-def running(**queries: str) -> sash.Session:
-    """A session that has seen all rows but the last of each stream, for a query with the largest window."""
+def fresh() -> sash.Session:
+    """A session with one query, that has seen nothing yet."""
     session = sash.Session()
     for name, rows in {"a": A, "b": B}.items():
         session.stream(name, rows.schema, time="ts")
     session.query("largest", TEXT.format(90))
+    return session
+
+
+def running(**queries: str) -> sash.Session:
+    """The same, with other queries that come when it has seen all rows but the last of each stream."""
+    session = fresh()
     for name, rows in {"a": A, "b": B}.items():
         session.push(name, rows.slice(0, 2))
     for name, text in queries.items():
@@ -50,7 +56,8 @@ def test_a_query_begins_with_its_windows_whatever_comes_right_after_it():
 
 def test_a_query_that_has_not_begun_begins_after_a_snapshot():
     alone, session = rest(running(one=TEXT.format(60)), "one"), running(one=TEXT.format(60))
-    other = running(one=TEXT.format(60))
+    other = fresh()
+    other.query("one", TEXT.format(60))
     other.restore(session.snapshot())
     assert rest(other, "one") == alone
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,11 @@ def bench_shared_embedded(
     plans = {name: run.plan for name, run in queries.runs(files).items()}
     with one_thread():
         with stages.stage(f"{len(plans)} queries sharing", n_runs * workload.total_rows) as note:
-            shared = _fastest(lambda: _run_sharing(plans, queries, files), n_runs, note, workload)
+            shared = _fastest(partial(_run_sharing, plans, queries, files), n_runs, note, workload)
         separate = {}
         for name, plan in plans.items():
             with stages.stage(f"{name} alone", n_runs * workload.total_rows) as note:
-                separate[name] = _fastest(lambda: _run_alone(name, plan, queries, files), n_runs, note, workload)
+                separate[name] = _fastest(partial(_run_alone, name, plan, queries, files), n_runs, note, workload)
     return shared_facts(queries, shared, separate)
 
 
