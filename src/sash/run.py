@@ -11,6 +11,7 @@ import pyarrow.fs
 
 from sash.errors import SourceError
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
 from sash.sources.files import FileSource
 from sash.sources.sink import FileSink
 from sash.sources.timed import IDENTITY
@@ -23,6 +24,7 @@ class QueryRun:
     name: str
     plan: Plan
     streams: Mapping[str, FileSource]
+    """Where its streams' files are; nothing where Spark brings the rows."""
     relations: Mapping[str, pa.Table]
     sink: FileSink
     is_strict: bool = False
@@ -47,6 +49,49 @@ class QueryRun:
         """Where Spark keeps what it needs to go on after a restart."""
         return f"{self.sink.path}.checkpoint"
 
+    @property
+    def members(self) -> tuple[QueryRun, ...]:
+        """The queries that run together: this one."""
+        return (self,)
+
+    def sinks_of(self, kind: str, stream: str, query: str) -> list[FileSink]:
+        """Where changes, late rows of a stream, and rejects go."""
+        if kind == "changes":
+            return [self.sink]
+        return [self.late_sink(stream) if kind == "late" else self.reject_sink]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRun:
+    """Queries that share a join, with their sources and the outputs of each."""
+
+    name: str
+    plan: SharedPlan
+    members: tuple[QueryRun, ...]
+    checkpoint: str
+    """Where Spark keeps what it needs to go on after a restart; it belongs to the join, not to a query."""
+
+    @property
+    def streams(self) -> Mapping[str, FileSource]:
+        return self.members[0].streams
+
+    @property
+    def relations(self) -> Mapping[str, pa.Table]:
+        return {name: table for each in self.members for name, table in each.relations.items()}
+
+    @property
+    def is_strict(self) -> bool:
+        return any(each.is_strict for each in self.members)
+
+    @property
+    def filesystem(self) -> pa.fs.FileSystem | None:
+        return self.members[0].filesystem
+
+    def sinks_of(self, kind: str, stream: str, query: str) -> list[FileSink]:
+        """A query's changes go to its own sink; late rows and rejects are the business of all of them."""
+        chosen = [each for each in self.members if kind != "changes" or each.name == query]
+        return [sink for each in chosen for sink in each.sinks_of(kind, stream, query)]
+
 
 @dataclass(slots=True)
 class Tally:
@@ -60,6 +105,8 @@ class Tally:
     n_state_rows: int = 0
     n_state_bytes: int = 0
     clock_us: int | None = None
+    partial_until_us: int | None = None
+    """Until when answers may lack something, because the query was added late; None if they never did."""
     late_by_stream: dict[str, int] = field(default_factory=dict)
     n_index_hits: int = 0
     """How often a partition group was found as the batch before had left it."""

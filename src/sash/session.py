@@ -28,6 +28,7 @@ from sash.frames import Relation, Stream, declare, is_spark, normalised, stream,
 from sash.plan.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.script import DEFAULT_OUTPUT
 from sash.sources.sink import FileSink
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
@@ -150,7 +151,11 @@ class Session:
 
     def partial_until_us(self, name: str) -> int | None:
         """Until when the answers of a query that was added late may lack something; None if they do not."""
-        return self._running().partial_until_us(self._known(name))
+        self._known(name)
+        if self._handle is not None:
+            tally = self._handle.tallies.get(name)
+            return None if tally is None else tally.partial_until_us
+        return self._running().partial_until_us(name)
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process, with these or other queries; see `restore`."""
@@ -214,10 +219,7 @@ class Session:
         if self._embedded is not None:
             self._embedded.change(self._active())
         if self._handle is not None:
-            self._handle.change(self._active_queries())
-
-    def _active_queries(self) -> list[Registered]:
-        return [each for each in self._queries.values() if not each.is_paused]
+            self._change_on_spark()
 
     def _start(self) -> EmbeddedSession:
         relations = {
@@ -284,5 +286,13 @@ class Session:
             raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
         from sash.spark.session_run import SessionHandle
 
-        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint), self._active_queries())
+        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint))
+        self._change_on_spark()
         return self._handle
+
+    def _change_on_spark(self) -> None:
+        """A query without a sink writes where one of a script would."""
+        default = {name: FileSink(os.path.abspath(f"{DEFAULT_OUTPUT}/{name}"), "parquet") for name in self._queries}
+        self._handle.change(
+            self._active(), {name: self._queries[name].into or default[name] for name in self._active()}
+        )

@@ -36,12 +36,12 @@ T = TypeVar("T")
 
 def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs the join on Spark over the files, and measures every batch."""
-    from sash.spark.run import RunningQuery
+    from sash.spark.run import RunningQuery, read_files
 
     run, session = bind_workload(workload, files, output), bench_session(spark, workload)
     tallies = _Tallies(run, note)
     started = time.monotonic()
-    running = RunningQuery(run, session, tallies.take, FILES_PER_BATCH)
+    running = RunningQuery(run, session, tallies.take, read_files(session, FILES_PER_BATCH))
     try:
         running.start()
         query = next(query for query in session.streams.active if query.name == NAME)

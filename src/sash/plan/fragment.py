@@ -39,6 +39,10 @@ class Fragment:
         """How many groups it has where a partitioned fragment has `n_groups`."""
         return n_groups if self.is_partitioned else 1
 
+    def spread_at(self, slot: int, n_groups: int) -> int:
+        """Over how many groups the tuples are spread that come in at a slot."""
+        return self.count_groups(n_groups)
+
     def input(self, slot: int | None) -> Input | None:
         """What it reads at a slot, if it does."""
         return next((input for input in self.inputs if input.slot == slot), None)

@@ -75,6 +75,11 @@ class Layer:
         """How many groups it has where a partitioned fragment has `n_groups`."""
         return n_groups if self.is_partitioned else 1
 
+    def spread_at(self, slot: int, n_groups: int) -> int:
+        """Over how many groups the tuples are spread that come in at a slot."""
+        reader = next((each.fragment for each in self.branches if each.fragment.input(slot)), self)
+        return reader.count_groups(n_groups)
+
     def input(self, slot: int | None) -> Input | None:
         """What it reads at a slot, if it does."""
         return next((input for input in self.inputs if input.slot == slot), None)
@@ -93,6 +98,8 @@ class SharedPlan:
 
     plans: Mapping[str, Plan]
     schedule: str = LWO
+    n_layers: int = 1
+    """So many layers there are at least: the number of stages has to stay while queries come and go."""
 
     @cached_property
     def signature(self) -> Signature:
@@ -189,7 +196,7 @@ class SharedPlan:
         numbers = count(N_STREAMS)
         parts = [part for name in sorted(self.plans) for part in self._cut(name, numbers)]
         layers: list[Layer] = []
-        for number in range(1 + max(depth for depth, _ in parts)):
+        for number in range(max(self.n_layers, 1 + max(depth for depth, _ in parts))):
             branches = tuple(branch for depth, branch in parts if depth == number)
             trunk = tuple(Input(slot.number, slot.partition, slot.schema) for slot in self.slots)
             inputs = trunk if number == 0 else tuple(input for each in branches for input in each.fragment.inputs)

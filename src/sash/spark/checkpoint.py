@@ -22,9 +22,12 @@ from pathlib import Path
 
 from sash.errors import SourceError
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
+from sash.run import QueryRun, SharedRun
 from sash.spark.group import FORMAT
 
 MANIFEST = "manifest.jsonl"
+KNOWN = "sash.json"
 HASHED = ("offsets", "commits", "sources", "metadata", "state")
 
 
@@ -44,13 +47,44 @@ class Checkpoint:
     def control(self) -> Path:
         return self.path / "control"
 
-    def open(self, plan: Plan, n_groups: int) -> int:
-        """Makes the directory ready for a query; says how many partition groups it has: as many as on its first run.
+    def open(self, run: QueryRun | SharedRun, n_groups: int) -> int:
+        """Makes the directory ready for a run; says how many partition groups it has: as many as on its first run.
 
         A checkpoint of another query or format, or one that was damaged, is refused and left as it is.
         """
+        n_groups = self._open(run.plan, n_groups)
+        if isinstance(run, SharedRun):
+            self._note_members(run)
+        return n_groups
+
+    @property
+    def n_layers(self) -> int | None:
+        """How many layers queries that share a join were started with; None if there is no checkpoint yet."""
+        known = self.path / KNOWN
+        return _read(known).get("layers", 1) if known.exists() else None
+
+    def _note_members(self, run: SharedRun) -> None:
+        """Takes note of who writes where. A sink belongs to its query, also after that was dropped."""
+        known = _read(self.path / KNOWN)
+        owners = known.get("sinks", {})
+        for each in run.members:
+            owner = owners.get(each.sink.path)
+            if owner not in (None, each.name):
+                raise SourceError(
+                    f"`{each.name}` cannot write to {each.sink.path}: that is where `{owner}` writes; choose another "
+                    "directory"
+                )
+            if owner is None and os.path.exists(each.sink.path):
+                raise SourceError(
+                    f"{each.sink.path} holds the output of another run, so `{each.name}` cannot begin there; "
+                    "remove it, or choose another directory"
+                )
+        owners |= {each.sink.path: each.name for each in run.members}
+        _write(self.path / KNOWN, known | {"sinks": owners, "layers": len(run.plan.fragments)})
+
+    def _open(self, plan: Plan | SharedPlan, n_groups: int) -> int:
         identity = {"format": FORMAT, "plan": plan.fingerprint}
-        known = self.path / "sash.json"
+        known = self.path / KNOWN
         if not known.exists():
             if self.spark.exists():
                 raise SourceError(f"{self.path} holds a checkpoint that is not Sash's; choose another directory")

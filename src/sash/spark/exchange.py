@@ -33,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
 from sash.store.batch import TS, int64_column
 from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
@@ -49,9 +50,12 @@ MESSAGE_SCHEMA = pa.schema(
         ("origin", pa.string()),
         ("n_rows", pa.int64()),
         ("payload", pa.binary()),
+        ("query", pa.string()),
     ]
 )
-MESSAGE_DDL = "stage int, grp int, kind string, stream string, slot int, origin string, n_rows long, payload binary"
+MESSAGE_DDL = (
+    "stage int, grp int, kind string, stream string, slot int, origin string, n_rows long, payload binary, query string"
+)
 ROWS_PER_MESSAGE = 1 << 18
 
 
@@ -67,6 +71,8 @@ class Message(NamedTuple):
     n_rows: int
     payload: bytes | pa.Table
     """A table is packed when it leaves the process."""
+    query: str = ""
+    """Whose changes these are, where queries share a join."""
 
     @property
     def table(self) -> pa.Table:
@@ -90,11 +96,12 @@ def message(
     slot: int = -1,
     origin: str = "",
     stage: int = OUTPUT,
+    query: str = "",
 ) -> Message:
     """A message about a table or about a few facts."""
     if isinstance(payload, dict):
-        return Message(stage, grp, kind, stream, slot, origin, 0, json.dumps(payload).encode())
-    return Message(stage, grp, kind, stream, slot, origin, payload.num_rows, payload)
+        return Message(stage, grp, kind, stream, slot, origin, 0, json.dumps(payload).encode(), query)
+    return Message(stage, grp, kind, stream, slot, origin, payload.num_rows, payload, query)
 
 
 def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
@@ -107,7 +114,7 @@ def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
 class Packer:
     """Packs the rows of one stream for all its slots and all groups, of which a partitioned fragment has `n_groups`."""
 
-    plan: Plan
+    plan: Plan | SharedPlan
     stream: str
     n_groups: int
 
@@ -125,7 +132,7 @@ class Packer:
         yield from to_all_groups(message("arrival", facts, stream=self.stream, origin=origin), self.plan, self.n_groups)
 
 
-def to_all_groups(each: Message, plan: Plan, n_groups: int, stage: int = 0) -> Iterator[Message]:
+def to_all_groups(each: Message, plan: Plan | SharedPlan, n_groups: int, stage: int = 0) -> Iterator[Message]:
     """The message for every group of a fragment."""
     for group in range(plan.fragments[stage].count_groups(n_groups)):
         yield each._replace(stage=stage, grp=group)

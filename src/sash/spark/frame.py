@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 
 from sash.errors import PlanError
 from sash.plan.physical import Plan
-from sash.run import QueryRun
+from sash.plan.shared_plan import SharedPlan
+from sash.run import QueryRun, SharedRun
 from sash.sources.sink import FileSink
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
@@ -54,10 +55,18 @@ def change_frame(
 
 
 def file_message_frame(
-    run: QueryRun, spark: SparkSession, n_groups: int, control: Path, files_per_batch: int | None
+    run: QueryRun | SharedRun, spark: SparkSession, n_groups: int, control: Path, files_per_batch: int | None
 ) -> DataFrame:
     """The messages that the groups of a run answer with, over its files."""
-    packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.streams]
+    packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.plan.streams]
+    return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
+
+
+def row_message_frame(
+    run: QueryRun | SharedRun, streams: Mapping[str, DataFrame], n_groups: int, control: Path
+) -> DataFrame:
+    """The messages that the groups of a run answer with, over a user's frames."""
+    packed = [_packed_rows(run.plan, name, streams[name], n_groups) for name in run.plan.streams]
     return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
 
 
@@ -71,7 +80,7 @@ def complete(frame: DataFrame, stream: str = "", until_us: int | None = None) ->
     write_control(getattr(frame, CONTROL), stream, until_us)
 
 
-def count_groups(plan: Plan, spark: SparkSession) -> int:
+def count_groups(plan: Plan | SharedPlan, spark: SparkSession) -> int:
     """Of a partitioned fragment: more than partitions, so that load spreads; one if no fragment is partitioned."""
     if not any(fragment.is_partitioned for fragment in plan.fragments):
         return 1
@@ -95,7 +104,7 @@ def write_control(directory: Path, stream: str = "", complete_us: int | None = N
 
 
 def _group_frame(
-    plan: Plan,
+    plan: Plan | SharedPlan,
     packed: Sequence[DataFrame],
     relations: Mapping[str, pa.Table],
     n_groups: int,
@@ -116,13 +125,13 @@ def _group_frame(
     return messages.observe(METRICS, *observed_metrics(plan))
 
 
-def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
+def _packed_rows(plan: Plan | SharedPlan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
     rows = frame.select(*[F.col(f"`{column}`") for column in plan.columns_read(name)])
     return rows.mapInArrow(portable(pack_frame(Packer(plan, name, n_groups))), MESSAGE_DDL)
 
 
 def _packed_files(
-    run: QueryRun, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None
+    run: QueryRun | SharedRun, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None
 ) -> DataFrame:
     """Spark keeps track of which files have arrived; the workers read them."""
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("recursiveFileLookup", "true")

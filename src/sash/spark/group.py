@@ -13,8 +13,11 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.pipeline import Pipeline
+from sash.operators.shared_pipeline import SharedPipeline
 from sash.operators.stream_clock import StreamClock
+from sash.plan.fragment import Fragment
 from sash.plan.physical import Plan, Slot
+from sash.plan.shared_plan import Layer, SharedPlan
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, in_time, message, split_by_group, to_all_groups
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, concat, int64_column, with_columns
 from sash.store.vector import Home
@@ -30,7 +33,9 @@ class Group:
     serves one group at a time.
     """
 
-    def __init__(self, plan: Plan, pipeline: Pipeline, fragment: int, number: int, n_groups: int):
+    def __init__(
+        self, plan: Plan | SharedPlan, pipeline: Pipeline | SharedPipeline, fragment: int, number: int, n_groups: int
+    ):
         self.plan = plan
         self.fragment = plan.fragments[fragment]
         self.number = number
@@ -38,6 +43,8 @@ class Group:
         self._identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
         self.pipeline = pipeline
         self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
+        self._is_changed = False
+        """Whether the set of queries has changed since the last batch."""
 
     def step(self, messages: list[Message]) -> Iterator[Message]:
         """Everything that follows from one batch of messages to this group.
@@ -58,15 +65,15 @@ class Group:
                 arrivals.setdefault(each.slot, []).append(each.table)
             elif each.kind == "complete":
                 self._hear_completion(each)
+            elif each.kind == "clocks":
+                self._clocks = {name: StreamClock(*values) for name, values in each.facts.items()}
         for stream, parts in late.items():
             if parts:
                 yield message("late", concat(parts), self.number, stream)
         if self.number == 0:
             yield from self._pass_on(messages, thresholds)
         batches = {slot: concat(parts) for slot, parts in arrivals.items()}
-        clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
-        for tuples in self.pipeline.paced_steps(batches, self.clock, clocks):
-            yield from self._report(tuples) if self.fragment.feeds is None else self._send(tuples, self.fragment.feeds)
+        yield from self._run(batches)
 
     def reset(self, home: Home) -> None:
         """Starts afresh, with everything that is kept from now on in `home`."""
@@ -81,23 +88,40 @@ class Group:
         self.pipeline.hand(state["pipeline"])
         self._clocks = state["clocks"]
 
-    def _report(self, tuples: pa.Table) -> Iterator[Message]:
-        """Changes in messages of bounded size, in their order."""
-        for part in _bounded(to_changes(tuples, self.plan.schema, self.plan.emit_changes, with_ties=False)):
-            yield message("changes", part, self.number)
+    def _run(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Message]:
+        """What the operators make of the tuples that have come."""
+        clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
+        if isinstance(self.plan, Plan):
+            assert isinstance(self.pipeline, Pipeline)
+            assert isinstance(self.fragment, Fragment)
+            for tuples in self.pipeline.paced_steps(arrivals, self.clock, clocks):
+                yield from self._pass_up(tuples, self.fragment, self.plan)
+            return
+        assert isinstance(self.pipeline, SharedPipeline)
+        assert isinstance(self.fragment, Layer)
+        idle = self.fragment.idle_in(self.number)
+        for name, tuples in self.pipeline.steps(arrivals, self.clock, clocks, idle):
+            branch = self.fragment.branch(name)
+            yield from self._pass_up(tuples, branch.fragment, self.plan.plans[branch.query], branch.query)
+
+    def _pass_up(self, tuples: pa.Table, fragment: Fragment, plan: Plan, query: str = "") -> Iterator[Message]:
+        """Tuples of a fragment, in messages of bounded size: for a later one, or as changes in their order."""
+        if fragment.feeds is not None:
+            yield from self._send(self._with_own_identities(tuples, fragment), fragment.feeds)
+            return
+        for part in _bounded(to_changes(tuples, plan.schema, plan.emit_changes, with_ties=False)):
+            yield message("changes", part, self.number, query=query)
 
     def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:
-        """Tuples for the groups of a later fragment, in messages of bounded size."""
         target, input = self.plan.reader(slot)
-        n_groups = target.count_groups(self._n_groups)
-        for group, found in split_by_group(self._with_own_identities(tuples), input.partition, n_groups):
+        for group, found in split_by_group(tuples, input.partition, target.spread_at(slot, self._n_groups)):
             for part in _bounded(found):
                 yield message("tuples", part, group, slot=slot, stage=target.number)
 
-    def _with_own_identities(self, tuples: pa.Table) -> pa.Table:
+    def _with_own_identities(self, tuples: pa.Table, fragment: Fragment) -> pa.Table:
         """Each group gives identities from 0 on; on leaving, no two groups may use the same ones."""
-        n_groups = self.fragment.count_groups(self._n_groups)
-        brought = {name for input in self.fragment.inputs for name in input.schema.names}
+        n_groups = fragment.count_groups(self._n_groups)
+        brought = {name for input in fragment.inputs for name in input.schema.names}
         for name in tuples.column_names:
             is_number = name.startswith(ID_PREFIX) and not name.endswith(EXPIRES)
             if is_number and name not in brought:
@@ -111,7 +135,11 @@ class Group:
             yield from self._rereads(messages, thresholds)
             yield from (each._replace(stage=OUTPUT) for each in heard if each.kind == "arrival")
         following = self.fragment.number + 1
-        if following < len(self.plan.fragments):
+        if following < len(self.plan.fragments) and self.plan.fragments[following].inputs:
+            if self._is_changed:
+                # A query that is new may be the first that runs there: its groups have heard of nothing so far.
+                clocks = {name: astuple(clock) for name, clock in self._clocks.items()}
+                heard = [message("clocks", clocks)]
             for each in heard:
                 yield from to_all_groups(each, self.plan, self._n_groups, following)
 
@@ -128,7 +156,12 @@ class Group:
         """What the state store keeps beside the entries: small, and new after every batch."""
         clocks = {name: astuple(clock) for name, clock in self._clocks.items()}
         return json.dumps(
-            {"identity": self._identity, "clocks": clocks, "registers": self.pipeline.registers()}
+            {
+                "identity": self._identity,
+                "edition": self.plan.edition,
+                "clocks": clocks,
+                "registers": self.pipeline.registers(),
+            }
         ).encode()
 
     def restore(self, head: bytes, entries: Mapping[str, bytes]) -> None:
@@ -140,8 +173,17 @@ class Group:
                 f"partitions: it says {known['identity']}, this query {self._identity}; "
                 "restore the setting, or give the query a checkpoint directory of its own"
             )
-        self.pipeline.restore(entries, known["registers"])
         self._clocks = {name: StreamClock(*values) for name, values in known["clocks"].items()}
+        if isinstance(self.pipeline, SharedPipeline):
+            seen_us = max(clock.newest_us for clock in self._clocks.values())
+            self.pipeline.restore(entries, known["registers"], seen_us)
+            self._is_changed = known["edition"] != self.plan.edition
+        else:
+            self.pipeline.restore(entries, known["registers"])
+
+    def goes_on(self, head: bytes) -> bool:
+        """Whether the state with this head was left by the same set of queries, so that all of it can be used."""
+        return json.loads(head).get("edition", self.plan.edition) == self.plan.edition
 
     def _hear_arrivals(self, messages: list[Message]) -> dict[tuple[str, str], int]:
         """Moves the clocks on; says for each arrival which timestamp was the least that came in time."""

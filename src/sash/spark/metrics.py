@@ -15,7 +15,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from sash.operators.pipeline import operator_nodes
+from sash.operators.shared_pipeline import JOIN, SharedPipeline
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
 from sash.spark.group import Group
 from sash.spark.shelf import Moves
 
@@ -52,6 +54,7 @@ def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
         "n_rows": sum(each["rows"] for each in operators.values()),
         "n_bytes": sum(each["bytes"] for each in operators.values()),
         "clock": group.clock,
+        "partial_until": _partial_until(group),
         "hits": moves.n_hits,
         "rebuilds": moves.n_rebuilds,
         "evictions": moves.n_evictions,
@@ -62,7 +65,7 @@ def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
     }
 
 
-def observed_metrics(plan: Plan) -> list[Column]:
+def observed_metrics(plan: Plan | SharedPlan) -> list[Column]:
     """Expressions over messages that add up what all groups tell: totals, and a struct for each operator."""
     per_operator = ", ".join(f"{name}: double" for name in PER_OPERATOR)
     schema = ", ".join(f"{name} double" for name in TOTALS) + f", operators map<string, struct<{per_operator}>>"
@@ -76,8 +79,10 @@ def observed_metrics(plan: Plan) -> list[Column]:
     return [*counts, *totals, *operators]
 
 
-def operator_names(plan: Plan) -> list[str]:
-    """The operators as metrics name them: fragment, number, kind."""
+def operator_names(plan: Plan | SharedPlan) -> list[str]:
+    """The operators as metrics name them: fragment, number, kind. Where queries share a join, the join alone."""
+    if isinstance(plan, SharedPlan):
+        return [_name(0, JOIN)]
     return [_name(each.number, name) for each in plan.fragments for name, _ in operator_nodes(each.root)]
 
 
@@ -87,6 +92,14 @@ def _name(fragment: int, operator: str) -> str:
 
 def _sum(column: Column) -> Column:
     return F.coalesce(F.sum(column), F.lit(0)).cast("long")
+
+
+def _partial_until(group: Group) -> dict[str, int]:
+    """By query that was added late, until when its answers may lack something."""
+    if not isinstance(group.plan, SharedPlan) or not isinstance(group.pipeline, SharedPipeline):
+        return {}
+    found = {name: group.pipeline.partial_until_us(name) for name in group.plan.plans}
+    return {name: until for name, until in found.items() if until is not None}
 
 
 def _operator_facts(group: Group) -> Iterator[tuple[str, dict[str, float]]]:

@@ -8,8 +8,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from sash.operators.changes import read_times
-from sash.run import QueryRun
-from sash.sources.sink import FileSink
+from sash.run import QueryRun, SharedRun
 from sash.sources.timed import read_stream_file, with_identity
 from sash.spark.exchange import Message, message
 from sash.spark.group import late_rows
@@ -18,7 +17,7 @@ from sash.spark.group import late_rows
 class Writer:
     """Stages tables as files, under names that no other attempt uses; facts pass on to the driver. One per task."""
 
-    def __init__(self, run: QueryRun):
+    def __init__(self, run: QueryRun | SharedRun):
         context = TaskContext.get()
         assert context is not None
         self._run = run
@@ -27,14 +26,10 @@ class Writer:
         self._n_parts = 0
 
     def __call__(self, each: Message) -> Iterator[Message]:
-        if each.kind == "changes":
-            yield self._stage("changes", "", self._run.sink, each.table)
-        elif each.kind == "late":
-            yield self._stage("late", each.stream, self._run.late_sink(each.stream), each.table)
+        if each.kind in ("changes", "late"):
+            yield from self._stage(each, each.table)
         elif each.kind == "rejects":
-            table = each.table
-            first = table.slice(0, 1).to_pylist()[0]
-            yield self._stage("rejects", each.stream, self._run.reject_sink, table, first)
+            yield from self._stage(each, each.table, each.table.slice(0, 1).to_pylist()[0])
         elif each.kind == "reread":
             yield from self._fetch_late(each)
         else:
@@ -49,10 +44,15 @@ class Writer:
             for records in read_stream_file(source, path, info.time, self._run.filesystem)
         )
         late = late_rows(rows, read_times(rows.column(info.time)), info.slack_us, facts["threshold"])
-        yield self._stage("late", each.stream, self._run.late_sink(each.stream), late)
+        yield from self._stage(each._replace(kind="late"), late)
 
-    def _stage(self, kind: str, stream: str, sink: FileSink, table: pa.Table, sample: dict | None = None) -> Message:
+    def _stage(self, each: Message, table: pa.Table, sample: dict | None = None) -> Iterator[Message]:
+        """Writes a table to all sinks that it is for, and tells where it is."""
         self._n_parts += 1
-        path = sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table, self._run.filesystem)
-        facts = {"path": path, "n_rows": table.num_rows, "sample": sample}
-        return message(kind, facts, stream=stream)._replace(n_rows=table.num_rows)
+        paths = {
+            sink.path: sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table, self._run.filesystem)
+            for sink in self._run.sinks_of(each.kind, each.stream, each.query)
+        }
+        facts = {"paths": paths, "n_rows": table.num_rows, "sample": sample}
+        told = message(each.kind, facts, stream=each.stream, query=each.query)
+        yield told._replace(n_rows=table.num_rows)

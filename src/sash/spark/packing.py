@@ -15,6 +15,7 @@ import pyarrow.fs
 from sash.operators.changes import read_times
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
 from sash.sources.files import FileSource
 from sash.sources.records import Records
 from sash.sources.timed import read_stream_file, timeless_rejects, with_identity
@@ -44,7 +45,7 @@ def pack_files(packer: Packer, source: FileSource, filesystem: pa.fs.FileSystem 
     return pack
 
 
-def pack_punctuation(plan: Plan, n_groups: int) -> Pack:
+def pack_punctuation(plan: Plan | SharedPlan, n_groups: int) -> Pack:
     """For `mapInArrow` over the control frame of (stream, complete_us)."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import TypeAlias
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from sash import errors
 from sash.errors import ResourceError, SashError
-from sash.run import QueryRun, Report, Tally, strict_error
+from sash.run import QueryRun, Report, SharedRun, Tally, strict_error
 from sash.sources.sink import FileSink
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.exchange import Message
@@ -23,14 +26,14 @@ from sash.store.batch import BEGINNING
 
 
 def run_on_spark(
-    runs: Sequence[QueryRun],
+    runs: Sequence[QueryRun | SharedRun],
     spark: SparkSession,
     report: Report,
     files_per_batch: int | None = None,
     is_followed: bool = False,
 ) -> dict[str, Tally]:
     """Runs all queries side by side until all files have been answered for, or for ever if new ones are followed."""
-    running = [RunningQuery(run, spark, report, files_per_batch) for run in runs]
+    running = [RunningQuery(run, spark, report, read_files(spark, files_per_batch)) for run in runs]
     try:
         for query in running:
             query.start()
@@ -43,41 +46,77 @@ def run_on_spark(
     finally:
         for query in running:
             query.stop()
-    return {query.run.name: query.tally for query in running}
+    return {name: tally for query in running for name, tally in query.tallies.items()}
+
+
+MakeMessages: TypeAlias = Callable[[QueryRun | SharedRun, int, Path], DataFrame]
+"""The frame of the messages that the groups of a run answer with; the number of groups and the control directory."""
+HandOver: TypeAlias = Callable[[str, FileSink, int], None]
+"""Called with a query, its sink, and the number of a batch that has been published there."""
+
+
+def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
+    """Messages over a run's files, of which a batch takes at most so many of each stream."""
+
+    def make(run: QueryRun | SharedRun, n_groups: int, control: Path) -> DataFrame:
+        return file_message_frame(run, spark, n_groups, control, files_per_batch)
+
+    return make
 
 
 class RunningQuery:
-    """One streaming query and what it has done so far."""
+    """One streaming query, of one query or of several that share a join, and what it has done so far."""
 
-    def __init__(self, run: QueryRun, spark: SparkSession, report: Report, files_per_batch: int | None):
-        self.run = replace(run, sink=FileSink(_absolute(run.sink.path), run.sink.format))
-        self.tally = Tally()
+    def __init__(
+        self,
+        run: QueryRun | SharedRun,
+        spark: SparkSession,
+        report: Report,
+        make_messages: MakeMessages,
+        hand_over: HandOver | None = None,
+    ):
+        self.run = _placed(run)
+        self.tallies = {each.name: Tally() for each in self.run.members}
         self._spark = spark
         self._report = report
-        self._files_per_batch = files_per_batch
-        self._checkpoint = Checkpoint(self.run.checkpoint)
+        self._make_messages = make_messages
+        self._hand_over = hand_over
+        self._checkpoint = Checkpoint(_absolute(self.run.checkpoint))
         self._query: StreamingQuery | None = None
+        self._publishing = Lock()
+        self._is_stopped = False
         self.failure: SashError | None = None
         """What stopped the query, if Sash itself did."""
 
     def start(self) -> None:
         """Starts or goes on from the checkpoint."""
-        n_groups = self._checkpoint.open(self.run.plan, count_groups(self.run.plan, self._spark))
-        messages = file_message_frame(self.run, self._spark, n_groups, self._checkpoint.control, self._files_per_batch)
+        n_groups = self._checkpoint.open(self.run, count_groups(self.run.plan, self._spark))
+        messages = self._make_messages(self.run, n_groups, self._checkpoint.control)
         writer = messages.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
         self._query = writer.foreachBatch(self._publish).start()
 
-    def finish(self) -> None:
-        """Waits until all input has been answered for, up to its last timestamp."""
+    def process_all_available(self) -> None:
+        """Waits until all rows that are there now have been answered for, as far as no others can still come."""
         assert self._query is not None
         try:
-            self._query.processAllAvailable()
-            write_control(self._checkpoint.control)
             self._query.processAllAvailable()
         except StreamingQueryException as failure:
             raise self.failure or _translate(failure) from None
 
+    def complete(self, stream: str = "", until_us: int | None = None) -> None:
+        """Declares a stream, or all, complete up to a time, or up to the newest timestamp seen."""
+        write_control(self._checkpoint.control, stream, until_us)
+
+    def finish(self) -> None:
+        """Waits until all input has been answered for, up to its last timestamp."""
+        self.process_all_available()
+        self.complete()
+        self.process_all_available()
+
     def stop(self) -> None:
+        """Stops between batches, or in one that is not published: that one runs again when it goes on."""
+        with self._publishing:
+            self._is_stopped = True
         if self._query is not None:
             self._query.stop()
             self._checkpoint.seal()
@@ -88,23 +127,30 @@ class RunningQuery:
         Files that a reader could not publish stay staged and are cleared by the next batch.
         """
         answers = [Message(*row) for row in batch.collect()]
-        try:
-            self._check(answers)
-        except SashError as failure:
-            self.failure = failure
-            raise
-        for sink, kinds in self._sinks(answers):
-            staged = [each.facts["path"] for each in answers if (each.kind, each.stream) in kinds]
-            sink.publish(batch_id, staged, self.run.filesystem)
-        self._checkpoint.seal()
+        with self._publishing:
+            if self._is_stopped:
+                raise ResourceError("the query was stopped before this batch was published; it runs again")
+            try:
+                self._check(answers)
+            except SashError as failure:
+                self.failure = failure
+                raise
+            for sink, staged in self._staged(answers):
+                sink.publish(batch_id, staged, self.run.filesystem)
+            if self._hand_over is not None:
+                for each in self.run.members:
+                    self._hand_over(each.name, each.sink, batch_id)
+            self._checkpoint.seal()
         self._count(answers)
-        self._report(self.run.name, self.tally)
 
-    def _sinks(self, answers: list[Message]) -> list[tuple[FileSink, set[tuple[str, str]]]]:
-        streams = sorted({each.stream for each in answers if each.kind == "late"})
-        rejects = {(each.kind, each.stream) for each in answers if each.kind == "rejects"}
-        late = [(self.run.late_sink(stream), {("late", stream)}) for stream in streams]
-        return [(self.run.sink, {("changes", "")}), *late, *([(self.run.reject_sink, rejects)] if rejects else [])]
+    def _staged(self, answers: list[Message]) -> list[tuple[FileSink, list[str]]]:
+        """The files of each sink; of a sink for changes also if there are none, as an attempt may have left some."""
+        found = {each.sink.path: (each.sink, []) for each in self.run.members}
+        for each in answers:
+            if each.kind in ("changes", "late", "rejects"):
+                for sink in self.run.sinks_of(each.kind, each.stream, each.query):
+                    found.setdefault(sink.path, (sink, []))[1].append(each.facts["paths"][sink.path])
+        return list(found.values())
 
     def _check(self, answers: list[Message]) -> None:
         if self.run.is_strict:
@@ -113,24 +159,38 @@ class RunningQuery:
                     raise strict_error(each.facts["sample"])
 
     def _count(self, answers: list[Message]) -> None:
-        tally, states = self.tally, [each.facts for each in answers if each.kind == "state"]
-        for each in answers:
-            if each.kind == "arrival":
-                tally.n_read += each.facts["n_read"]
-                tally.n_rejected += each.facts["n_rejected"]
-            elif each.kind == "late":
-                tally.add_late(each.stream, each.facts["n_rows"])
-            elif each.kind == "changes":
-                tally.n_changes += each.facts["n_rows"]
-        if states:
-            tally.add_states(states)
-            clock = min(state["clock"] for state in states)
-            tally.clock_us = None if clock <= BEGINNING + 1 else clock
-        tally.n_batches += 1
+        states = [each.facts for each in answers if each.kind == "state"]
+        for name, tally in self.tallies.items():
+            for each in answers:
+                if each.kind == "arrival":
+                    tally.n_read += each.facts["n_read"]
+                    tally.n_rejected += each.facts["n_rejected"]
+                elif each.kind == "late":
+                    tally.add_late(each.stream, each.facts["n_rows"])
+                elif each.kind == "changes" and each.query in ("", name):
+                    tally.n_changes += each.facts["n_rows"]
+            if states:
+                tally.add_states(states)
+                clock = min(state["clock"] for state in states)
+                tally.clock_us = None if clock <= BEGINNING + 1 else clock
+                until = [state["partial_until"][name] for state in states if name in state["partial_until"]]
+                tally.partial_until_us = max(until, default=tally.partial_until_us)
+            tally.n_batches += 1
+            self._report(name, tally)
+
+
+def _placed(run: QueryRun | SharedRun) -> QueryRun | SharedRun:
+    """The run with absolute paths: workers have directories of their own."""
+    if isinstance(run, SharedRun):
+        return replace(run, members=tuple(_placed_query(each) for each in run.members))
+    return _placed_query(run)
+
+
+def _placed_query(run: QueryRun) -> QueryRun:
+    return replace(run, sink=FileSink(_absolute(run.sink.path), run.sink.format))
 
 
 def _absolute(path: str) -> str:
-    """Workers have directories of their own."""
     return path if "://" in path else os.path.abspath(path)
 
 

@@ -24,13 +24,13 @@ from sash.sql.query import Catalog, RelationInfo
 
 def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
     """The changes as a streaming DataFrame."""
-    streams = _streams(frames)
+    streams = streaming_frames(frames)
     plan = spark_plan(text, frames)
     session = next(iter(streams.values())).sparkSession
     for complaint in check_session(session):
         warnings.warn(complaint, SashWarning, stacklevel=3)
     relations = {lookup.source.name for lookup in plan.lookups}
-    loaded = {name.lower(): _load(name, frame) for name, frame in frames.items() if name.lower() in relations}
+    loaded = {name.lower(): load_relation(name, frame) for name, frame in frames.items() if name.lower() in relations}
     late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}
     return change_frame(plan, {name: streams[name] for name in plan.streams}, loaded, late, session)
 
@@ -53,12 +53,13 @@ def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
             raise BindError(f"`{name}` is a DataFrame at rest; a stream on Spark is read with spark.readStream")
         else:
             catalog[name.lower()] = RelationInfo(
-                _schema(inner) if isinstance(inner, DataFrame) else _load(name, frame).schema
+                _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
             )
     return catalog
 
 
-def _streams(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
+def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
+    """The frames that are streams, by name."""
     inner = {name.lower(): getattr(frame, "frame", frame) for name, frame in frames.items()}
     streaming = {name: frame for name, frame in inner.items() if _is_streaming(frame)}
     if not streaming:
@@ -84,6 +85,7 @@ def _schema(frame: DataFrame) -> pa.Schema:
     return normalised(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
 
 
-def _load(name: str, frame: Any) -> pa.Table:
+def load_relation(name: str, frame: Any) -> pa.Table:
+    """The content of a relation."""
     inner = getattr(frame, "frame", frame)
     return normalised(inner.toArrow() if isinstance(inner, DataFrame) else to_arrow(inner, name))

@@ -21,7 +21,9 @@ from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from sash.operators.pipeline import Pipeline
+from sash.operators.shared_pipeline import SharedPipeline
 from sash.plan.physical import Plan
+from sash.plan.shared_plan import SharedPlan
 from sash.spark.exchange import OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.metrics import Stopwatch, state_facts
@@ -38,7 +40,7 @@ TOKEN_BYTES = 16
 Answer: TypeAlias = Callable[[Message], Iterable[Message]]
 """What becomes of a message that is meant for the output."""
 
-_pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
+_pipelines: OrderedDict[tuple[str, int], Pipeline | SharedPipeline] = OrderedDict()
 """This worker's pipelines by plan with its relations, and fragment, between groups; the one used last comes last."""
 
 
@@ -55,7 +57,7 @@ class GroupStage(StatefulProcessor):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Plan | SharedPlan,
         relations: dict[str, pa.Table],
         fragment: int,
         n_groups: int,
@@ -117,7 +119,7 @@ class GroupStage(StatefulProcessor):
         """Lets the group go on as committed: from the shelf if it has that, else from its blocks."""
         saved = self._entries.getValue((HEAD,))
         token, head = (saved[0][:TOKEN_BYTES].hex(), saved[0][TOKEN_BYTES:]) if saved else (None, b"")
-        found = shelf.take(name, token) if token else None
+        found = shelf.take(name, token) if token and group.goes_on(head) else None
         if found:
             state, home = found
             group.hand(state)
@@ -139,7 +141,7 @@ class GroupStage(StatefulProcessor):
         self._entries.updateValue((HEAD,), (token + group.head(),))
         shelf.put(name, token.hex(), group.held(), home)
 
-    def _pipeline(self) -> Pipeline:
+    def _pipeline(self) -> Pipeline | SharedPipeline:
         """The pipeline of this fragment, as the last group has left it."""
         key = self._pipeline_key
         if key not in _pipelines:
@@ -183,9 +185,9 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame(held, columns=list(Message._fields))
 
 
-def _fingerprint(plan: Plan, relations: Mapping[str, pa.Table]) -> str:
+def _fingerprint(plan: Plan | SharedPlan, relations: Mapping[str, pa.Table]) -> str:
     """Tells apart plans whose pipelines differ: in their operators, or in what is in their relations."""
-    digest = hashlib.sha256(plan.fingerprint.encode())
+    digest = hashlib.sha256(plan.edition.encode())
     for name in sorted(relations):
         digest.update(name.encode() + encode_table(relations[name]))
     return digest.hexdigest()

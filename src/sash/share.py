@@ -1,0 +1,62 @@
+"""Which queries of a script or a session run together, and from which checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sash.plan.shared_plan import SharedPlan, shared_plan
+from sash.plan.sharing import Signature, share_groups
+from sash.run import QueryRun, SharedRun
+
+MIN_LAYERS = 2
+"""A share group is started with so many stages, so that a query with an exchange can join it later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What runs together and what alone."""
+
+    shared: tuple[SharedRun, ...]
+    alone: tuple[QueryRun, ...]
+    reasons: Mapping[str, str]
+    """Why queries run alone that cannot share."""
+
+    @property
+    def all(self) -> tuple[QueryRun | SharedRun, ...]:
+        return *self.shared, *self.alone
+
+
+def group_runs(runs: Sequence[QueryRun], root: str, known_layers: Callable[[str], int | None], least: int = 1) -> Runs:
+    """Queries with the same join together.
+
+    `root` is the directory for the checkpoints of share groups. `known_layers` says with how many layers a checkpoint
+    there was started, None if it was not. A group of fewer than `least` queries that was not started runs alone.
+    """
+    plans = {run.name: run.plan for run in runs}
+    groups, reasons = share_groups(plans)
+    shared: list[SharedRun] = []
+    for signature, names in groups.items():
+        path = f"{root}/{signature.fingerprint[:16]}"
+        n_layers = known_layers(path)
+        members = [run for run in runs if run.name in names]
+        fitting = members if n_layers is None else [run for run in members if _n_layers(run) <= n_layers]
+        for run in members:
+            if run not in fitting:
+                reasons[run.name] = f"it needs {_n_layers(run)} stages, and its join was started with {n_layers}"
+        if fitting and (n_layers is not None or len(fitting) >= least):
+            plan = shared_plan({run.name: run.plan for run in fitting})
+            shared.append(_shared_run(signature, plan, fitting, path, n_layers or MIN_LAYERS))
+    together = {run.name for each in shared for run in each.members}
+    return Runs(tuple(shared), tuple(run for run in runs if run.name not in together), reasons)
+
+
+def _shared_run(
+    signature: Signature, plan: SharedPlan, members: Sequence[QueryRun], path: str, n_layers: int
+) -> SharedRun:
+    name = f"{' and '.join(sorted(set(signature.streams)))}, {len(members)} queries"
+    return SharedRun(name, replace(plan, n_layers=n_layers), tuple(members), path)
+
+
+def _n_layers(run: QueryRun) -> int:
+    return len(SharedPlan({run.name: run.plan}).fragments)

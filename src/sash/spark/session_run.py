@@ -1,0 +1,97 @@
+"""A session on Spark: one streaming query for every join that queries share, one for every query that runs alone."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sash.errors import SashWarning
+from sash.plan.physical import Plan
+from sash.run import QueryRun, SharedRun, Tally
+from sash.share import Runs, group_runs
+from sash.sources.sink import FileSink
+from sash.spark.checkpoint import Checkpoint
+from sash.spark.frame import row_message_frame
+from sash.spark.run import RunningQuery
+from sash.spark.session import check_session
+from sash.spark.sql import load_relation, streaming_frames
+
+
+class SessionHandle:
+    """The queries of a session while they run on Spark. To change the set, it is told the whole new one."""
+
+    def __init__(self, frames: Mapping[str, Any], checkpoint: str):
+        self._streams = streaming_frames(frames)
+        self._spark: SparkSession = next(iter(self._streams.values())).sparkSession
+        self._checkpoint = Path(checkpoint)
+        self._relations = {
+            name: load_relation(name, frame) for name, frame in frames.items() if name not in self._streams
+        }
+        self._functions: Mapping[str, Callable[..., Any]] = {}
+        self._running: dict[str, RunningQuery] = {}
+        for complaint in check_session(self._spark):
+            warnings.warn(complaint, SashWarning, stacklevel=4)
+
+    def change(self, plans: Mapping[str, Plan], into: Mapping[str, Any]) -> Runs:
+        """Goes on with these queries, each with a sink or a function to write to.
+
+        What is not touched by the change runs on; a share group that is goes on from its checkpoint.
+        """
+        self._functions = {name: each for name, each in into.items() if callable(each)}
+        runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
+        found = group_runs(runs, str(self._checkpoint), lambda path: Checkpoint(path).n_layers)
+        wanted = {each.checkpoint: each for each in found.all}
+        for path, query in list(self._running.items()):
+            if path not in wanted or wanted[path].plan.edition != query.run.plan.edition:
+                query.stop()
+                del self._running[path]
+        for path, run in wanted.items():
+            if path not in self._running:
+                query = RunningQuery(run, self._spark, lambda name, tally: None, self._read, self._hand_over)
+                query.start()
+                self._running[path] = query
+        return found
+
+    def process_all_available(self) -> None:
+        """Waits until all rows that are there now have been answered for, as far as no others can still come."""
+        for query in self._running.values():
+            query.process_all_available()
+
+    def complete(self, stream: str = "", until_us: int | None = None) -> None:
+        """Declares a stream, or all, complete up to a time, or up to the newest timestamp seen."""
+        for query in self._running.values():
+            query.complete(stream.lower(), until_us)
+
+    def finish(self) -> None:
+        """Waits until all input has been answered for, up to its last timestamp."""
+        for query in self._running.values():
+            query.finish()
+
+    def stop(self) -> None:
+        """Stops all queries; a session with the same checkpoint goes on."""
+        for query in self._running.values():
+            query.stop()
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """What each query has done since it was last started, by name."""
+        return {name: tally for query in self._running.values() for name, tally in query.tallies.items()}
+
+    def _query_run(self, name: str, plan: Plan, into: Any) -> QueryRun:
+        sink = into if isinstance(into, FileSink) else FileSink(str(self._checkpoint / "handed" / name), "parquet")
+        return QueryRun(name, plan, {}, self._relations, sink)
+
+    def _read(self, run: QueryRun | SharedRun, n_groups: int, control: Path) -> DataFrame:
+        return row_message_frame(run, self._streams, n_groups, control)
+
+    def _hand_over(self, name: str, sink: FileSink, batch_id: int) -> None:
+        """Calls a function with the rows of a batch. After a crash it may be called again with the same number."""
+        directory = Path(sink.path) / f"batch={batch_id}"
+        if name in self._functions and directory.exists():
+            self._functions[name](self._spark.read.parquet(str(directory)), batch_id)
+            shutil.rmtree(directory)
