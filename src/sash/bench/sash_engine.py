@@ -21,10 +21,10 @@ from sash.bench.measure import (
     read_progress,
     store_bytes,
 )
-from sash.bench.query import NAME, sash_script
+from sash.bench.query import sash_script
 from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
-from sash.run import QueryRun, Tally
+from sash.run import QueryRun, SharedRun, Tally
 from sash.script import bind_script
 from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
@@ -36,15 +36,20 @@ T = TypeVar("T")
 
 def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs the join on Spark over the files, and measures every batch."""
+    return measure_run(bind_workload(workload, files, output), workload, spark, note)
+
+
+def measure_run(run: QueryRun | SharedRun, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
+    """Runs a query, or several that share a join, on Spark over the workload's files, and measures every batch."""
     from sash.spark.run import RunningQuery, read_files
 
-    run, session = bind_workload(workload, files, output), bench_session(spark, workload)
+    session = bench_session(spark, workload)
     tallies = _Tallies(run, note)
     started = time.monotonic()
     running = RunningQuery(run, session, tallies.take, read_files(session, FILES_PER_BATCH))
     try:
         running.start()
-        query = next(query for query in session.streams.active if query.name == NAME)
+        query = next(query for query in session.streams.active if query.name == run.name)
         running.finish()
         wall_seconds, cpu_seconds = time.monotonic() - started, tallies.cpu.seconds()
         progress = read_progress(query.recentProgress)
@@ -118,9 +123,14 @@ class Stopwatch:
 
 
 class _Tallies:
-    """What Sash reported after every batch, and how long the list of hashes was by then."""
+    """What Sash reported after every batch, and how long the list of hashes was by then.
 
-    def __init__(self, run: QueryRun, note: Note):
+    Queries that share a join report one after the other: each what all of them read and keep, and its own changes.
+    """
+
+    def __init__(self, run: QueryRun | SharedRun, note: Note):
+        self._n_changes = dict.fromkeys((each.name for each in run.members), 0)
+        self._last = run.members[-1].name
         self._manifest = Path(run.checkpoint) / "manifest.jsonl"
         self._note = note
         self._tallies = [Tally()]
@@ -128,8 +138,11 @@ class _Tallies:
         self.cpu = CpuMarks()
 
     def take(self, name: str, tally: Tally) -> None:
+        self._n_changes[name] = tally.n_changes
+        if name != self._last:
+            return
         self.cpu.mark(len(self._tallies))
-        self._tallies.append(replace(tally))
+        self._tallies.append(replace(tally, n_changes=sum(self._n_changes.values())))
         self._manifest_bytes.append(self._manifest.stat().st_size if self._manifest.exists() else 0)
         self._note(tally.n_read)
 
