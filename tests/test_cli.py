@@ -69,6 +69,12 @@ def test_run_writes_changes_and_says_what_it_did(place, sash):
     assert part.read_text().splitlines()[1] == '1,1,"ex",1,2026-01-01 00:00:04.000000,2026-01-01 00:00:06.000000'
 
 
+def test_no_changes_are_shown_if_none_are_asked_for(place, sash):
+    assert "the newest 1 of 1 changes" in sash("run", "script.sql", "--engine", "embedded").stdout
+    done = sash("run", "script.sql", "--engine", "embedded", "--fresh", "--rows", "0")
+    assert "the newest 0 of 1 changes" in done.stdout
+
+
 def test_json_is_for_machines(place, sash):
     done = sash("run", "script.sql", "--engine", "embedded", "--json")
     assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 1

@@ -131,7 +131,7 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
     if not changes.num_rows:
         console.print(f"\n[bold]{run.name}[/bold]: no changes")
         return
-    order = pa.array(read_times(changes.column(TS)).argsort(kind="stable")[-n_rows:])
+    order = pa.array(read_times(changes.column(TS)).argsort(kind="stable")[max(0, changes.num_rows - n_rows) :])
     title = f"{run.name}: the newest {len(order):,} of {changes.num_rows:,} changes"
     console.print()
     console.print(_table_of(changes.take(order), title))

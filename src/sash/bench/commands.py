@@ -1,4 +1,4 @@
-"""The commands `sash bench join`, `multiway`, `window`, `plans` and `planner`."""
+"""The commands `sash bench join`, `multiway`, `shared`, `window`, `plans` and `planner`."""
 
 from __future__ import annotations
 
@@ -131,6 +131,51 @@ def multiway(
                 facts["spark"] = bench_multiway_spark(smaller, files / "spark", named, spark, stages)
     _write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
     _tell(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
+
+
+@bench.command()
+def shared(
+    queries: Annotated[int, typer.Option(help="How many queries there are.")] = 20,
+    shortest: Annotated[str, typer.Option(help="The shortest window.")] = "1 second",
+    longest: Annotated[str, typer.Option(help="The longest window.")] = "10 minutes",
+    tuples: Annotated[int, typer.Option(help="Rows of both streams together.")] = 300_000,
+    rate: Rate = 100,
+    keys: Annotated[
+        int | None,
+        typer.Option(help="How many keys; as many as a stream has rows in the longest window, if not given."),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 25_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where shared.json and shared.png go.")] = Path("bench-shared"),
+    engine: Annotated[Runtime | None, typer.Option(help="Only in this process, or only on Spark; else both.")] = None,
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run many queries over one join, which they share, against the same queries each for itself."""
+    from sash.bench.join import describe_environment
+    from sash.bench.picture import draw_shared
+    from sash.bench.shared import bench_shared_embedded
+    from sash.bench.shared_queries import SharedQueries
+    from sash.bench.shared_spark import bench_shared_spark
+    from sash.bench.show_shared import show_shared
+    from sash.bench.stages import Stages
+    from sash.sql.windows import parse_interval
+    from sash.workloads.join import JoinWorkload
+
+    workload = JoinWorkload(tuples, parse_interval(longest), rate, keys, "none", 0.0, batch, seed)
+    asked = SharedQueries(workload, queries, parse_interval(shortest))
+    facts: dict[str, Any] = {"benchmark": "shared", "environment": describe_environment()}
+    facts |= {"embedded": None, "spark": None}
+    with _open_files(out, keep) as files, Stages(as_json) as stages:
+        if engine is not Runtime.spark:
+            facts["embedded"] = bench_shared_embedded(asked, files / "embedded", stages)
+        if engine is not Runtime.embedded:
+            with _open_spark(master, stages) as spark:
+                assert spark is not None, "a master was given"
+                facts["spark"] = bench_shared_spark(asked, files / "spark", spark, stages)
+    _write_result(out / "shared", facts, lambda path: draw_shared(facts, path))
+    _tell(facts, as_json, out / "shared", lambda console: show_shared(facts, console))
 
 
 @bench.command()

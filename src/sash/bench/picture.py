@@ -61,6 +61,17 @@ def draw_multiway(facts: Mapping[str, Any], titles: Mapping[str, str], path: Pat
     save(figure, path)
 
 
+def draw_shared(facts: Mapping[str, Any], path: Path) -> None:
+    """CPU time of one query, of all sharing, and of all separately, wherever they ran."""
+    parts = {"embedded": "in this process", "spark": "on Spark"}
+    figure, axes = new_figure(2)
+    for ax, (part, title) in zip(axes, parts.items()):
+        figures = (facts[part] or {"figures": {}})["figures"]
+        bars = {name: told["cpu_seconds"] or told["seconds"] for name, told in figures.items()}
+        _draw_bars(ax, bars, f"{title}: CPU seconds")
+    save(figure, path)
+
+
 def draw_window(facts: Mapping[str, Any], path: Path) -> None:
     """What a step costs, by how many times longer its window is."""
     figure, axes = new_figure(3)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,28 +21,35 @@ from sash.bench.measure import (
     read_progress,
     store_bytes,
 )
-from sash.bench.query import NAME, sash_script
+from sash.bench.query import sash_script
 from sash.bench.session import bench_session, unload_state
 from sash.errors import InternalError
-from sash.run import QueryRun, Tally
+from sash.run import QueryRun, SharedRun, Tally
 from sash.script import bind_script
 from sash.workloads.join import FILES_PER_BATCH, JoinWorkload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
+
 
 def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs the join on Spark over the files, and measures every batch."""
+    return measure_run(bind_workload(workload, files, output), workload, spark, note)
+
+
+def measure_run(run: QueryRun | SharedRun, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
+    """Runs a query, or several that share a join, on Spark over the workload's files, and measures every batch."""
     from sash.spark.run import RunningQuery, read_files
 
-    run, session = bind_workload(workload, files, output), bench_session(spark, workload)
+    session = bench_session(spark, workload)
     tallies = _Tallies(run, note)
     started = time.monotonic()
     running = RunningQuery(run, session, tallies.take, read_files(session, FILES_PER_BATCH))
     try:
         running.start()
-        query = next(query for query in session.streams.active if query.name == NAME)
+        query = next(query for query in session.streams.active if query.name == run.name)
         running.finish()
         wall_seconds, cpu_seconds = time.monotonic() - started, tallies.cpu.seconds()
         progress = read_progress(query.recentProgress)
@@ -67,7 +74,7 @@ def run_sash_embedded(
     """
     from sash.embedded.query import Query
 
-    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), _Stopwatch()
+    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), Stopwatch()
     batches: list[BatchMeasure] = []
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
@@ -90,21 +97,21 @@ def bind_workload(workload: JoinWorkload, files: Path, output: Path) -> QueryRun
     return run
 
 
-def push_batch(push: Callable[..., pa.Table], workload: JoinWorkload, files: Path, number: int) -> Iterator[pa.Table]:
-    """The changes that the files of a batch bring."""
+def push_batch(push: Callable[[str, pa.Table], T], workload: JoinWorkload, files: Path, number: int) -> Iterator[T]:
+    """What the files of a batch bring, one after the other."""
     names = sorted(path.name for path in (files / workload.names[0]).glob("*.parquet"))
     for name in names[number * FILES_PER_BATCH : (number + 1) * FILES_PER_BATCH]:
         for stream in workload.names:
             yield push(stream, pq.read_table(files / stream / name))
 
 
-class _Stopwatch:
+class Stopwatch:
     """Runs only while the next of some changes is waited for."""
 
     def __init__(self):
         self.seconds = self.cpu_seconds = 0.0
 
-    def each(self, changes: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def each(self, changes: Iterator[T]) -> Iterator[T]:
         while True:
             began, cpu_began = time.monotonic(), time.process_time()
             found = next(changes, None)
@@ -116,9 +123,14 @@ class _Stopwatch:
 
 
 class _Tallies:
-    """What Sash reported after every batch, and how long the list of hashes was by then."""
+    """What Sash reported after every batch, and how long the list of hashes was by then.
 
-    def __init__(self, run: QueryRun, note: Note):
+    Queries that share a join report one after the other: each what all of them read and keep, and its own changes.
+    """
+
+    def __init__(self, run: QueryRun | SharedRun, note: Note):
+        self._n_changes = dict.fromkeys((each.name for each in run.members), 0)
+        self._last = run.members[-1].name
         self._manifest = Path(run.checkpoint) / "manifest.jsonl"
         self._note = note
         self._tallies = [Tally()]
@@ -126,8 +138,11 @@ class _Tallies:
         self.cpu = CpuMarks()
 
     def take(self, name: str, tally: Tally) -> None:
+        self._n_changes[name] = tally.n_changes
+        if name != self._last:
+            return
         self.cpu.mark(len(self._tallies))
-        self._tallies.append(replace(tally))
+        self._tallies.append(replace(tally, n_changes=sum(self._n_changes.values())))
         self._manifest_bytes.append(self._manifest.stat().st_size if self._manifest.exists() else 0)
         self._note(tally.n_read)
 

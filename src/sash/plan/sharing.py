@@ -14,11 +14,13 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot.tokens import TokenType
 
+from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.join_cost import HASH
 from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.pipeline import InputSpec, Node
 from sash.operators.reorder import ReorderSpec
+from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.physical import SIGNED, Plan, Slot
 from sash.sql.dialect import Sash
@@ -181,7 +183,7 @@ def _site(plan: Plan, node: Node) -> Site:
 
 def _slot(plan: Plan, node: Node) -> Slot:
     """The stream that stands directly below a join."""
-    while isinstance(node.spec, ReorderSpec):
+    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SlideSpec):
         (node,) = node.inputs
     if not isinstance(node.spec, InputSpec):
         raise RunsAlone("below its join stands more than two streams: a relation, a subquery or another join")
