@@ -108,7 +108,7 @@ class Case:
         return running.push(step.stream, self.arrivals[step.stream].slice(step.start, step.stop - step.start))
 
     def __repr__(self) -> str:
-        frames = "".join(f"    {name!r}: {_show(frame)},\n" for name, frame in self.frames.items())
+        frames = "".join(f"    {name!r}: {show_frame(frame)},\n" for name, frame in self.frames.items())
         return f"Case({self.text!r}, {{\n{frames}}})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -123,7 +123,8 @@ def _prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ..
     return bound, plan_query(bound)
 
 
-def _show(frame: Stream | Relation) -> str:
+def show_frame(frame: Stream | Relation) -> str:
+    """The Python that makes a frame again."""
     table = _show_table(frame.frame)
     if isinstance(frame, Relation):
         return f"sash.relation({table})"

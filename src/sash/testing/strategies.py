@@ -128,7 +128,13 @@ def batch_cuts(draw: st.DrawFn, case: Case, with_advances: bool = True) -> list[
 
     Among them come declarations that streams are complete up to a time, as far as that is true.
     """
-    waiting = {name: read_times(table.column("ts")).tolist() for name, table in case.arrivals.items()}
+    return draw(arrival_cuts(case.arrivals, with_advances))
+
+
+@st.composite
+def arrival_cuts(draw: st.DrawFn, arrivals: Mapping[str, pa.Table], with_advances: bool = True) -> list[Step]:
+    """`batch_cuts` of the rows of streams, whoever reads them."""
+    waiting = {name: read_times(table.column("ts")).tolist() for name, table in arrivals.items()}
     end = max([ts for column in waiting.values() for ts in column], default=0)
     done = dict.fromkeys(waiting, 0)
     steps: list[Step] = []
