@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -97,6 +97,8 @@ class Poured:
 class TappedJoin(WindowJoin):
     """Runs a `TappedJoinSpec`. It is run by `pour`; `process` gives the pairs of the largest window."""
 
+    STATE: ClassVar[tuple[str, ...]] = (*WindowJoin.STATE, "since_us")
+
     def __init__(self, spec: TappedJoinSpec, left: pa.Schema, right: pa.Schema):
         self.taps = spec.taps
         self._conditions = spec.conditions
@@ -104,8 +106,6 @@ class TappedJoin(WindowJoin):
         self._classes_us = spec.classes_us
         self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
         self._needs = np.array([tap.labels for tap in spec.taps], np.int64).reshape(-1, 2)
-        self.since_us = np.full((len(spec.taps), 2), BEGINNING, np.int64)
-        """By tap and side: it has not seen tuples up to this time."""
         schemas = {field.name: field for side in (left, right) for field in side}
         self.tap_schemas = [
             pa.schema([*(schemas[old].with_name(new) for old, new in tap.columns), *SIGNED_FIELDS]) for tap in self.taps
@@ -114,6 +114,11 @@ class TappedJoin(WindowJoin):
             join_keys.pair_condition(tap.keys, tap.residual, schema) for tap, schema in zip(self.taps, self.tap_schemas)
         ]
         super().__init__(spec.join, left, right)
+
+    def reset(self, home: Home) -> None:
+        super().reset(home)
+        self.since_us = np.full((len(self.taps), 2), BEGINNING, np.int64)
+        """By tap and side: it has not seen tuples up to this time."""
 
     def pour(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[Poured]:
         """What the taps give for these tuples. With a schedule, smaller windows may be done before larger ones."""
