@@ -126,12 +126,13 @@ def steps(draw: st.DrawFn) -> Step:
     class_lists(),
     st.lists(steps(), max_size=8),
     st.sampled_from([1, 3, 1 << 16]),
+    st.sampled_from([1, 4, 1 << 18]),
     st.booleans(),
 )
-def test_every_class_gets_its_pairs(schedule, classes, steps, n_pairs, is_sparse):
+def test_every_class_gets_its_pairs(schedule, classes, steps, n_pairs, n_tuples, is_sparse):
     """`is_sparse`: rows get new numbers whenever there are gaps."""
     with (
-        mock.patch.object(scheduled_index, "PAIRS_PER_RUN", n_pairs),
+        mock.patch.multiple(scheduled_index, PAIRS_PER_RUN=n_pairs, TUPLES_PER_BURST=n_tuples),
         mock.patch.multiple(block_window, FIRST_ROWS=1 if is_sparse else 1024, MAX_GAPS=1 if is_sparse else 8),
     ):
         model = Model(schedule, classes)
@@ -188,6 +189,17 @@ def test_all_of_one_instant_comes_in_one_turn_per_class():
         for schedule in SCHEDULES:
             turns = Model(schedule, CLASSES).take(Step(1, (side, side)))
             assert [(turn.window, len(turn.pairs.ts)) for turn in turns] == [(0, 400), (1, 400), (2, 400)]
+
+
+def test_a_long_step_is_several_bursts():
+    """Of as many instants as fit; one that is too long is a burst by itself."""
+    times = [1, 2, 2, 3, 4, 4, 4, 4, 4, 5]
+    side = tuple((0, ts, LIFE_US) for ts in times)
+    with mock.patch.object(scheduled_index, "TUPLES_PER_BURST", 4):
+        turns = Model("swf", [(1, 1), (20, 1)]).take(Step(9, (side, ())))
+    assert [(turn.window, turn.complete_us) for turn in turns] == [
+        (window, end) for end in (3, 4, 9) for window in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.store import shared_join
 from sash.store.shared_join import SCHEDULES, Released, SharedJoin, WorkCosts
 
 A, B = 0, 1
@@ -47,6 +48,12 @@ def streams(draw: st.DrawFn) -> list[tuple[int, int, int]]:
         ts += gap
         tuples.append((side, ts, key))
     return tuples
+
+
+@pytest.fixture(autouse=True, params=[1, 1 << 10], ids=["no room", "room"])
+def room(request, monkeypatch):
+    """Buffers that hold nothing at first have to grow at every pair, in the middle of whatever is done."""
+    monkeypatch.setattr(shared_join, "_ROOM", request.param)
 
 
 settings = st.tuples(

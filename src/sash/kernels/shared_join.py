@@ -12,10 +12,37 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import FIRST_KEPT, FIRST_ROW, N_PUSHED, N_SCANS, NOBODY, SWF, Board, Line, admit, choose
-from sash.kernels.shared_router import N_LOGGED, forget_held, hold, release, release_held
+from sash.kernels.shared_line import (
+    BARE,
+    BEFORE,
+    CURSOR,
+    FIRST_KEPT,
+    FIRST_ROW,
+    KEY,
+    N_PUSHED,
+    N_SCANS,
+    NOBODY,
+    SWF,
+    TS,
+    Board,
+    Line,
+    admit,
+    choose,
+)
+from sash.kernels.shared_router import (
+    N_LOGGED,
+    forget_held,
+    grown,
+    grown_line,
+    hold,
+    is_room_held,
+    release,
+    release_held,
+)
 
 NEVER = np.iinfo(np.int64).max
+_SCANS, _RELEASES, _CATCHES_UP, _DONE = range(4)
+"""What is next for the head of a queue: it scans, its pairs are released, those of the one behind it are."""
 MIN_SCANS_PER_RUN = 1 << 12
 """A window that is complete is worth an interruption after so many scans of partial windows."""
 
@@ -29,85 +56,125 @@ def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.n
     time, and how many pairs may be in the log before the work is interrupted; if that is ever, it also is when nobody
     waits for a window any more.
     """
-    schedule, now = task[0], task[1]
-    until_us, max_logged = until
+    held, log, log_us, ends = buffers
+    state = (task[1], NOBODY, _DONE)
+    while True:
+        state = _run(
+            line.links, line.waits, board.windows_us, board.scanned, board.since, board.throughput, board.reached,
+            board.responses, heads, held, log, log_us, ends, counts, task, until, state,
+        )  # fmt: skip
+        if state[2] == _DONE:
+            return state[0], (held, log, log_us, ends)
+        if ends[N_LOGGED] == len(log):
+            log, log_us = grown(log), grown_line(log_us)
+        if not is_room_held(held, ends):
+            held = grown(held)
+
+
+@njit(**BARE)
+def _run(
+    links, waits, windows_us, scanned, since, throughput, reached, responses, heads, held, log, log_us, ends, counts,
+    task, until, state,
+):  # fmt: skip
+    """Works until nothing is to be done, or until there is no more room. Takes and returns the clock, the level of the
+    queue whose head is at work, and what is next for it. Allocates nothing, so that no references need be counted."""
+    schedule, (until_us, max_logged), (now, level, phase) = task[0], until, state
     n_scans = 0
-    while buffers[3][N_LOGGED] < max_logged:
-        admit(line, board, heads, counts, now)
-        level = choose(schedule, board.scanned, board.throughput)
-        if level == NOBODY:
-            if board.scanned[0] == counts[N_PUSHED]:
+    while phase != _DONE or ends[N_LOGGED] < max_logged:
+        if phase == _DONE:
+            admit(links, waits, scanned, windows_us[-1], heads, counts, now)
+            level, phase = choose(schedule, scanned, throughput), _SCANS
+            if level == NOBODY:
+                phase = _DONE
+                if scanned[0] == counts[N_PUSHED]:
+                    break
+                arrives = links[scanned[0] - counts[FIRST_ROW], TS]
+                if arrives >= until_us:
+                    break
+                now = float(arrives)
+                continue
+            if now >= until_us:
+                phase = _DONE
                 break
-            arrives = line.ts[board.scanned[0] - counts[FIRST_ROW]]
-            if arrives >= until_us:
-                break
-            now = float(arrives)
-            continue
-        if now >= until_us:
+        if phase == _SCANS:
+            now, phase = _scan(
+                links, waits, windows_us, scanned, since, reached, responses, held, log, log_us, ends, counts, level,
+                now, task,
+            )  # fmt: skip
+        if phase != _SCANS:
+            phase = _complete(
+                links, waits, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task,
+                phase,
+            )  # fmt: skip
+        if phase != _DONE:
             break
-        now, buffers = _scan(line, board, buffers, counts, (level, now), task)
-        buffers = _complete(line, board, buffers, counts, (level, now), task)
         n_scans += 1
-        is_done = board.scanned[level + 1] == counts[N_PUSHED]
-        if is_done and max_logged != NEVER and n_scans >= MIN_SCANS_PER_RUN:
+        if n_scans >= MIN_SCANS_PER_RUN and max_logged != NEVER and scanned[level + 1] == counts[N_PUSHED]:
             break
-    return now, buffers
+    return now, level, phase
 
 
-@njit(cache=True)
-def _scan(line: Line, board: Board, buffers, counts: np.ndarray, begin, task) -> tuple:
-    """The head of a queue scans from the window it has completed to the next one."""
-    level, now = begin
+@njit(**BARE)
+def _scan(
+    links, waits, windows_us, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task
+):  # fmt: skip
+    """The head of a queue scans from the window it has completed to the next one, or to where there is no more room for
+    a pair; returns the clock, and what is next."""
     schedule, _, scan_us, pair_us, measured_from, is_logged = task
-    held, log, log_us, ends = buffers
-    first_row, number = counts[FIRST_ROW], board.scanned[level + 1]
-    row, n_scans = number - first_row, 0
-    arrived, key, limit = line.ts[row], line.keys[row], line.ts[row] - board.windows_us[level]
-    partner = line.cursors[row]
-    while partner >= counts[FIRST_KEPT] and line.ts[partner - first_row] > limit:
-        n_scans += 1
+    first_row, first_kept, number = counts[FIRST_ROW], counts[FIRST_KEPT], scanned[level + 1]
+    row, last = number - first_row, level
+    arrived, key = links[row, TS], links[row, KEY]
+    limit = arrived - windows_us[level]
+    is_held = schedule == SWF or scanned[-1] != number
+    while schedule != SWF and last < len(windows_us) and scanned[last + 1] == number:
+        last += 1
+    partner, phase = waits[row, CURSOR], _RELEASES
+    while partner >= first_kept and links[partner - first_row, TS] > limit:
+        is_pair = links[partner - first_row, KEY] == key
+        if is_pair and (ends[N_LOGGED] == len(log) or not is_room_held(held, ends)):
+            phase = _SCANS
+            break
+        counts[N_SCANS] += 1
         now += scan_us
-        if line.keys[partner - first_row] == key:
+        if is_pair:
             now += pair_us
-            place = NOBODY
-            if schedule == SWF or board.scanned[-1] != number:
-                held, place = hold(line, held, ends, counts, row, partner)
-            if schedule != SWF:
-                when = (now, arrived, measured_from, is_logged)
-                for window in range(level, len(board.windows_us)):
-                    if board.scanned[window + 1] != number:
-                        break
-                    log, log_us = release(board, log, log_us, ends, (window, number, partner), when)
-                    board.reached[window] = place
-        partner = line.before[partner - first_row]
-    line.cursors[row] = partner
-    counts[N_SCANS] += n_scans
-    return now, (held, log, log_us, ends)
+            place = hold(waits, held, ends, counts, row, partner) if is_held else NOBODY
+            when = (now, arrived, measured_from, is_logged)
+            release(since, responses, log, log_us, ends, (level, last, number, partner), when)
+            for window in range(level, last):
+                reached[window] = place
+        partner = links[partner - first_row, BEFORE]
+    waits[row, CURSOR] = partner
+    return now, phase
 
 
-@njit(cache=True)
-def _complete(line: Line, board: Board, buffers, counts: np.ndarray, end, task) -> tuple:
-    """Moves the head of a queue to the next one, and releases what thereby may be released."""
-    level, now = end
+@njit(**BARE)
+def _complete(
+    links, waits, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task, phase
+):  # fmt: skip
+    """Moves the head of a queue to the next one, and releases what thereby may be released; returns what is next."""
     schedule, _, _, _, measured_from, is_logged = task
-    held, log, log_us, ends = buffers
-    first_row, number, last = counts[FIRST_ROW], board.scanned[level + 1], len(board.windows_us) - 1
-    if schedule == SWF:
-        when = (now, line.ts[number - first_row], measured_from, is_logged)
-        pair = (level, number, number - first_row)
-        for window in range(level, last + 1):
-            if board.scanned[window + 1] != number:
-                break
-            pair = (window, number, number - first_row)
-            log, log_us = release_held(line, board, held, (log, log_us), ends, pair, when)
-    if board.scanned[-1] == number:
-        forget_held(line, board, held, ends, counts, number)
-    board.scanned[level + 1] = number + 1
-    board.reached[level] = NOBODY
-    if schedule != SWF and number + 1 < board.scanned[0]:
-        row = number + 1 - first_row
-        when = (now, line.ts[row], measured_from, is_logged)
-        log, log_us = release_held(line, board, held, (log, log_us), ends, (level, number + 1, row), when)
+    first_row, last = counts[FIRST_ROW], len(scanned) - 2
+    if phase == _RELEASES:
+        number = scanned[level + 1]
+        when = (now, links[number - first_row, TS], measured_from, is_logged)
+        window = level
+        while schedule == SWF and window <= last and scanned[window + 1] == number:
+            owner = (window, number, number - first_row)
+            if not release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when):
+                return _RELEASES
+            window += 1
+        if scanned[-1] == number:
+            forget_held(waits, scanned, reached, held, ends, counts, number)
+        scanned[level + 1] = number + 1
+        reached[level] = NOBODY
+    number = scanned[level + 1]
+    if schedule != SWF and number < scanned[0]:
+        row = number - first_row
+        when = (now, links[row, TS], measured_from, is_logged)
+        owner = (level, number, row)
+        if not release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when):
+            return _CATCHES_UP
         if level == last:
-            forget_held(line, board, held, ends, counts, number + 1)
-    return held, log, log_us, ends
+            forget_held(waits, scanned, reached, held, ends, counts, number)
+    return _DONE

@@ -14,34 +14,38 @@ nested loops are the same with a single bucket.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sash.kernels.hashing import mix64
 
+BARE: dict[str, Any] = {"cache": True, "forceinline": True, "_nrt": False}
+"""How functions are compiled that run for every scan: they allocate nothing, so that numba need not count references,
+which would take several times as long as the scan."""
 LWO, SWF, MQT = range(3)
 N_COUNTS = 8
 FIRST_ROW, N_PUSHED, FIRST_KEPT, N_HELD, MAX_HELD, MAX_WAITING, MAX_KEPT, N_SCANS = range(N_COUNTS)
 NOBODY = -1
 
 
-class Line(NamedTuple):
-    """Arrays by row, which is the arrival number less `counts[FIRST_ROW]`; what they point to are arrival numbers."""
+BEFORE, TS, KEY, SIDE = range(4)
+"""Of a link. `BEFORE` is the tuple before this one, of its stream and bucket."""
+CURSOR, FIRST_HELD, LAST_HELD, N_OWN = range(4)
+"""Of one who waits: where to go on to scan the other stream, and its own stretch of the output buffer."""
 
-    ts: np.ndarray
-    sides: np.ndarray
-    keys: np.ndarray
-    before: np.ndarray
-    """The tuple before this one, of its stream and bucket."""
-    cursors: np.ndarray
-    """Where this one goes on to scan the other stream."""
-    first_held: np.ndarray
-    last_held: np.ndarray
-    """Its own stretch of the output buffer."""
+
+class Line(NamedTuple):
+    """Arrays by row, which is the arrival number less `counts[FIRST_ROW]`; what they point to are arrival numbers.
+
+    What is looked at together lies side by side.
+    """
+
+    links: np.ndarray
+    waits: np.ndarray
     cargo: np.ndarray
-    """What the caller knows this one by: two numbers that come back with its pairs."""
+    """What the caller knows a tuple by: two numbers."""
 
 
 class Board(NamedTuple):
@@ -60,7 +64,7 @@ class Board(NamedTuple):
     """[window]: how many output tuples were released, the sum of their response times, and the longest."""
 
 
-@njit(cache=True)
+@njit(**BARE)
 def bucket_of(key, n_buckets):
     """`n_buckets` is a power of two; a single one makes nested loops."""
     if n_buckets == 1:
@@ -68,55 +72,46 @@ def bucket_of(key, n_buckets):
     return np.int64(mix64(key) & np.uint64(n_buckets - 1))
 
 
-@njit(cache=True)
-def admit(line: Line, board: Board, heads: np.ndarray, counts: np.ndarray, now: float) -> None:
+@njit(**BARE)
+def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
     """Puts all tuples that have arrived by now into the join buffers and to the end of the line."""
-    scanned = board.scanned
-    while scanned[0] < counts[N_PUSHED] and line.ts[scanned[0] - counts[FIRST_ROW]] <= now:
-        _link(line, heads, scanned[0], counts[FIRST_ROW])
+    while scanned[0] < counts[N_PUSHED] and links[scanned[0] - counts[FIRST_ROW], TS] <= now:
+        _link(links, waits, heads, scanned[0], counts[FIRST_ROW])
         scanned[0] += 1
-    _drop_old(line, board, counts)
+    _drop_old(links, scanned, largest_us, counts)
     counts[MAX_WAITING] = max(counts[MAX_WAITING], scanned[0] - scanned[-1])
     counts[MAX_KEPT] = max(counts[MAX_KEPT], scanned[0] - counts[FIRST_KEPT])
 
 
 @njit(cache=True)
-def load(line: Line, board: Board, heads: np.ndarray, counts: np.ndarray) -> None:
-    """Puts all tuples that were pushed into the join buffers alone, as if they had scanned all windows."""
-    for number in range(board.scanned[0], counts[N_PUSHED]):
-        _link(line, heads, number, counts[FIRST_ROW])
-    board.scanned[:] = counts[N_PUSHED]
+def link_all(line: Line, heads: np.ndarray, counts: np.ndarray, first: int) -> None:
+    """Chains all tuples from a number on into the table; nobody waits."""
+    for number in range(first, counts[N_PUSHED]):
+        _link(line.links, line.waits, heads, number, counts[FIRST_ROW])
 
 
-@njit(cache=True)
-def link_all(line: Line, heads: np.ndarray, counts: np.ndarray) -> None:
-    """Chains all tuples in the join buffers anew, into an empty table; nobody waits."""
-    for number in range(counts[FIRST_KEPT], counts[N_PUSHED]):
-        _link(line, heads, number, counts[FIRST_ROW])
-
-
-@njit(cache=True)
-def _link(line: Line, heads: np.ndarray, number, first_row) -> None:
+@njit(**BARE)
+def _link(links, waits, heads, number, first_row) -> None:
     """Chains a tuple into its bucket. It will scan from the newest one of the other stream that came before it."""
     row = number - first_row
-    side, bucket = line.sides[row], bucket_of(line.keys[row], heads.shape[1])
-    line.cursors[row] = heads[1 - side, bucket]
-    line.before[row] = heads[side, bucket]
-    heads[side, bucket] = number
+    side, bucket = links[row, SIDE], bucket_of(links[row, KEY], heads.shape[0])
+    waits[row, CURSOR] = heads[bucket, 1 - side]
+    links[row, BEFORE] = heads[bucket, side]
+    heads[bucket, side] = number
 
 
-@njit(cache=True)
-def _drop_old(line: Line, board: Board, counts: np.ndarray) -> None:
+@njit(**BARE)
+def _drop_old(links, scanned, largest_us, counts) -> None:
     """Drops what is out of the largest window for whoever still scans, and for all who will come."""
-    first_row, oldest = counts[FIRST_ROW], min(board.scanned[-1], board.scanned[0] - 1)
+    first_row, oldest = counts[FIRST_ROW], min(scanned[-1], scanned[0] - 1)
     if oldest < first_row:
         return
-    limit = line.ts[oldest - first_row] - board.windows_us[-1]
-    while counts[FIRST_KEPT] < oldest and line.ts[counts[FIRST_KEPT] - first_row] <= limit:
+    limit = links[oldest - first_row, TS] - largest_us
+    while counts[FIRST_KEPT] < oldest and links[counts[FIRST_KEPT] - first_row, TS] <= limit:
         counts[FIRST_KEPT] += 1
 
 
-@njit(cache=True)
+@njit(**BARE)
 def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
     """The level of the queue whose head is next to scan one partial window, or nobody."""
     if schedule == LWO:
@@ -126,7 +121,7 @@ def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
     return _choose_throughput(scanned, throughput)
 
 
-@njit(cache=True)
+@njit(**BARE)
 def _choose_oldest(scanned: np.ndarray) -> int:
     """LWO, Largest Window Only: who has begun goes on through the largest window; the others wait in turn."""
     for level in range(len(scanned) - 2, -1, -1):
@@ -135,7 +130,7 @@ def _choose_oldest(scanned: np.ndarray) -> int:
     return NOBODY
 
 
-@njit(cache=True)
+@njit(**BARE)
 def _choose_smallest(scanned: np.ndarray) -> int:
     """SWF, Smallest Window First: the first queue that is not empty, from the smallest window on."""
     for level in range(len(scanned) - 1):
@@ -144,7 +139,7 @@ def _choose_smallest(scanned: np.ndarray) -> int:
     return NOBODY
 
 
-@njit(cache=True)
+@njit(**BARE)
 def _choose_throughput(scanned: np.ndarray, throughput: np.ndarray) -> int:
     """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the smallest window."""
     best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1

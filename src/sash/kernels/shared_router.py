@@ -18,123 +18,137 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.shared_line import FIRST_ROW, MAX_HELD, N_HELD, NOBODY, Board, Line
+from sash.kernels.shared_line import (
+    BARE,
+    FIRST_HELD,
+    FIRST_ROW,
+    LAST_HELD,
+    MAX_HELD,
+    N_HELD,
+    N_OWN,
+    NOBODY,
+    Board,
+    Line,
+)
 
 N_LOGGED, FREE, N_ROOM = range(3)
 """Places in `ends`: how many releases are logged, the first free place of the output buffer, and places ever used."""
-WINDOW, LATER, EARLIER = range(3)
+FIRST, LAST, LATER, EARLIER = range(4)
+"""Of a release: the windows from the first one to before the last, and the two tuples."""
 PARTNER, NEXT = range(2)
 
 
-@njit(cache=True)
-def release(board: Board, log: np.ndarray, log_us: np.ndarray, ends: np.ndarray, pair, when) -> tuple:
-    """Gives one pair to a window. `pair` is the window and the two numbers, `when` the clock, the arrival of the later
-    tuple, the first tuple whose responses count, and whether to log."""
-    window, later, earlier = pair
+@njit(**BARE)
+def release(since, responses, log, log_us, ends, pair, when) -> None:
+    """Gives one pair to a range of windows; there is room for it in the log. `pair` is the range and the two numbers,
+    `when` the clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
+    first, last, later, earlier = pair
     now, arrived, measured_from, is_logged = when
-    if later < board.since[window]:
-        return log, log_us
     if later >= measured_from:
         response = now - arrived
-        board.responses[window, 0] += 1
-        board.responses[window, 1] += response
-        board.responses[window, 2] = max(board.responses[window, 2], response)
-    if is_logged:
+        for window in range(first, last):
+            if later >= since[window]:
+                responses[window, 0] += 1
+                responses[window, 1] += response
+                responses[window, 2] = max(responses[window, 2], response)
+    if is_logged and first < last:
         place = ends[N_LOGGED]
-        if place == len(log):
-            log, log_us = _grown(log), _grown_line(log_us)
-        log[place, WINDOW], log[place, LATER], log[place, EARLIER] = window, later, earlier
+        log[place, FIRST], log[place, LAST], log[place, LATER], log[place, EARLIER] = first, last, later, earlier
         log_us[place] = now
         ends[N_LOGGED] += 1
-    return log, log_us
 
 
-@njit(cache=True)
-def release_held(line: Line, board: Board, held: np.ndarray, logs, ends: np.ndarray, pair, when) -> tuple:
-    """Gives a window all that is held of a tuple and that it has not got yet. The partner in `pair` says nothing."""
-    window, later, row = pair
-    log, log_us = logs
-    place = line.first_held[row] if board.reached[window] < 0 else held[board.reached[window], NEXT]
+@njit(**BARE)
+def release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when) -> bool:
+    """Gives a window all that is held of a tuple and that it has not got yet; false if there is no room in the log, to
+    be asked again. `owner` is the window, the number of the tuple and its row."""
+    window, later, row = owner
+    place = waits[row, FIRST_HELD] if reached[window] < 0 else held[reached[window], NEXT]
     while place != NOBODY:
-        log, log_us = release(board, log, log_us, ends, (window, later, held[place, PARTNER]), when)
-        board.reached[window] = place
+        if ends[N_LOGGED] == len(log):
+            return False
+        release(since, responses, log, log_us, ends, (window, window + 1, later, held[place, PARTNER]), when)
+        reached[window] = place
         place = held[place, NEXT]
-    return log, log_us
+    return True
 
 
-@njit(cache=True)
-def hold(line: Line, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, row, partner) -> tuple:
-    """Keeps a pair behind what else is held of its tuple; returns the buffer, and the pair's place in it."""
+@njit(**BARE)
+def is_room_held(held, ends) -> bool:
+    """Whether one more pair can be held."""
+    return ends[FREE] != NOBODY or ends[N_ROOM] < len(held)
+
+
+@njit(**BARE)
+def hold(waits, held, ends, counts, row, partner) -> int:
+    """Keeps a pair behind what else is held of its tuple; there is room. Returns the pair's place."""
     place = ends[FREE]
     if place == NOBODY:
-        if ends[N_ROOM] == len(held):
-            held = _grown(held)
         place = ends[N_ROOM]
         ends[N_ROOM] += 1
     else:
         ends[FREE] = held[place, NEXT]
     held[place, PARTNER], held[place, NEXT] = partner, NOBODY
-    if line.first_held[row] == NOBODY:
-        line.first_held[row] = place
+    if waits[row, FIRST_HELD] == NOBODY:
+        waits[row, FIRST_HELD], waits[row, N_OWN] = place, 0
     else:
-        held[line.last_held[row], NEXT] = place
-    line.last_held[row] = place
+        held[waits[row, LAST_HELD], NEXT] = place
+    waits[row, LAST_HELD] = place
+    waits[row, N_OWN] += 1
     counts[N_HELD] += 1
     counts[MAX_HELD] = max(counts[MAX_HELD], counts[N_HELD])
-    return held, place
+    return place
 
 
-@njit(cache=True)
-def forget_held(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, number) -> None:
+@njit(**BARE)
+def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
     """Frees what is held of a tuple, when every window has got it."""
     row = number - counts[FIRST_ROW]
-    if line.first_held[row] == NOBODY:
+    if waits[row, FIRST_HELD] == NOBODY:
         return
-    place, n_freed = line.first_held[row], 1
-    while held[place, NEXT] != NOBODY:
-        place, n_freed = held[place, NEXT], n_freed + 1
-    held[place, NEXT] = ends[FREE]
-    ends[FREE] = line.first_held[row]
-    line.first_held[row] = line.last_held[row] = NOBODY
-    counts[N_HELD] -= n_freed
-    for window in range(len(board.reached)):
-        if board.scanned[window + 1] == number:
-            board.reached[window] = NOBODY
+    held[waits[row, LAST_HELD], NEXT] = ends[FREE]
+    ends[FREE] = waits[row, FIRST_HELD]
+    waits[row, FIRST_HELD] = waits[row, LAST_HELD] = NOBODY
+    counts[N_HELD] -= waits[row, N_OWN]
+    for window in range(len(reached)):
+        if scanned[window + 1] == number:
+            reached[window] = NOBODY
 
 
 @njit(cache=True)
-def settle(log: np.ndarray, ends: np.ndarray, first_open: np.ndarray) -> tuple:
-    """Takes the pairs out of the log whose later tuple is before the first one that a window is open for.
-
-    Returns where each window's pairs begin, and all of them, (later, earlier), window by window in order of release.
-    """
-    n_logged, starts = ends[N_LOGGED], np.zeros(len(first_open) + 1, np.int64)
-    for place in range(n_logged):
-        window = log[place, WINDOW]
-        starts[window + 1] += log[place, LATER] < first_open[window]
-    starts = np.cumsum(starts)
-    pairs, nexts, n_left = np.empty((starts[-1], 2), np.int64), starts.copy(), 0
-    for place in range(n_logged):
-        window, later, earlier = log[place, WINDOW], log[place, LATER], log[place, EARLIER]
-        if later < first_open[window]:
-            pairs[nexts[window], 0], pairs[nexts[window], 1] = later, earlier
-            nexts[window] += 1
-        else:
-            log[n_left, WINDOW], log[n_left, LATER], log[n_left, EARLIER] = window, later, earlier
-            n_left += 1
-    ends[N_LOGGED] = n_left
-    return starts, pairs
+def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last) -> None:
+    """Frees what is held of the tuples from `first` to before `last`: the window that waited for it is gone."""
+    for number in range(first, last):
+        forget_held(line.waits, board.scanned, board.reached, held, ends, counts, number)
 
 
 @njit(cache=True)
-def _grown(array: np.ndarray) -> np.ndarray:
+def spread_log(log: np.ndarray, log_us: np.ndarray, n_logged: int, since: np.ndarray) -> tuple:
+    """Releases by window, in order: which window, the two tuples, and when. A window gets none from before it came."""
+    n_all = 0
+    for place in range(n_logged):
+        n_all += log[place, LAST] - log[place, FIRST]
+    windows, later, earlier, at_us = (np.empty(n_all, np.int64), np.empty(n_all, np.int64), np.empty(n_all, np.int64),
+                                      np.empty(n_all))  # fmt: skip
+    n_spread = 0
+    for place in range(n_logged):
+        for window in range(log[place, FIRST], log[place, LAST]):
+            if log[place, LATER] >= since[window]:
+                windows[n_spread], at_us[n_spread] = window, log_us[place]
+                later[n_spread], earlier[n_spread] = log[place, LATER], log[place, EARLIER]
+                n_spread += 1
+    return windows[:n_spread], later[:n_spread], earlier[:n_spread], at_us[:n_spread]
+
+
+@njit(cache=True)
+def grown(array: np.ndarray) -> np.ndarray:
     larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
 
 @njit(cache=True)
-def _grown_line(array: np.ndarray) -> np.ndarray:
+def grown_line(array: np.ndarray) -> np.ndarray:
     larger = np.empty(2 * len(array), array.dtype)
     larger[: len(array)] = array
     return larger

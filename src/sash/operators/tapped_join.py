@@ -7,8 +7,8 @@
     Law:  a tap gives exactly the tuples that a WindowJoin with its windows would give over the rows that satisfy its
           conditions (and are newer than `since`, where it was opened too late to see older ones).
 
-Tuples are labelled with the conditions that they satisfy, once, as they come. A pair that the join finds goes to the
-taps whose windows and labels admit it; the columns of a pair are fetched only for the taps that it goes to.
+Tuples are labelled with the taps whose conditions they satisfy, once, as they come. A pair that the join finds goes to
+the taps that both are labelled with and whose windows admit it; its columns are fetched only for those.
 
 Taps may come and go: a join with other taps goes on from the state of one with the same keys. Its tuples then live as
 long as the largest window says, and columns that were not kept are NULL in old ones, which no tap looks at that reads
@@ -50,8 +50,8 @@ class Tap:
     name: str
     """Of the query, and the number of the join in it."""
     windows_us: tuple[int, int]
-    labels: tuple[int, int]
-    """Of the join's conditions on each side the one that it demands, or `kernels.taps.ALWAYS`."""
+    conditions: tuple[int | None, int | None]
+    """Of the join's conditions on each side the one that it demands, if it demands one."""
     columns: tuple[tuple[str, str], ...]
     """Names in the shared join, and in the query."""
     keys: tuple[tuple[str, str], ...]
@@ -105,7 +105,6 @@ class TappedJoin(WindowJoin):
         self._schedule = spec.schedule
         self._classes_us = spec.classes_us
         self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
-        self._needs = np.array([tap.labels for tap in spec.taps], np.int64).reshape(-1, 2)
         schemas = {field.name: field for side in (left, right) for field in side}
         self.tap_schemas = [
             pa.schema([*(schemas[old].with_name(new) for old, new in tap.columns), *SIGNED_FIELDS]) for tap in self.taps
@@ -161,6 +160,10 @@ class TappedJoin(WindowJoin):
                 self.since_us[number, side] = registers.get(f"since {tap.name} {side}", BEGINNING)
         super().restore(entries, registers)
 
+    def _horizon(self, clock: int) -> int:
+        """A tuple that expires just after the clock meets no other any more, but a new tap still sees it."""
+        return max(clock, BEGINNING + 1) - 1
+
     def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
         """Tuples of a join with other taps: they live as long as these need them, and have the columns of these."""
         window_us = self.spec.windows_us[side]
@@ -170,8 +173,9 @@ class TappedJoin(WindowJoin):
 
     def _make_window(self, side: int, home: Home) -> LabelledWindow:
         key_of = partial(encode_keys, columns=self._key_columns[side])
-        labels_of = partial(label_tuples, conditions=self._conditions[side])
-        n_words = count_words(len(self._conditions[side]))
+        demanded = tuple(tap.conditions[side] for tap in self.taps)
+        labels_of = partial(label_tuples, conditions=self._conditions[side], demanded=demanded)
+        n_words = count_words(len(self.taps))
         return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], home)
 
     def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
@@ -204,7 +208,7 @@ class TappedJoin(WindowJoin):
         assert isinstance(right, LabelledWindow)
         starts, hits = kernel.route(
             pairs.left - left.base, pairs.right - right.base, left.ts, right.ts, left.labels, right.labels,
-            self._tap_windows, self._needs, self.since_us, first, last,
+            self._tap_windows, self.since_us, first, last,
         )  # fmt: skip
         for tap in range(first, last):
             mine = hits[starts[tap - first] : starts[tap - first + 1]]
@@ -239,12 +243,13 @@ def _rows_of(window: Window) -> pa.Table:
     return pa.concat_tables([window.log.schema.empty_table(), *blocks]).combine_chunks()
 
 
-def label_tuples(tuples: pa.Table, conditions: tuple[str, ...]) -> np.ndarray:
-    """The labels of tuples: bit i of a row says whether it satisfies condition i; NULL does not."""
-    labels = np.zeros((tuples.num_rows, count_words(len(conditions))), np.uint64)
-    if conditions and tuples.num_rows:
-        items = [(str(number), f"COALESCE({each}, FALSE)") for number, each in enumerate(conditions)]
-        for number, column in enumerate(select(tuples, items).columns):
-            is_true = column.to_numpy(zero_copy_only=False).astype(np.uint64)
-            labels[:, number // BITS] |= is_true << np.uint64(number % BITS)
+def label_tuples(tuples: pa.Table, conditions: tuple[str, ...], demanded: tuple[int | None, ...]) -> np.ndarray:
+    """The labels of tuples: bit i of a row says whether it satisfies what tap i demands; NULL does not."""
+    labels = np.zeros((tuples.num_rows, count_words(len(demanded))), np.uint64)
+    items = [(str(number), f"COALESCE({each}, FALSE)") for number, each in enumerate(conditions)]
+    answers = select(tuples, items).columns if items and tuples.num_rows else []
+    satisfied = [column.to_numpy(zero_copy_only=False).astype(np.uint64) for column in answers]
+    for tap, condition in enumerate(demanded):
+        bits = np.uint64(1) if condition is None or not tuples.num_rows else satisfied[condition]
+        labels[:, tap // BITS] |= bits << np.uint64(tap % BITS)
     return labels

@@ -16,7 +16,6 @@ from itertools import count
 import pyarrow as pa
 
 from sash.errors import PlanError
-from sash.kernels.taps import ALWAYS
 from sash.operators.ingest import IngestSpec
 from sash.operators.join_cost import HASH, WNL, JoinMethod
 from sash.operators.keeping import Keeping
@@ -173,12 +172,12 @@ class SharedPlan:
         return TappedJoinSpec(join, self.conditions, tuple(taps))
 
     def _tap(self, name: str, site: Site) -> Tap:
-        labels = [
-            ALWAYS if (condition := site.condition(side)) is None else self.conditions[side].index(condition)
+        left, right = (
+            None if (condition := site.condition(side)) is None else self.conditions[side].index(condition)
             for side in (0, 1)
-        ]
+        )
         columns = tuple((new, old) for side in (0, 1) for old, new in site.names(side).items())
-        return Tap(name, site.windows_us, (labels[0], labels[1]), columns, site.spec.keys, site.spec.residual)
+        return Tap(name, site.windows_us, (left, right), columns, site.spec.keys, site.spec.residual)
 
     @property
     def streams(self) -> dict[str, StreamInfo]:

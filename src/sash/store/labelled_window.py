@@ -1,4 +1,4 @@
-"""A window whose tuples are labelled: bits that say which of a number of conditions each one satisfies.
+"""A window whose tuples are labelled: bits that say of each one who wants it.
 
 Labels are no state. They follow from the rows, and are worked out again whenever the arrays are rebuilt.
 """

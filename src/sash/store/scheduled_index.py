@@ -15,17 +15,20 @@ At the end of a step nobody waits. So the windows' rows are all the state there 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from sash.kernels.shared_rows import find_rows, merge_rows
+from sash.kernels.shared_rows import merge_rows
 from sash.store.join_index import LEFT, RIGHT, JoinCounts, Pairs
-from sash.store.shared_join import Settled, SharedJoin
+from sash.store.shared_join import SharedJoin
 from sash.store.window import Window
 
 PAIRS_PER_RUN = 1 << 16
-"""A pair counts for each window that it is in."""
+"""What is released to several windows at once counts once."""
+TUPLES_PER_BURST = 1 << 18
+"""A longer step is several bursts: what SWF and MQT hold back of a burst, up to all its pairs, is in memory."""
 
 
 class Turn(NamedTuple):
@@ -58,15 +61,13 @@ class ScheduledIndex:
         """
         if self._n_rebuilds != self._count_rebuilds():
             self._fill(firsts)
-        self._arrive(firsts)
-        n_before, is_over = self._join.n_scans, [False] * len(self._classes_us)
-        while not all(is_over):
-            for window, settled in enumerate(self._join.work(PAIRS_PER_RUN)):
-                pairs = self._pairs(settled)
-                if len(pairs.ts) or (settled.open_us is None and not is_over[window]):
-                    yield Turn(window, pairs, clock if settled.open_us is None else settled.open_us - 1)
-                is_over[window] = settled.open_us is None
-                self._n_output += len(pairs.ts) if window == len(is_over) - 1 else 0
+        spans = [(first, window.next_row) for window, first in zip(self._windows, firsts)]
+        tuples, n_before = self._merged(spans), self._join.n_scans
+        ts = tuples[1]
+        for low, high in pairwise(_cuts(ts)):
+            complete_us = clock if high == len(ts) else int(ts[high]) - 1
+            yield from self._burst([column[low:high] for column in tuples], complete_us)
+        self._n_inserted += len(ts)
         self._n_scanned += self._join.n_scans - n_before
 
     def reclass(self, classes_us: Sequence[int], n_queries: Sequence[int]) -> None:
@@ -106,11 +107,17 @@ class ScheduledIndex:
         self._join.spread(len(tuples[0]))
         self._join.load(*tuples)
 
-    def _arrive(self, firsts: tuple[int, int]) -> None:
-        tuples = self._merged([(first, window.next_row) for window, first in zip(self._windows, firsts)])
-        self._n_inserted += len(tuples[0])
+    def _burst(self, tuples: Sequence[np.ndarray], complete_us: int) -> Iterator[Turn]:
+        """The turns of tuples that come at once; every class is complete up to a time when they are over."""
         self._join.spread(len(tuples[0]))
         self._join.push(*tuples)
+        is_over = [False] * len(self._classes_us)
+        while not all(is_over):
+            for window, (pairs, open_us) in enumerate(self._join.work(PAIRS_PER_RUN)):
+                if len(pairs.ts) or (open_us is None and not is_over[window]):
+                    yield Turn(window, pairs, complete_us if open_us is None else open_us - 1)
+                is_over[window] = open_us is None
+                self._n_output += len(pairs.ts) if window == len(is_over) - 1 else 0
 
     def _merged(self, spans: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Sides, times, keys and cargo of rows of both windows, in order of time, left before right."""
@@ -124,13 +131,18 @@ class ScheduledIndex:
         cargo = np.column_stack([2 * np.concatenate(ordered) + sides, ends])
         return sides[order], np.concatenate(ts)[order], keys[order], cargo[order]
 
-    def _pairs(self, settled: Settled) -> Pairs:
-        line, pairs = self._join.line, Pairs.room(len(settled.later))
-        found = find_rows(settled.later, settled.earlier, self._join.first_row, line.ts, line.cargo, *pairs)
-        return pairs.first(found)
-
 
 def _in_order(window: Window, first: int, last: int) -> np.ndarray:
     """Rows of a window in order of time. They lie in order of their end, which mostly is the same."""
     rows, ts = np.arange(first, last), window.ts[first - window.base : last - window.base]
     return rows[np.argsort(ts, kind="stable")] if np.any(ts[1:] < ts[:-1]) else rows
+
+
+def _cuts(ts: np.ndarray) -> list[int]:
+    """Where bursts begin and end among tuples in order of time; an instant is never cut in two."""
+    cuts = [0]
+    while len(ts) - cuts[-1] > TUPLES_PER_BURST:
+        instant = ts[cuts[-1] + TUPLES_PER_BURST]
+        low, high = np.searchsorted(ts, instant), np.searchsorted(ts, instant, side="right")
+        cuts.append(int(low if low > cuts[-1] else high))
+    return cuts if cuts[-1] == len(ts) > 0 else [*cuts, len(ts)]

@@ -18,15 +18,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from sash.kernels.shared_join import NEVER, run_until
 from sash.kernels.shared_line import (
+    FIRST_HELD,
     FIRST_KEPT,
     FIRST_ROW,
+    KEY,
     LWO,
     MAX_HELD,
     MAX_KEPT,
@@ -37,14 +38,16 @@ from sash.kernels.shared_line import (
     N_PUSHED,
     N_SCANS,
     NOBODY,
+    SIDE,
     SWF,
-    Board,
-    Line,
+    TS,
     link_all,
-    load,
 )
-from sash.kernels.shared_router import EARLIER, LATER, N_LOGGED, WINDOW, forget_held, settle
+from sash.kernels.shared_router import FREE, N_LOGGED, N_ROOM, forget_all, spread_log
+from sash.kernels.shared_rows import find_open, settle
+from sash.store.join_index import Pairs
 from sash.store.max_query_throughput import throughput_matrix
+from sash.store.shared_board import insert_window, new_board, new_line, remove_window
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
 N_BUCKETS = 1 << 12
@@ -73,10 +76,9 @@ class Released(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Pairs of a window, by arrival numbers, in order of release; of each instant all or none."""
+    """Pairs of a window in order of release; of each instant all or none."""
 
-    later: np.ndarray
-    earlier: np.ndarray
+    pairs: Pairs
     open_us: int | None
     """Pairs of this time and later ones are still to come; None if none is, of all tuples that have arrived."""
 
@@ -117,28 +119,18 @@ class SharedJoin:
         self._schedule = SCHEDULES[schedule]
         self._n_queries = list(queries_per_window or [1] * len(windows_us))
         self._measured_from = 0
-        self._heads = np.full((2, N_BUCKETS if is_hashed else 1), NOBODY, np.int64)
+        self._heads = np.full((N_BUCKETS if is_hashed else 1, 2), NOBODY, np.int64)
         self._counts = np.zeros(N_COUNTS, np.int64)
-        self._line = _new_line(_ROOM)
-        self._board = _new_board(np.array(windows_us, np.int64), self._n_queries)
+        self._line = new_line(_ROOM)
+        self._board = new_board(windows_us, self._n_queries)
         self._held = np.empty((_ROOM, 2), np.int64)
-        self._log, self._log_us = np.empty((_ROOM, 3), np.int64), np.empty(_ROOM)
+        self._log, self._log_us = np.empty((_ROOM, 4), np.int64), np.empty(_ROOM)
         self._ends = np.array([0, NOBODY, 0], np.int64)
 
     @property
     def windows_us(self) -> list[int]:
         """The distinct windows, from the smallest to the largest."""
         return self._board.windows_us.tolist()
-
-    @property
-    def line(self) -> Line:
-        """What is known of the tuples in memory, from the arrival number `first_row` on; good until the next `push`."""
-        return self._line
-
-    @property
-    def first_row(self) -> int:
-        """The arrival number that `line` begins with."""
-        return int(self._counts[FIRST_ROW])
 
     @property
     def throughput(self) -> np.ndarray:
@@ -182,16 +174,7 @@ class SharedJoin:
             self._board = self._board._replace(throughput=throughput_matrix(windows, self._n_queries))
             return n_pushed
         self._n_queries.insert(place, 1)
-        old, windows = self._board, np.insert(windows, place, window_us)
-        n_scanned = old.scanned[min(place + 1, len(old.scanned) - 1)]
-        self._board = Board(
-            windows,
-            np.insert(old.scanned, place + 1, n_scanned),
-            np.insert(old.since, place, n_pushed),
-            throughput_matrix(windows, self._n_queries),
-            np.insert(old.reached, place, NOBODY),
-            np.insert(old.responses, place, 0, axis=0),
-        )
+        self._board = insert_window(self._board, place, window_us, self._n_queries, n_pushed)
         return n_pushed
 
     def drop(self, window_us: int) -> None:
@@ -205,80 +188,71 @@ class SharedJoin:
             return
         assert len(windows) > 1, "a join without queries is none"
         del self._n_queries[place]
-        old, windows = self._board, np.delete(windows, place)
-        self._board = Board(
-            windows,
-            np.delete(old.scanned, place + 1),
-            np.delete(old.since, place),
-            throughput_matrix(windows, self._n_queries),
-            np.delete(old.reached, place),
-            np.delete(old.responses, place, axis=0),
-        )
-        for number in range(old.scanned[-1], self._board.scanned[-1]):
-            forget_held(self._line, self._board, self._held, self._ends, self._counts, number)
+        old, self._board = self._board, remove_window(self._board, place, self._n_queries)
+        span = old.scanned[-1], self._board.scanned[-1]
+        forget_all(self._line, self._board, self._held, self._ends, self._counts, *span)
 
     def regroup(self, windows_us: Sequence[int], n_queries: Sequence[int]) -> None:
         """Serves other queries from the next tuple on; nobody waits. None has a window larger than all before."""
         assert self.n_waiting == 0, "queries change when nobody waits"
         assert windows_us[-1] <= self._board.windows_us[-1], "tuples were kept for the largest window"
         self._n_queries = list(n_queries)
-        self._board = _new_board(np.array(windows_us, np.int64), n_queries)
-        self._board.scanned[:] = self._board.since[:] = self._counts[N_PUSHED]
+        self._board = new_board(windows_us, n_queries, int(self._counts[N_PUSHED]))
 
     def spread(self, n_more: int) -> None:
         """Makes the hash table as large as the join buffers if so many tuples come; nobody waits."""
         assert self.n_waiting == 0, "who waits knows places in the table"
-        n_tuples, n_buckets = self.n_stored + n_more, self._heads.shape[1]
+        n_tuples, n_buckets = self.n_stored + n_more, self._heads.shape[0]
         if n_buckets == 1 or n_buckets >= n_tuples:
             return
-        self._heads = np.full((2, 1 << (2 * n_tuples).bit_length()), NOBODY, np.int64)
-        link_all(self._line, self._heads, self._counts)
+        self._heads = np.full((1 << (2 * n_tuples).bit_length(), 2), NOBODY, np.int64)
+        link_all(self._line, self._heads, self._counts, self._counts[FIRST_KEPT])
 
     def load(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Puts tuples into the join buffers that nobody scans for: what was there before the queries were."""
         assert self.n_waiting == 0, "tuples are loaded before others arrive"
         self.push(sides, ts, keys, cargo)
-        load(self._line, self._board, self._heads, self._counts)
+        link_all(self._line, self._heads, self._counts, self._board.scanned[0])
+        self._board.scanned[:] = self._counts[N_PUSHED]
 
     def push(self, sides: np.ndarray, ts: np.ndarray, keys: np.ndarray, cargo: np.ndarray | int = 0) -> None:
         """Lets tuples arrive, at the times `ts`; they ascend, also from one call to the next.
 
-        `cargo` is what `line` shall say of them: two numbers for each.
+        `cargo` is what `work` shall say of them: twice the row, one more on the right side, and when it ends.
         """
         first_row, n_pushed = self._counts[FIRST_ROW], self._counts[N_PUSHED]
-        if n_pushed - first_row + len(ts) > len(self._line.ts):
+        if n_pushed - first_row + len(ts) > len(self._line.links):
             self._make_room(len(ts))
             first_row = self._counts[FIRST_ROW]
         rows = slice(n_pushed - first_row, n_pushed - first_row + len(ts))
-        self._line.ts[rows], self._line.sides[rows], self._line.keys[rows] = ts, sides, keys
-        self._line.first_held[rows], self._line.cargo[rows] = NOBODY, cargo
+        links, waits, _ = (array[rows] for array in self._line)
+        links[:, TS], links[:, KEY], links[:, SIDE] = ts, keys, sides
+        waits[:, FIRST_HELD], self._line.cargo[rows] = NOBODY, cargo
         self._counts[N_PUSHED] += len(ts)
 
     def advance(self, until_us: float = math.inf) -> Released:
         """Does all work that begins before a time by the queueing clock; returns what queries got by it."""
         self._run((float(until_us), NEVER), self._measured_from)
-        log, at_us = self._log[: self._ends[N_LOGGED]], self._log_us[: self._ends[N_LOGGED]]
+        released = spread_log(self._log, self._log_us, self._ends[N_LOGGED], self._board.since)
         self._ends[N_LOGGED] = 0
-        windows_us = self._board.windows_us[log[:, WINDOW]]
-        return Released(windows_us, log[:, LATER].copy(), log[:, EARLIER].copy(), at_us.copy())
+        return Released(self._board.windows_us[released[0]], *released[1:])
 
     def work(self, n_pairs: int) -> list[Settled]:
         """Works as if all that was pushed had come at once, until about so many more pairs can be released or nobody
         waits for a window any more; the settled pairs of each window. They are all when nobody waits.
         """
         if self.n_waiting:
-            self.clock_us = max(self.clock_us, float(self._line.ts[self.n_stored - 1]))
+            self.clock_us = max(self.clock_us, float(self._line.links[self.n_stored - 1, TS]))
+        if not self.n_held:
+            # Places that were freed in whatever order are forgotten, so that the next pairs lie side by side.
+            self._ends[[FREE, N_ROOM]] = NOBODY, 0
         n_left = int(self._ends[N_LOGGED])
         # What is left is looked at again by every run, so a run that leaves much is followed by a long one.
         self._run((math.inf, n_left + max(n_pairs, n_left)), NEVER)
-        n_scanned = self._board.scanned[1:]
-        ts = self._line.ts[: self.n_stored]
-        open_us = [int(ts[number]) if number < len(ts) else None for number in n_scanned - self._counts[FIRST_ROW]]
-        is_open = np.array([each is not None for each in open_us])
-        first_open = np.where(is_open, np.searchsorted(ts, [each or 0 for each in open_us]), len(ts))
-        starts, pairs = settle(self._log, self._ends, first_open + self._counts[FIRST_ROW])
-        parts = [pairs[low:high] for low, high in pairwise(starts.tolist())]
-        return [Settled(part[:, 0], part[:, 1], each) for part, each in zip(parts, open_us)]
+        first_open = find_open(self._line, self._board.scanned, self._counts)
+        starts, stops, pairs = settle(self._log, self._ends, first_open, self._line, self._counts[FIRST_ROW])
+        parts = zip(starts.tolist(), stops.tolist(), first_open.tolist())
+        return [Settled(Pairs(*pairs[:, low:high]), self._time_of(number)) for low, high, number in parts]
 
     def measure(self) -> None:
         """Lets responses and peaks count from the next tuple that arrives."""
@@ -293,6 +267,10 @@ class SharedJoin:
             for window_us, (n_pairs, total, longest) in zip(self._board.windows_us, self._board.responses.tolist())
         ]
 
+    def _time_of(self, number: int) -> int | None:
+        """None if the tuple has not come yet."""
+        return int(self._line.links[number - self._counts[FIRST_ROW], TS]) if number < self._counts[N_PUSHED] else None
+
     def _run(self, until: tuple[float, int], measured_from: int) -> None:
         costs = self.costs
         task = (self._schedule, self.clock_us, costs.scan_us, costs.pair_us, measured_from, self.is_logged)
@@ -305,26 +283,8 @@ class SharedJoin:
         first_kept, n_pushed = int(self._counts[FIRST_KEPT]), int(self._counts[N_PUSHED])
         rows = slice(first_kept - int(self._counts[FIRST_ROW]), n_pushed - int(self._counts[FIRST_ROW]))
         n_kept = n_pushed - first_kept
-        line = _new_line(max(_ROOM, 2 * (n_kept + n_more)))
+        line = new_line(max(_ROOM, 2 * (n_kept + n_more)))
         for old, new in zip(self._line, line):
             new[:n_kept] = old[rows]
         self._line = line
         self._counts[FIRST_ROW] = first_kept
-
-
-def _new_line(n_rows: int) -> Line:
-    shapes = {"cargo": (n_rows, 2)}
-    arrays = [np.empty(shapes.get(name, n_rows), np.int8 if name == "sides" else np.int64) for name in Line._fields]
-    return Line(*arrays)
-
-
-def _new_board(windows_us: np.ndarray, n_queries: Sequence[int]) -> Board:
-    n_windows = len(windows_us)
-    return Board(
-        windows_us,
-        np.zeros(n_windows + 1, np.int64),
-        np.zeros(n_windows, np.int64),
-        throughput_matrix(windows_us, n_queries),
-        np.full(n_windows, NOBODY, np.int64),
-        np.zeros((n_windows, 3)),
-    )
