@@ -28,6 +28,7 @@ from sash.operators.pipeline import Pipeline, Work
 from sash.operators.tapped_join import Poured, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
 from sash.store.join_index import LEFT, RIGHT
+from sash.store.vector import Home
 
 JOIN = "join"
 MEMBERS = "members"
@@ -138,12 +139,18 @@ class SharedPipeline(OperatorSet):
         ]
         return max(until, default=None)
 
+    def reset(self, home: Home) -> None:
+        super().reset(home)
+        self._kept = self._trunk.keeping if self._trunk else None
+        self._forget_change()
+
     def held(self) -> dict[str, Any]:
         return super().held() | {KEPT: self._kept}
 
     def hand(self, state: Mapping[str, Any]) -> None:
         super().hand(state)
         self._kept = state[KEPT]
+        self._forget_change()
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         puts, deletes = super().take_changes()
@@ -178,6 +185,10 @@ class SharedPipeline(OperatorSet):
             self._kept = self._changed(self._trunk, registers[KEPT], clock, seen_us)
             for name in self._branches.keys() - goes_on:
                 self._open(self._trunk, name, clock)
+
+    def _forget_change(self) -> None:
+        """What was restored here may have been left in the middle: it was another group's, or an attempt failed."""
+        self._pending, self._orphans = {}, set()
 
     def _changed(self, trunk: Trunk, kept: Mapping[str, Any], clock: int, seen_us: int) -> tuple[Keeping, Keeping]:
         old = [Keeping(**kept[str(side)]) for side in (LEFT, RIGHT)]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -97,14 +97,14 @@ class Poured:
 class TappedJoin(WindowJoin):
     """Runs a `TappedJoinSpec`. It is run by `pour`; `process` gives the pairs of the largest window."""
 
+    STATE: ClassVar[tuple[str, ...]] = (*WindowJoin.STATE, "since_us")
+
     def __init__(self, spec: TappedJoinSpec, left: pa.Schema, right: pa.Schema):
         self.taps = spec.taps
         self._conditions = spec.conditions
         self._schedule = spec.schedule
         self._classes_us = spec.classes_us
         self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
-        self.since_us = np.full((len(spec.taps), 2), BEGINNING, np.int64)
-        """By tap and side: it has not seen tuples up to this time."""
         schemas = {field.name: field for side in (left, right) for field in side}
         self.tap_schemas = [
             pa.schema([*(schemas[old].with_name(new) for old, new in tap.columns), *SIGNED_FIELDS]) for tap in self.taps
@@ -113,6 +113,11 @@ class TappedJoin(WindowJoin):
             join_keys.pair_condition(tap.keys, tap.residual, schema) for tap, schema in zip(self.taps, self.tap_schemas)
         ]
         super().__init__(spec.join, left, right)
+
+    def reset(self, home: Home) -> None:
+        super().reset(home)
+        self.since_us = np.full((len(self.taps), 2), BEGINNING, np.int64)
+        """By tap and side: it has not seen tuples up to this time."""
 
     def pour(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[Poured]:
         """What the taps give for these tuples. With a schedule, smaller windows may be done before larger ones."""
@@ -154,6 +159,10 @@ class TappedJoin(WindowJoin):
             for side in (LEFT, RIGHT):
                 self.since_us[number, side] = registers.get(f"since {tap.name} {side}", BEGINNING)
         super().restore(entries, registers)
+
+    def _horizon(self, clock: int) -> int:
+        """A tuple that expires just after the clock meets no other any more, but a new tap still sees it."""
+        return max(clock, BEGINNING + 1) - 1
 
     def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
         """Tuples of a join with other taps: they live as long as these need them, and have the columns of these."""

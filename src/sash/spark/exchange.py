@@ -7,6 +7,7 @@ The JVM never sees a row, only messages:
     tuples     a group       a group       tuples that a fragment has put out, for a slot of a later one
     arrival    packing       all           a file (or micro-batch) of a stream was read: oldest, newest time, counts
     complete   the driver    all groups    no row up to and including a time is still to come
+    clocks     group 0       all groups    how far the streams are, where the set of queries has changed
     late       both          the output    rows of a stream that came too late
     rejects    packing       the output    records that could not be read
     changes    a group       the output    changes of the answer

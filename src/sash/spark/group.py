@@ -135,11 +135,14 @@ class Group:
             yield from self._rereads(messages, thresholds)
             yield from (each._replace(stage=OUTPUT) for each in heard if each.kind == "arrival")
         following = self.fragment.number + 1
-        if following < len(self.plan.fragments) and self.plan.fragments[following].inputs:
-            if self._is_changed:
-                # A query that is new may be the first that runs there: its groups have heard of nothing so far.
-                clocks = {name: astuple(clock) for name, clock in self._clocks.items()}
-                heard = [message("clocks", clocks)]
+        if following == len(self.plan.fragments):
+            return
+        if self._is_changed or any(each.kind == "clocks" for each in messages):
+            # All groups that there may be: some ran for a query that is no more and must let go of what they keep for
+            # it, others run now for the first time and have heard of nothing so far.
+            clocks = message("clocks", {name: astuple(clock) for name, clock in self._clocks.items()}, stage=following)
+            yield from (clocks._replace(grp=group) for group in range(self._n_groups))
+        elif self.plan.fragments[following].inputs:
             for each in heard:
                 yield from to_all_groups(each, self.plan, self._n_groups, following)
 
