@@ -104,17 +104,18 @@ class Session:
         """Which queries share which join, how that runs, and which run alone and why."""
         return explain_sharing(self._active(), self._is_spark)
 
-    def run(self, checkpoint: str | os.PathLike | None = None) -> Any:
+    def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
 
         Over Arrow, pandas or Polars frames: to their end, and returns the changes of each query by name. Over Spark
         streams: starts them and returns a handle; `checkpoint` is a directory from which a later session goes on, also
-        with other queries.
+        with other queries. A join is started with `stages` stages of Spark, or as many as its queries need; one that
+        comes later and needs more runs alone. Two let it group by other columns than the join's.
         """
         if not self._queries:
             raise PlanError("the session has no query; register one with session.query(name, text)")
         if self._is_spark:
-            return self._run_on_spark(checkpoint)
+            return self._run_on_spark(checkpoint, stages)
         if checkpoint is not None:
             raise PlanError("`checkpoint` is for Spark streams; in this process, see session.snapshot()")
         catalog, tables, _ = table_catalog(self._frames)
@@ -298,12 +299,12 @@ class Session:
                     stacklevel=3,
                 )
 
-    def _run_on_spark(self, checkpoint: str | os.PathLike | None) -> Any:
+    def _run_on_spark(self, checkpoint: str | os.PathLike | None, n_stages: int) -> Any:
         if checkpoint is None:
             raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
         from sash.spark.session_run import SessionHandle
 
-        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint))
+        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint), n_stages)
         self._change_on_spark()
         return self._handle
 

@@ -11,9 +11,6 @@ from sash.plan.shared_plan import SharedPlan, shared_plan
 from sash.plan.sharing import Signature, share_groups
 from sash.run import KNOWN, QueryRun, SharedRun
 
-MIN_LAYERS = 2
-"""A share group is started with so many stages, so that a query with an exchange can join it later."""
-
 
 @dataclass(frozen=True, slots=True)
 class Runs:
@@ -41,12 +38,18 @@ def known_layers(checkpoint: str) -> int | None:
 
 
 def group_runs(
-    runs: Sequence[QueryRun], root: str, find_layers: Callable[[str], int | None] = known_layers, least: int = 1
+    runs: Sequence[QueryRun],
+    root: str,
+    find_layers: Callable[[str], int | None] = known_layers,
+    least: int = 1,
+    n_stages: int = 1,
 ) -> Runs:
     """Queries with the same join together.
 
     `root` is the directory for the checkpoints of share groups. `find_layers` says with how many layers a checkpoint
     there was started, None if it was not. A group of fewer than `least` queries that was not started runs alone.
+    A group is started with `n_stages`, or as many as its queries need, and keeps them: Spark goes on from a checkpoint
+    with as many only. Each costs every batch something, whether there is a query that needs it or not.
     """
     plans = {run.name: run.plan for run in runs}
     groups, reasons = share_groups(plans)
@@ -61,7 +64,7 @@ def group_runs(
                 reasons[run.name] = f"it needs {_n_layers(run)} stages, and its join was started with {n_layers}"
         if fitting and (n_layers is not None or len(fitting) >= least):
             plan = shared_plan({run.name: run.plan for run in fitting})
-            shared.append(_shared_run(signature, plan, fitting, path, n_layers or MIN_LAYERS))
+            shared.append(_shared_run(signature, plan, fitting, path, n_layers or n_stages))
     together = {run.name for each in shared for run in each.members}
     return Runs(tuple(shared), tuple(run for run in runs if run.name not in together), reasons)
 

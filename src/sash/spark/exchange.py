@@ -41,6 +41,8 @@ from sash.store.keys import hash_rows
 
 OUTPUT = -1
 """Stands for a fragment where a message is meant for what comes after the last one."""
+DRIVER = -2
+"""Stands for a fragment where a message tells the driver what has become of another one."""
 MESSAGE_SCHEMA = pa.schema(
     [
         ("stage", pa.int32()),

@@ -115,11 +115,10 @@ def _group_frame(
     said = spark.readStream.schema("stream string, complete_us long").json(str(control))
     punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups)), MESSAGE_DDL)
     messages = reduce(DataFrame.unionByName, packed, punctuations)
-    budget, last = read_budget(spark), plan.fragments[-1]
+    budget = read_budget(spark)
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
-        answer = make_answer if fragment is last else None
-        stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, answer)
+        stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, make_answer)
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
         messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
     return messages.observe(METRICS, *observed_metrics(plan))

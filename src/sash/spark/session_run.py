@@ -24,10 +24,11 @@ from sash.spark.sql import load_relation, streaming_frames
 class SessionHandle:
     """The queries of a session while they run on Spark. To change the set, it is told the whole new one."""
 
-    def __init__(self, frames: Mapping[str, Any], checkpoint: str):
+    def __init__(self, frames: Mapping[str, Any], checkpoint: str, n_stages: int = 1):
         self._streams = streaming_frames(frames)
         self._spark: SparkSession = next(iter(self._streams.values())).sparkSession
         self._checkpoint = Path(checkpoint)
+        self._n_stages = n_stages
         self._relations = {
             name: load_relation(name, frame) for name, frame in frames.items() if name not in self._streams
         }
@@ -43,7 +44,7 @@ class SessionHandle:
         """
         self._functions = {name: each for name, each in into.items() if callable(each)}
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
-        found = group_runs(runs, str(self._checkpoint))
+        found = group_runs(runs, str(self._checkpoint), n_stages=self._n_stages)
         wanted = {each.checkpoint: each for each in found.all}
         for path, query in list(self._running.items()):
             if path not in wanted or wanted[path].plan.edition != query.run.plan.edition:

@@ -24,7 +24,7 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.shared_pipeline import SharedPipeline
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
-from sash.spark.exchange import OUTPUT, Message, message
+from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.spark.shelf import Budget, Shelf, open_shelf
@@ -93,7 +93,7 @@ class GroupStage(StatefulProcessor):
         for each in messages:
             if each.stage == OUTPUT and self._make_answer is not None:
                 self._answer = self._answer or self._make_answer()
-                yield from self._answer(each)
+                yield from (answer._replace(stage=DRIVER) for answer in self._answer(each))
             else:
                 yield each
 
