@@ -92,8 +92,8 @@ class GroupStage(StatefulProcessor):
     def _answered(self, messages: Iterable[Message]) -> Iterator[Message]:
         for each in messages:
             if each.stage == OUTPUT and self._make_answer is not None:
-                self._answer = self._answer or self._make_answer()
-                yield from (answer._replace(stage=DRIVER) for answer in self._answer(each))
+                self._answer = answer = self._answer or self._make_answer()
+                yield from (told._replace(stage=DRIVER) for told in answer(each))
             else:
                 yield each
 
