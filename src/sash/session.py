@@ -33,6 +33,7 @@ from sash.sources.sink import FileSink
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
+from sash.store.batch import BEGINNING
 
 Into = str | os.PathLike | Callable[[Any], None] | None
 
@@ -82,18 +83,17 @@ class Session:
             raise PlanError(f"`{name}` cannot name a query; use letters, digits and underscores")
         sink = FileSink(os.path.abspath(into), format) if isinstance(into, str | os.PathLike) else into
         for other in self._queries.values():
-            if sink is not None and other.into == sink:
+            if sink is not None and _place(other.into) == _place(sink):
                 place = f"`{sink.path}`" if isinstance(sink, FileSink) else "the same function"
                 raise PlanError(
                     f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
                 )
-        self._queries[name] = Registered(name, text, self._plan(text), sink)
-        self._changed()
+        self._replace(self._queries | {name: Registered(name, text, self._plan(text), sink)})
 
     def drop(self, name: str) -> None:
         """Forgets a query, and frees what was kept for it alone."""
-        del self._queries[self._known(name)]
-        self._changed()
+        self._known(name)
+        self._replace({other: each for other, each in self._queries.items() if other != name})
 
     def pause(self, name: str) -> None:
         """Lets a query rest: it costs nothing and answers nothing, until it is resumed."""
@@ -154,7 +154,9 @@ class Session:
         self._known(name)
         if self._handle is not None:
             tally = self._handle.tallies.get(name)
-            return None if tally is None else tally.partial_until_us
+            if tally is None or tally.partial_until_us is None:
+                return None
+            return tally.partial_until_us if tally.partial_until_us > (tally.clock_us or BEGINNING) else None
         return self._running().partial_until_us(name)
 
     def snapshot(self) -> bytes:
@@ -208,18 +210,22 @@ class Session:
         known = self._queries[self._known(name)]
         if known.is_paused == is_paused:
             raise PlanError(f"the query `{name}` {'is paused already' if is_paused else 'is not paused'}")
-        self._queries[name] = replace(known, is_paused=is_paused)
-        self._changed()
+        self._replace(self._queries | {name: replace(known, is_paused=is_paused)})
 
     def _active(self) -> dict[str, Plan]:
         return {each.name: each.plan for each in self._queries.values() if not each.is_paused}
 
-    def _changed(self) -> None:
-        """Tells whatever runs which queries there are now."""
-        if self._embedded is not None:
-            self._embedded.change(self._active())
-        if self._handle is not None:
-            self._change_on_spark()
+    def _replace(self, queries: dict[str, Registered]) -> None:
+        """Has other queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
+        before, self._queries = self._queries, queries
+        try:
+            if self._embedded is not None:
+                self._embedded.change(self._active())
+            if self._handle is not None and not self._handle.is_stopped:
+                self._change_on_spark(self._handle)
+        except Exception:
+            self._queries = before
+            raise
 
     def _start(self) -> EmbeddedSession:
         relations = {
@@ -284,15 +290,25 @@ class Session:
     def _run_on_spark(self, checkpoint: str | os.PathLike | None) -> Any:
         if checkpoint is None:
             raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
+        if self._handle is not None and not self._handle.is_stopped:
+            raise PlanError("the session runs already; stop it first, with the handle that `run` has returned")
         from sash.spark.session_run import SessionHandle
 
-        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint))
-        self._change_on_spark()
-        return self._handle
+        handle = SessionHandle(self._frames, os.path.abspath(checkpoint))
+        try:
+            self._change_on_spark(handle)
+        except BaseException:
+            handle.stop()
+            raise
+        self._handle = handle
+        return handle
 
-    def _change_on_spark(self) -> None:
+    def _change_on_spark(self, handle: Any) -> None:
         """A query without a sink writes where one of a script would."""
         default = {name: FileSink(os.path.abspath(f"{DEFAULT_OUTPUT}/{name}"), "parquet") for name in self._queries}
-        self._handle.change(
-            self._active(), {name: self._queries[name].into or default[name] for name in self._active()}
-        )
+        handle.change(self._active(), {name: self._queries[name].into or default[name] for name in self._active()})
+
+
+def _place(into: Any) -> Any:
+    """Where changes go; in which format does not matter."""
+    return into.path if isinstance(into, FileSink) else into
