@@ -317,7 +317,8 @@ def test_a_script_writes_on_spark_what_it_writes_embedded(spark, folder, outputs
     folder.write("b", ["4,y,12", "5,x,10", "6,x,13"])
     folder.write("a", ["9,x,9", "10,x,12", "11,y,16"])
     alone = bind_script(SCRIPT.format(root=folder.root, out="alone")).runs()
-    run_files(alone, lambda name, tally: None)
+    for each in alone:
+        run_files(each, lambda name, tally: None)
     runs = bind_script(SCRIPT.format(root=folder.root, out="shared")).runs()
     found = group_runs(runs, str(folder.root / "checkpoint"))
     assert [len(each.members) for each in found.shared] == [2]
