@@ -35,6 +35,7 @@ from sash.sources.sink import FileSink
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
+from sash.store.batch import BEGINNING
 
 Into = str | os.PathLike | Callable[[Any], None] | None
 
@@ -154,7 +155,9 @@ class Session:
         self._known(name)
         if self._handle is not None:
             tally = self._handle.tallies.get(name)
-            return None if tally is None else tally.partial_until_us
+            if tally is None or tally.partial_until_us is None:
+                return None
+            return tally.partial_until_us if tally.partial_until_us > (tally.clock_us or BEGINNING) else None
         return self._running().partial_until_us(name)
 
     def snapshot(self) -> bytes:
@@ -232,14 +235,18 @@ class Session:
         return {each.name: each.plan for each in self._queries.values() if not each.is_paused}
 
     def _become(self, queries: dict[str, Registered]) -> None:
-        """Has these queries from now on, if they can run together, and tells whatever runs."""
+        """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
         check_sharing({each.name: each.plan for each in queries.values() if not each.is_paused})
-        self._queries = queries
-        if self._embedded is not None:
-            self._embedded.is_prompt = self._is_prompt
-            self._embedded.change(self._active())
-        if self._handle is not None:
-            self._change_on_spark()
+        before, self._queries = self._queries, queries
+        try:
+            if self._embedded is not None:
+                self._embedded.is_prompt = self._is_prompt
+                self._embedded.change(self._active())
+            if self._handle is not None and not self._handle.is_stopped:
+                self._change_on_spark(self._handle)
+        except Exception:
+            self._queries = before
+            raise
 
     def _start(self) -> EmbeddedSession:
         relations = {
@@ -302,18 +309,23 @@ class Session:
     def _run_on_spark(self, checkpoint: str | os.PathLike | None, n_stages: int) -> Any:
         if checkpoint is None:
             raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
+        if self._handle is not None and not self._handle.is_stopped:
+            raise PlanError("the session runs already; stop it first, with the handle that `run` has returned")
         from sash.spark.session_run import SessionHandle
 
-        self._handle = SessionHandle(self._frames, os.path.abspath(checkpoint), n_stages)
-        self._change_on_spark()
-        return self._handle
+        handle = SessionHandle(self._frames, os.path.abspath(checkpoint), n_stages)
+        try:
+            self._change_on_spark(handle)
+        except BaseException:
+            handle.stop()
+            raise
+        self._handle = handle
+        return handle
 
-    def _change_on_spark(self) -> None:
+    def _change_on_spark(self, handle: Any) -> None:
         """A query without a sink writes where one of a script would."""
         default = {name: FileSink(os.path.abspath(f"{DEFAULT_OUTPUT}/{name}"), "parquet") for name in self._queries}
-        self._handle.change(
-            self._active(), {name: self._queries[name].into or default[name] for name in self._active()}
-        )
+        handle.change(self._active(), {name: self._queries[name].into or default[name] for name in self._active()})
 
 
 def _absolute(path: str | os.PathLike) -> str:

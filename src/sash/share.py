@@ -72,7 +72,7 @@ def group_runs(
 def _shared_run(
     signature: Signature, plan: SharedPlan, members: Sequence[QueryRun], path: str, n_layers: int
 ) -> SharedRun:
-    name = f"{' and '.join(sorted(set(signature.streams)))}, {len(members)} queries"
+    name = f"{len(members)} queries over {signature}"
     return SharedRun(name, replace(plan, n_layers=n_layers), tuple(members), path)
 
 

@@ -21,8 +21,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from sash.errors import SourceError
-from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
 from sash.run import KNOWN, QueryRun, SharedRun
 from sash.spark.group import FORMAT
 
@@ -49,54 +47,44 @@ class Checkpoint:
     def open(self, run: QueryRun | SharedRun, n_groups: int) -> int:
         """Makes the directory ready for a run; says how many partition groups it has: as many as on its first run.
 
-        A checkpoint of another query or format, or one that was damaged, is refused and left as it is.
+        What `check` refuses, and a checkpoint that was damaged, is refused and left as it is.
         """
-        n_groups = self._open(run.plan, n_groups)
+        self.check(run)
+        known = self._known()
+        if known:
+            self.verify()
+        noted = {"format": FORMAT, "plan": run.plan.fingerprint, "groups": n_groups} | known
         if isinstance(run, SharedRun):
-            self._note_members(run)
-        return n_groups
-
-    def _note_members(self, run: SharedRun) -> None:
-        """Takes note of who writes where. A sink belongs to its query, also after that was dropped."""
-        known = _read(self.path / KNOWN)
-        owners = known.get("sinks", {})
-        for each in run.members:
-            owner = owners.get(each.sink.path)
-            if owner not in (None, each.name):
-                raise SourceError(
-                    f"`{each.name}` cannot write to {each.sink.path}: that is where `{owner}` writes; choose another "
-                    "directory"
-                )
-            if owner is None and os.path.exists(each.sink.path):
-                raise SourceError(
-                    f"{each.sink.path} holds the output of another run, so `{each.name}` cannot begin there; "
-                    "remove it, or choose another directory"
-                )
-        owners |= {each.sink.path: each.name for each in run.members}
-        _write(self.path / KNOWN, known | {"sinks": owners, "layers": len(run.plan.fragments)})
-
-    def _open(self, plan: Plan | SharedPlan, n_groups: int) -> int:
-        identity = {"format": FORMAT, "plan": plan.fingerprint}
-        known = self.path / KNOWN
-        if not known.exists():
-            if self.spark.exists():
-                raise SourceError(f"{self.path} holds a checkpoint that is not Sash's; choose another directory")
+            sinks = noted.get("sinks", {}) | {each.sink.path: _owner(each) for each in run.members}
+            noted |= {"sinks": sinks, "layers": len(run.plan.fragments)}
+        if noted != known:
             self.control.mkdir(parents=True, exist_ok=True)
-            _write(known, identity | {"groups": n_groups})
-            return n_groups
-        found = _read(known)
-        if found.get("format") != FORMAT:
+            _write(self.path / KNOWN, noted)  # at once: a crash leaves no half of it
+        return int(noted["groups"])
+
+    def check(self, run: QueryRun | SharedRun) -> None:
+        """Refuses a checkpoint of another query or format, and sinks that are not the queries' own. Changes nothing."""
+        known, place = self._known(), self.path / KNOWN
+        if not known and self.spark.exists():
+            raise SourceError(f"{self.path} holds a checkpoint that is not Sash's; choose another directory")
+        if known and known.get("format") != FORMAT:
             raise SourceError(
-                f"{known} was written by another version of Sash: its format is {found.get('format')}, this version "
+                f"{place} was written by another version of Sash: its format is {known.get('format')}, this version "
                 f"reads format {FORMAT}; go on with that version, or remove {self.path} to start afresh"
             )
-        if found.get("plan") != plan.fingerprint:
+        if known and known.get("plan") != run.plan.fingerprint:
             raise SourceError(
-                f"{known} belongs to another query; choose another output directory, or remove {self.path} to start "
+                f"{place} belongs to another query; choose another output directory, or remove {self.path} to start "
                 "afresh"
             )
-        self.verify()
-        return int(found["groups"])
+        if isinstance(run, SharedRun) or not known:
+            for each in run.members:
+                _check_sink(each, known.get("sinks", {}).get(each.sink.path))
+
+    def _known(self) -> dict:
+        """What was noted when the checkpoint was last opened; nothing if it never was."""
+        place = self.path / KNOWN
+        return _read(place) if place.exists() else {}
 
     def verify(self) -> None:
         """Checks every file that was hashed, is still there, and belongs to a committed batch."""
@@ -146,6 +134,23 @@ class Checkpoint:
             root = self.spark / part
             paths = [root] if root.is_file() else root.rglob("*")
             yield from (path for path in paths if _is_hashed(path) and path.is_file())
+
+
+def _owner(run: QueryRun) -> list[str]:
+    return [run.name, run.plan.fingerprint]
+
+
+def _check_sink(run: QueryRun, owner: list[str] | None) -> None:
+    """A sink belongs to its query, also after that was dropped."""
+    path = run.sink.path
+    if owner is None and os.path.exists(path):
+        raise SourceError(
+            f"{path} holds the output of another run, so `{run.name}` cannot begin there; "
+            "remove it, or choose another directory"
+        )
+    if owner is not None and owner != _owner(run):
+        other = f"`{owner[0]}` writes" if owner[0] != run.name else "an earlier query of this name wrote"
+        raise SourceError(f"`{run.name}` cannot write to {path}: that is where {other}; choose another directory")
 
 
 def _is_hashed(path: Path) -> bool:

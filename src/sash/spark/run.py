@@ -6,8 +6,9 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
-from threading import Lock
+from threading import Lock, get_ident
 from typing import TypeAlias
 
 from pyspark.errors import StreamingQueryException
@@ -84,6 +85,8 @@ class RunningQuery:
         self._checkpoint = Checkpoint(_absolute(self.run.checkpoint))
         self._query: StreamingQuery | None = None
         self._publishing = Lock()
+        self._publisher: int | None = None
+        """The thread that publishes a batch now."""
         self._is_stopped = False
         self.failure: SashError | None = None
         """What stopped the query, if Sash itself did."""
@@ -92,8 +95,21 @@ class RunningQuery:
         """Starts or goes on from the checkpoint."""
         n_groups = self._checkpoint.open(self.run, count_groups(self.run.plan, self._spark))
         messages = self._make_messages(self.run, n_groups, self._checkpoint.control)
-        writer = messages.writeStream.queryName(self.run.name).option("checkpointLocation", str(self._checkpoint.spark))
+        writer = messages.writeStream.queryName(self._free_name()).option(
+            "checkpointLocation", str(self._checkpoint.spark)
+        )
         self._query = writer.foreachBatch(self._publish).start()
+
+    def _free_name(self) -> str:
+        """Spark refuses two queries of one name; another session may have one."""
+        taken = {query.name for query in self._spark.streams.active}
+        names = chain([self.run.name], (f"{self.run.name} ({number})" for number in count(2)))
+        return next(name for name in names if name not in taken)
+
+    @property
+    def is_publishing_here(self) -> bool:
+        """Whether the caller is called while a batch is published: it would wait for itself."""
+        return self._publisher == get_ident()
 
     def process_all_available(self) -> None:
         """Waits until all rows that are there now have been answered for, as far as no others can still come."""
@@ -130,18 +146,24 @@ class RunningQuery:
         with self._publishing:
             if self._is_stopped:
                 raise ResourceError("the query was stopped before this batch was published; it runs again")
+            self._publisher = get_ident()
             try:
-                self._check(answers)
+                self._publish_answers(answers, batch_id)
             except SashError as failure:
                 self.failure = failure
                 raise
-            for sink, staged in self._staged(answers):
-                sink.publish(batch_id, staged, self.run.filesystem)
-            if self._hand_over is not None:
-                for each in self.run.members:
-                    self._hand_over(each.name, each.sink, batch_id)
-            self._checkpoint.seal()
+            finally:
+                self._publisher = None
         self._count(answers)
+
+    def _publish_answers(self, answers: list[Message], batch_id: int) -> None:
+        self._check(answers)
+        for sink, staged in self._staged(answers):
+            sink.publish(batch_id, staged, self.run.filesystem)
+        if self._hand_over is not None:
+            for each in self.run.members:
+                self._hand_over(each.name, each.sink, batch_id)
+        self._checkpoint.seal()
 
     def _staged(self, answers: list[Message]) -> list[tuple[FileSink, list[str]]]:
         """The files of each sink; of a sink for changes also if there are none, as an attempt may have left some."""

@@ -10,11 +10,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sash.errors import SashWarning
+from sash.errors import PlanError, ResourceError, SashError, SashWarning
 from sash.plan.physical import Plan
 from sash.run import QueryRun, SharedRun, Tally
 from sash.share import Runs, group_runs
 from sash.sources.sink import FileSink
+from sash.spark.checkpoint import Checkpoint
 from sash.spark.frame import row_message_frame
 from sash.spark.run import RunningQuery
 from sash.spark.session import check_session
@@ -34,22 +35,29 @@ class SessionHandle:
         }
         self._functions: Mapping[str, Callable[..., Any]] = {}
         self._running: dict[str, RunningQuery] = {}
+        self.alone: Mapping[str, str] = {}
+        """By query that shares no join, why it does not."""
+        self.is_stopped = False
         for complaint in check_session(self._spark):
             warnings.warn(complaint, SashWarning, stacklevel=4)
 
     def change(self, plans: Mapping[str, Plan], into: Mapping[str, Any]) -> Runs:
         """Goes on with these queries, each with a sink or a function to write to.
 
-        What is not touched by the change runs on; a share group that is goes on from its checkpoint.
+        What is not touched by the change runs on; a share group that is goes on from its checkpoint. What cannot be is
+        refused before anything is stopped.
         """
-        self._functions = {name: each for name, each in into.items() if callable(each)}
+        self._refuse_own_callers()
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
         found = group_runs(runs, str(self._checkpoint), n_stages=self._n_stages)
         wanted = {each.checkpoint: each for each in found.all}
-        for path, query in list(self._running.items()):
-            if path not in wanted or wanted[path].plan.edition != query.run.plan.edition:
-                query.stop()
-                del self._running[path]
+        unchanged = {path for path, query in self._running.items() if _is_same(query.run, wanted.get(path))}
+        for path in wanted.keys() - unchanged:
+            Checkpoint(path).check(wanted[path])
+        for path in self._running.keys() - unchanged:
+            self._running.pop(path).stop()
+        self._functions = {name: each for name, each in into.items() if callable(each)}
+        self.alone = found.reasons
         for path, run in wanted.items():
             if path not in self._running:
                 query = RunningQuery(run, self._spark, lambda name, tally: None, self._read, self._hand_over)
@@ -74,6 +82,8 @@ class SessionHandle:
 
     def stop(self) -> None:
         """Stops all queries; a session with the same checkpoint goes on."""
+        self._refuse_own_callers()
+        self.is_stopped = True
         for query in self._running.values():
             query.stop()
 
@@ -83,7 +93,8 @@ class SessionHandle:
         return {name: tally for query in self._running.values() for name, tally in query.tallies.items()}
 
     def _query_run(self, name: str, plan: Plan, into: Any) -> QueryRun:
-        sink = into if isinstance(into, FileSink) else FileSink(str(self._checkpoint / "handed" / name), "parquet")
+        handed = self._checkpoint / "handed" / f"{name}-{plan.fingerprint[:16]}"
+        sink = into if isinstance(into, FileSink) else FileSink(str(handed), "parquet")
         return QueryRun(name, plan, {}, self._relations, sink)
 
     def _read(self, run: QueryRun | SharedRun, n_groups: int, control: Path) -> DataFrame:
@@ -93,5 +104,25 @@ class SessionHandle:
         """Calls a function with the rows of a batch. After a crash it may be called again with the same number."""
         directory = Path(sink.path) / f"batch={batch_id}"
         if name in self._functions and directory.exists():
-            self._functions[name](self._spark.read.parquet(str(directory)), batch_id)
+            rows = self._spark.read.parquet(str(directory))
+            try:
+                self._functions[name](rows, batch_id)
+            except SashError:
+                raise
+            except Exception as error:
+                raise ResourceError(
+                    f"the function that `{name}` hands its changes to failed in batch {batch_id}: "
+                    f"{type(error).__name__}: {error}; the batch runs again when the session does"
+                ) from error
             shutil.rmtree(directory)
+
+    def _refuse_own_callers(self) -> None:
+        if any(query.is_publishing_here for query in self._running.values()):
+            raise PlanError(
+                "a function that is handed changes cannot change or stop its session, which waits for it to return; "
+                "do so afterwards"
+            )
+
+
+def _is_same(run: QueryRun | SharedRun, wanted: QueryRun | SharedRun | None) -> bool:
+    return wanted is not None and wanted.plan.edition == run.plan.edition

@@ -1,0 +1,144 @@
+"""Laws 4 and 8 on Spark, the hard way: runs of queries that share a join die by SIGKILL, and the next goes on, with
+other queries. One that is there in all of them has written what a single undisturbed run writes.
+
+`SASH_KILLS` says how many runs die at random moments, `SASH_SEED` at which.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from sash.embedded.run import run_files
+from sash.script import bind_script
+from tests.spark.test_kill import (
+    LONGEST_DELAY_SECONDS,
+    N_KILLS,
+    SECONDS_FOR_A_RUN,
+    SEED,
+    run_program,
+    started,
+    story,
+    write_files,
+    write_streams,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+STREAMS = """
+CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
+CREATE STREAM b (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/b' FORMAT csv;
+"""
+QUERIES = {
+    "joined": "SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS",
+    "counted": "SELECT A.id % 3 AS m, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.id % 3 WINDOW 5 SECONDS",
+    "large": "SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k AND A.id > 3 WINDOW 12 SECONDS",
+    "total": "SELECT count(*) AS n FROM a A, b B WHERE A.k = B.k WINDOW 8 SECONDS EMIT CHANGES",
+}
+ALWAYS = ("joined", "counted")
+SETS = [("large",), (), ("large", "total"), ("total",)]
+"""What runs beside those that always do, run by run."""
+
+RUN = '''
+"""Runs a script, and dies at the given place after it was passed so often, or says in a file that a batch is done."""
+import os, signal, sys
+from pathlib import Path
+
+from sash.script import read_script
+from sash.share import group_runs
+from sash.sources.sink import FileSink
+from sash.spark.run import run_on_spark
+from sash.spark.session import spark_session
+
+script = Path(sys.argv[1])
+place, at = (sys.argv[2], int(sys.argv[3])) if sys.argv[3].isdecimal() else ("", 0)
+done = Path(sys.argv[2])
+n_passed, publish = 0, FileSink.publish
+
+
+def pass_by(here):
+    global n_passed
+    n_passed += here == place
+    if here == place and n_passed > at:
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def dying_publish(self, *args, **kwargs):
+    publish(self, *args, **kwargs)
+    pass_by("after a sink")
+
+
+def tell(name, tally):
+    if not place:
+        done.touch()
+    pass_by("between batches")
+
+
+FileSink.publish = dying_publish
+spark = spark_session("local[2]", log=script.parent / "spark.log", **{"spark.sql.shuffle.partitions": "2"})
+found = group_runs(read_script(str(script)).runs(), str(script.parent / "checkpoint"))
+assert len(found.all) == 1
+run_on_spark(found.all, spark, tell, files_per_batch=1)
+'''
+
+
+def write_script(folder, directory: Path, out: str, extra: tuple[str, ...]) -> Path:
+    text = STREAMS + "".join(
+        f"CREATE QUERY {name} AS {QUERIES[name]} INTO '{{root}}/{out}/{name}' FORMAT parquet;\n"
+        for name in (*ALWAYS, *extra)
+    )
+    script = directory / "script.sql"
+    script.write_text(text.format(root=folder.root))
+    (directory / "run.py").write_text(RUN)
+    return script
+
+
+DEATHS = [0, 1, 2, 5]
+"""Of each batch every query's sink is published in turn: a run dies between the first and the second, and so on."""
+
+
+def test_runs_killed_between_two_sinks_with_other_queries_each_time(folder, outputs, tmp_path):
+    write_streams(folder)
+    for at, extra in zip(DEATHS, SETS, strict=True):
+        script = write_script(folder, tmp_path, "spark", extra)
+        assert run_program(tmp_path / "run.py", script, "after a sink", at) == -9
+    assert run_program(tmp_path / "run.py", script, "nowhere", 0) == 0
+    check_outputs(folder, outputs)
+
+
+def test_runs_killed_at_random_moments_with_other_queries_each_time(folder, outputs, tmp_path):
+    moments, files, delays = random.Random(SEED), count(), []
+    while len(delays) < N_KILLS:
+        write_files(folder, files, 4)
+        script = write_script(folder, tmp_path, "spark", SETS[len(delays) % len(SETS)])
+        delays.append(moments.uniform(0, LONGEST_DELAY_SECONDS))
+        with started(tmp_path / "run.py", script, tmp_path) as run:
+            try:
+                run.wait(delays[-1])
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, signal.SIGKILL)
+        assert run.returncode in (0, -9), story(delays, tmp_path)
+        if run.returncode == 0:  # not killed
+            delays.pop()
+    with started(tmp_path / "run.py", script, tmp_path) as run:
+        run.wait(SECONDS_FOR_A_RUN)
+    assert run.returncode == 0, story(delays, tmp_path)
+    check_outputs(folder, outputs)
+
+
+def check_outputs(folder, outputs) -> None:
+    """What those have written that were there all the time, against runs that nothing has disturbed."""
+    text = (folder.root / "script.sql").read_text()
+    seen = [each for each in bind_script(text).runs() if each.name in ALWAYS]
+    expected = [each for each in bind_script(text.replace("/spark/", "/embedded/")).runs() if each.name in ALWAYS]
+    for each in expected:
+        run_files(each, lambda name, tally: None)
+    for one, other in zip(seen, expected, strict=True):
+        assert outputs(one) == outputs(other), one.name
+        assert len(outputs(one)[0]) > 20
