@@ -90,7 +90,7 @@ def run(
         return
     for each in runs:
         show_changes(each, rows)
-    show_summary(runs, tallies, seconds)
+    show_summary(together, tallies, seconds)
 
 
 @app.command()

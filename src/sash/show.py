@@ -16,6 +16,7 @@ from rich.table import Table
 from sash.calibrate import UNITS, Fit
 from sash.operators.changes import read_times
 from sash.run import QueryRun, Tally
+from sash.share import Runs
 from sash.sources.sink import read_sink
 from sash.store.batch import TS
 from sash.verify import Verification
@@ -137,10 +138,13 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
     console.print(_table_of(changes.take(order), title))
 
 
-def show_summary(runs: Sequence[QueryRun], tallies: dict[str, Tally], seconds: float) -> None:
+def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float) -> None:
     """What was read and where everything went."""
     console.print()
-    for run in runs:
+    for group in runs.shared:
+        names = ", ".join(each.name for each in group.members)
+        console.print(f"one join for {names}: {group.plan.signature}", highlight=False)
+    for run in [each for group in runs.all for each in group.members]:
         tally = tallies[run.name]
         console.print(
             f"[bold]{run.name}[/bold]: {tally.n_read:,} rows read = {tally.n_accepted:,} accepted + "
@@ -151,7 +155,10 @@ def show_summary(runs: Sequence[QueryRun], tallies: dict[str, Tally], seconds: f
             console.print(f"  late rows of {stream}: {n_late:,} in {run.late_sink(stream).path}", highlight=False)
         if tally.n_rejected:
             console.print(f"  rejected records: {tally.n_rejected:,} in {run.reject_sink.path}", highlight=False)
-    n_read = sum(tally.n_read for tally in tallies.values())
+        if tally.partial_until_us is not None:
+            until = datetime.fromtimestamp(tally.partial_until_us / 1e6, UTC).replace(tzinfo=None)
+            console.print(f"  began late: its answers are exact from {until} on", highlight=False)
+    n_read = sum(tallies[each.members[0].name].n_read for each in runs.all)
     console.print(f"{seconds:.1f} s, {n_read / max(seconds, 1e-9):,.0f} rows/s", highlight=False)
 
 
