@@ -284,7 +284,7 @@ def test_a_query_that_needs_more_stages_than_its_join_was_started_with_runs_alon
     with running(streams, session) as handle:
         handle.process_all_available()
         session.query("twice", twice, into=streams.root / "out" / "twice")
-        assert handle.alone == {"twice": "it needs 3 stages, and its join was started with 2"}
+        assert handle.alone == {"twice": "it needs 3 stages, and its join was started with 1"}
         streams.add()
         handle.finish()
     frames = {
