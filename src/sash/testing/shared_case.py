@@ -25,7 +25,7 @@ from sash.plan.physical import Plan
 from sash.plan.sharing import sites_of
 from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING
-from sash.testing.case import Advance, Case, Push, show_frame
+from sash.testing.case import Advance, Case, Push, prepare, show_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class SharedCase:
 
     def open_session(self, with_rows: bool = False) -> Session:
         """A session with the frames and without queries; of streams it knows only what they are like, or the rows."""
-        session = Session()
+        session = _PreparedSession()
         for name, frame in self.frames.items():
             if isinstance(frame, Relation):
                 session.relation(name, frame.frame)
@@ -253,6 +253,13 @@ class _Play:
             begin, unseen_us, is_fresh = self.running.pop(name)
             changes = pa.concat_tables([self.case.cases[name].plan.schema.empty_table(), *self.given.pop(name)])
             self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, is_fresh, changes))
+
+
+class _PreparedSession(Session):
+    """Plans a text that a case has planned already no second time."""
+
+    def _plan(self, text: str) -> Plan:
+        return prepare(text, tuple(self._catalog().items()))[1]
 
 
 def _past_of(session: Session, name: str) -> tuple[dict[int, int], bool]:
