@@ -10,29 +10,72 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.testing import assert_changes
+from sash.testing import Push, assert_changes, stream_of
 from sash.testing.oracle import check_snapshot
 from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
-from sash.testing.shared_case import Add, SharedCase
+from sash.testing.shared_case import Add, Drop, SharedCase
 from sash.testing.strategies import arrival_cuts
 
 N_CASES = 1000 if settings.get_current_profile_name() == "ci" else 50
+SELDOM = st.sampled_from((*[False] * 19, True))
+KEYS = "A.k = B.k"
+A = stream_of("""
+    ts | k | v
+    6  | x | 3
+    7  | y | 1
+""")
+B = stream_of("""
+    ts | k | v
+    5  | y | 4
+    6  | x | 5
+""")
+FRAMES = {"a": sash.stream(A, time="ts", slack="0 us"), "b": sash.stream(B, time="ts", slack="0 us")}
+PAIRS = f"SELECT A.v, B.v AS w FROM a A, b B WHERE {KEYS} WINDOW 5 us"
+COUNTS = f"SELECT A.k, count(*) AS n FROM a A [NOW], b B [RANGE 9 us] WHERE {KEYS} GROUP BY A.k"
+ROWS = [Push("b", 0, 2), Push("a", 0, 1), Push("a", 1, 2)]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @settings(max_examples=N_CASES)
-@given(shared_cases(), st.sampled_from((*SCHEDULES, None)), st.integers(0, 9))
-def test_each_query_gets_what_it_would_get_alone(case: SharedCase, schedule: str | None, lot: int) -> None:
-    """Every tenth case runs by all schedules, and DuckDB is asked about its queries that are there from the start."""
-    for each in (*SCHEDULES, None) if lot == 0 else (schedule,):
+@given(shared_cases(), st.sampled_from((*SCHEDULES, None)), SELDOM)
+def test_each_query_gets_what_it_would_get_alone(case: SharedCase, schedule: str | None, is_whole: bool) -> None:
+    """One case in twenty runs by all schedules, and DuckDB is asked about its queries that are there from the start."""
+    for each in (*SCHEDULES, None) if is_whole else (schedule,):
         check_isolation(case, each)
-    if lot == 0:
+    if is_whole:
         check_oracle(case)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            SharedCase({"q": COUNTS, "p": PAIRS}, FRAMES, [Add("q"), Add("p"), *ROWS]),
+            id="a group ends at the very clock",
+        ),
+        pytest.param(
+            SharedCase({"q": PAIRS, "p": COUNTS}, FRAMES, [Add("q"), *ROWS[:2], Add("p"), Drop("q"), ROWS[2]]),
+            id="a query is added just before another change of the set",
+        ),
+        pytest.param(
+            SharedCase(
+                {"q": PAIRS, "p": "SELECT A.v FROM a A WINDOW 3 us"},
+                FRAMES,
+                [Add("p"), Push("b", 0, 1), Push("a", 0, 1), Add("q"), Push("b", 1, 2), Push("a", 1, 2)],
+            ),
+            id="a stream that no query reads for a while",
+        ),
+    ],
+)
+def test_cases_that_once_failed(case: SharedCase, schedule: str) -> None:
+    check_isolation(case, schedule)
+
+
 def check_isolation(case: SharedCase, schedule: str | None) -> None:
-    for episode in with_schedule(case, schedule).play():
+    case = with_schedule(case, schedule)
+    for episode in case.play():
         if episode.changes.num_rows or case.is_due(episode):
             assert_changes(episode.changes, case.alone(episode))
 
