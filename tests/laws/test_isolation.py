@@ -5,11 +5,16 @@ Laws 2, 4 and 6 hold of shared queries as well: cuts, restarts and the schedule 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
+from sash.operators.shared_pipeline import JOIN
+from sash.plan.sharing import sites_of
+from sash.store.block_window import CUTS
 from sash.testing import Push, assert_changes, stream_of
 from sash.testing.oracle import check_snapshot
 from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
@@ -73,9 +78,36 @@ def test_cases_that_once_failed(case: SharedCase, schedule: str) -> None:
     check_isolation(case, schedule)
 
 
-def check_isolation(case: SharedCase, schedule: str | None) -> None:
+@given(shared_cases(), st.sampled_from((*SCHEDULES, None)), st.sets(st.integers(0, 30), min_size=1, max_size=4))
+def test_restarts_do_not_show(case: SharedCase, schedule: str | None, restarts: set[int]) -> None:
+    """Law 4, also where the set of queries changes while nothing runs."""
+    check_isolation(case, schedule, restarts)
+
+
+@given(shared_cases(), st.sampled_from((*SCHEDULES, None)))
+def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
+    """Law 7: the join holds what the largest window of those that run holds, and an eighth of it."""
     case = with_schedule(case, schedule)
-    for episode in case.play():
+    case.play(watch=lambda session, n_events: check_state(case, session, n_events))
+
+
+def check_state(case: SharedCase, session: sash.Session, n_events: int) -> None:
+    admitted_us = case.admitted_us(n_events)
+    for group in session._running().groups:
+        sites = [site for plan in group.plan.plans.values() for site in sites_of(plan)]
+        most = 0
+        for side, stream in enumerate(group.plan.signature.streams):
+            window_us = max(site.windows_us[side] for site in sites)
+            # One that expires just after the clock is held for a query that comes at it.
+            held_us = window_us + window_us // CUTS + 1
+            most += sum(ts <= group.clock < ts + held_us for ts in admitted_us[stream])
+        n_held = sum(log.n_rows for log in dict(group.operators())[JOIN].logs().values())
+        assert n_held <= most
+
+
+def check_isolation(case: SharedCase, schedule: str | None, restarts: Collection[int] = ()) -> None:
+    case = with_schedule(case, schedule)
+    for episode in case.play(restarts):
         if episode.changes.num_rows or case.is_due(episode):
             assert_changes(episode.changes, case.alone(episode))
 
