@@ -8,6 +8,7 @@ No state, so on Spark it runs before the rows are exchanged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ class IngestSpec:
     since_us: int = BEGINNING
 
     def schema(self, stream: pa.Schema) -> pa.Schema:
-        return self.apply(stream.empty_table(), np.empty(0, np.int64)).schema
+        return _schema_of(self, stream)
 
     def apply(self, rows: pa.Table, ts: np.ndarray) -> pa.Table:
         """The tuples of these rows, whose timestamps are `ts`."""
@@ -38,3 +39,9 @@ class IngestSpec:
         if self.life_us is not None:
             np.add(ts, self.life_us, out=expires, where=ts < NEVER - self.life_us)
         return self.project.apply(arrive(named, ts, expires))
+
+
+@lru_cache(maxsize=1024)
+def _schema_of(spec: IngestSpec, stream: pa.Schema) -> pa.Schema:
+    """Kept, because the same streams come in for every fragment, group and run, and whenever queries come or go."""
+    return spec.apply(stream.empty_table(), np.empty(0, np.int64)).schema

@@ -128,7 +128,7 @@ class TappedJoin(WindowJoin):
         firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
         horizon = self._horizon(clock)
         if isinstance(self._index, ScheduledIndex):
-            yield from self._pour_by_turns(self._index, inputs, firsts, horizon)
+            yield from self._pour_by_turns(self._index, inputs, firsts, clock)
         else:
             parts: dict[int, list[pa.Table]] = {}
             for pairs in self._pairs(inputs, firsts, horizon):
@@ -186,11 +186,12 @@ class TappedJoin(WindowJoin):
         return ScheduledIndex(self._windows, self._classes_us, n_queries, self._schedule)
 
     def _pour_by_turns(
-        self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int
+        self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], clock: int
     ) -> Iterator[Poured]:
+        horizon = self._horizon(clock)
         for window, batch in zip(self._windows, inputs, strict=True):
             window.insert(batch, horizon)
-        for turn in index.turns(firsts, horizon):
+        for turn in index.turns(firsts, clock):
             first, last = self._taps_of(self._classes_us[turn.window])
             parts: dict[int, list[pa.Table]] = {}
             self._route(turn.pairs, first, last, parts)

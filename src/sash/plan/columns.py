@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
@@ -32,21 +34,28 @@ def times_of(query: Query) -> list[exp.Column]:
 
 def type_of(expr: exp.Expr, bound: BoundQuery) -> pa.DataType:
     """The type of an expression's values."""
-    return run(f"SELECT {to_duckdb(expr)} AS value FROM batch", batch=_empty_row(bound)).schema.field("value").type
+    return _type_of(to_duckdb(expr), pa.schema(_typed_columns(bound)))
 
 
 def common_type(left: exp.Expr, right: exp.Expr, bound: BoundQuery) -> str | None:
     """The DuckDB name of a type that holds the values of both expressions, if there is one."""
     sql = f"SELECT typeof(CASE WHEN TRUE THEN {to_duckdb(left)} ELSE {to_duckdb(right)} END) AS name FROM batch"
-    row = pa.table({name: pa.nulls(1, type) for name, type in _typed_columns(bound)})
+    return _named_type(sql, pa.schema(_typed_columns(bound)))
+
+
+@lru_cache(maxsize=1024)
+def _type_of(sql: str, columns: pa.Schema) -> pa.DataType:
+    """Kept, because the same expression is asked about by several rules, and by queries that have it in common."""
+    return run(f"SELECT {sql} AS value FROM batch", batch=columns.empty_table()).schema.field("value").type
+
+
+@lru_cache(maxsize=1024)
+def _named_type(sql: str, columns: pa.Schema) -> str | None:
+    row = pa.table({field.name: pa.nulls(1, field.type) for field in columns})
     try:
         return run(sql, batch=row)["name"][0].as_py()
     except duckdb.BinderException:
         return None  # DuckDB compares, say, a boolean with a double, but has no type for either
-
-
-def _empty_row(bound: BoundQuery) -> pa.Table:
-    return pa.schema(_typed_columns(bound)).empty_table()
 
 
 def _typed_columns(bound: BoundQuery) -> list[tuple[str, pa.DataType]]:

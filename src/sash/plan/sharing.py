@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sqlglot
 from sqlglot.tokens import TokenType
@@ -152,11 +153,20 @@ def sites_of(plan: Plan) -> list[Site]:
 def renamed(sql: str, names: Mapping[str, str]) -> str:
     """An expression with columns renamed, which are quoted in it; all else stays as it is written."""
     parts, end = [], 0
-    for token in sqlglot.tokenize(sql, dialect=Sash):
-        if token.token_type == TokenType.IDENTIFIER and token.text in names:
-            parts += [sql[end : token.start], quote(names[token.text])]
-            end = token.end + 1
+    for name, start, stop in _identifiers(sql):
+        if name in names:
+            parts += [sql[end:start], quote(names[name])]
+            end = stop
     return "".join([*parts, sql[end:]])
+
+
+@lru_cache(maxsize=4096)
+def _identifiers(sql: str) -> tuple[tuple[str, int, int], ...]:
+    """The quoted names in an expression, and where they stand. Kept, because of all queries of a group one comes or
+    goes, and the others stay.
+    """
+    tokens = sqlglot.tokenize(sql, dialect=Sash)
+    return tuple((each.text, each.start, each.end + 1) for each in tokens if each.token_type == TokenType.IDENTIFIER)
 
 
 def _refuse_hints(plan: Plan) -> None:

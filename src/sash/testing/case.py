@@ -60,11 +60,11 @@ class Case:
 
     @property
     def bound(self) -> Block:
-        return _prepare(self.text, tuple(self._contents[0].items()))[0]
+        return prepare(self.text, tuple(self._contents[0].items()))[0]
 
     @property
     def plan(self) -> Plan:
-        return _prepare(self.text, tuple(self._contents[0].items()))[1]
+        return prepare(self.text, tuple(self._contents[0].items()))[1]
 
     @cached_property
     def arrivals(self) -> dict[str, pa.Table]:
@@ -117,8 +117,10 @@ class Case:
 
 
 @lru_cache(maxsize=256)
-def _prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[Block, Plan]:
-    """Kept, because a test runs the same query again and again while it varies or shrinks the rows."""
+def prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[Block, Plan]:
+    """A text bound and planned. Kept, because a test runs the same query again and again while it varies or shrinks
+    the rows.
+    """
     bound = bind(parse_query(text), dict(catalog))
     return bound, plan_query(bound)
 

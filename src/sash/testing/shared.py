@@ -19,13 +19,17 @@ from sash.testing.strategies import TIME_TYPES, arrival_cuts, schemas, streams, 
 
 SCHEDULES = ("lwo", "swf", "mqt")
 MAX_ROWS = 7
-N_QUERIES = (2, 3, 2, 3, 4, 2, 3, 5, 2, 3, 4, 2, 3, 5, 8, 30)
+FEW, MOST = 2, 30
 
 _SELDOM = st.sampled_from((False, False, False, False, True))
 _SOMETIMES = st.sampled_from((False, False, True))
 _OFTEN = st.sampled_from((True, False))
-_FAMILIES = ("number", "number", "string", "instant", "boolean")
-_LENGTHS = (5, 2, 9, 3, 1, 20, 1_000_000)
+_N_QUERIES = st.sampled_from((2, 3, 2, 3, 4, 5, 2, 3, 2, 3, 4, 2, 3, None)).flatmap(
+    lambda n_queries: st.integers(FEW, MOST) if n_queries is None else st.just(n_queries)
+)
+_FAMILIES = ("number", "boolean", "boolean", "instant", "string")
+"""Most have few values, so that tuples meet."""
+_LENGTHS = (5, 20, 9, 30, 3, 20, 2, 1, 1_000_000)
 _ALIASES = (("A", "B"), ("A", "B"), ("B", "A"), ("x", "y"), ("one", "other"))
 _KEYS: tuple[tuple[str, ...], ...] = (
     ("{x}.k = {y}.k",),
@@ -37,8 +41,10 @@ _KEYS: tuple[tuple[str, ...], ...] = (
 _FILTERS = (
     "{x}.v > 1",
     "{x}.v IN (1, 2)",
+    "{x}.v >= 1",
     "{x}.v BETWEEN 0 AND 2",
     "{x}.v <= 2",
+    "{x}.v <> 3",
     "{x}.k IS NOT NULL",
     "({x}.v IS NULL OR {x}.v = 1)",
     "{x}.v IS NULL",
@@ -81,7 +87,7 @@ def shared_cases(draw: st.DrawFn, is_steady: bool = False, is_late: bool = True)
     frames = draw(_frames(is_late))
     pair = draw(st.sampled_from((("a", "b"), ("a", "b"), ("a", "b"), ("a", "b"), ("a", "a"))))
     writer = _Writer(draw, pair, draw(st.sampled_from(_KEYS)), "r" in frames)
-    texts = {f"q{number}": writer.query() for number in range(draw(st.sampled_from(N_QUERIES)))}
+    texts = {f"q{number}": writer.query() for number in range(draw(_N_QUERIES))}
     if "c" in frames:
         texts["apart"] = writer.unshared()
     arrivals = table_catalog(frames)[1]

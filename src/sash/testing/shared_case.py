@@ -7,7 +7,7 @@ q1              |-------|   |-->              it is added or resumed at `|`, dro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -25,7 +25,7 @@ from sash.plan.physical import Plan
 from sash.plan.sharing import sites_of
 from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING
-from sash.testing.case import Advance, Case, Push, show_frame
+from sash.testing.case import Advance, Case, Push, prepare, show_frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class Resume:
     name: str
 
 
-Event: TypeAlias = Push | Advance | Add | Drop | Pause | Resume
+Change: TypeAlias = Add | Drop | Pause | Resume
+Event: TypeAlias = Push | Advance | Change
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,21 +102,39 @@ class SharedCase:
                 progress.complete(event)
         return progress
 
-    def play(self, cut: Callable[[Session], Session] | None = None) -> list[Episode]:
+    def play(
+        self, restarts: Collection[int] = (), watch: Callable[[Session, int], None] | None = None
+    ) -> list[Episode]:
         """Lets all happen to one session; returns what each query got whenever it ran.
 
-        After every step, `cut` may put another session in the place of the one that runs.
+        After the events with the numbers of `restarts`, if they are steps, the session is taken down, and one made
+        anew goes on from its snapshot, with the queries that come and go before the next step. `watch` is called after
+        every step, with the session and how many events there have been.
         """
-        play = _Play(self, self.open_session())
+        play, n_taken = _Play(self, self.open_session()), 0
         for number, event in enumerate(self.events):
+            if number < n_taken:
+                continue
+            n_taken = number + 1
             play.take(number, event)
-            if cut is not None and isinstance(event, Push | Advance):
-                play.session = cut(play.session)
+            if watch is not None and isinstance(event, Push | Advance):
+                watch(play.session, n_taken)
+            if number in restarts and isinstance(event, Push | Advance):
+                n_taken = play.restart(n_taken)
         return play.end()
+
+    def admitted_us(self, n_events: int) -> dict[str, list[int]]:
+        """By stream, the times of the rows that have come in time after so many events."""
+        found = {}
+        for name, admitted in self.progress(n_events).admitted.items():
+            info = self._contents[0][name]
+            times = read_times(self.arrivals[name].column(info.time)).tolist()
+            found[name] = [ts for ts, is_in_time in zip(times, admitted) if is_in_time]
+        return found
 
     def open_session(self, with_rows: bool = False) -> Session:
         """A session with the frames and without queries; of streams it knows only what they are like, or the rows."""
-        session = Session()
+        session = _PreparedSession()
         for name, frame in self.frames.items():
             if isinstance(frame, Relation):
                 session.relation(name, frame.frame)
@@ -217,11 +236,10 @@ class _Play:
             self._give(self.session.push(event.stream, self.case.rows(event)))
         elif isinstance(event, Advance):
             self._give(self.session.advance(event.time_us, event.stream))
-        elif isinstance(event, Add | Resume):
-            self._begin(number, event)
         else:
-            (self.session.drop if isinstance(event, Drop) else self.session.pause)(event.name)
-            self._close(number, event.name)
+            self._change(number, event)
+            if isinstance(event, Add | Resume):
+                self._open(number, event.name)
 
     def end(self) -> list[Episode]:
         self._give(self.session.finish())
@@ -229,18 +247,50 @@ class _Play:
             self._close(len(self.case.events), name, is_finished=True)
         return self.episodes
 
-    def _begin(self, number: int, event: Add | Resume) -> None:
-        if isinstance(event, Add):
-            self.session.query(event.name, self.case.texts[event.name])
-        else:
-            self.session.resume(event.name)
+    def restart(self, number: int) -> int:
+        """Puts a session made anew in the place of the one that runs; returns how many events have happened then."""
+        changes: list[Change] = []
+        for event in self.case.events[number:]:
+            if isinstance(event, Push | Advance):
+                break
+            changes.append(event)
+        if len({change.name for change in changes}) < len(changes):
+            # In a snapshot a query that left and came back is one that stayed.
+            changes = []
+        snapshot, old, self.session = self.session.snapshot(), self.session, self.case.open_session()
+        for name, query in old._queries.items():
+            self.session.query(name, query.text)
+            if query.is_paused:
+                self.session.pause(name)
+        for at, change in enumerate(changes, number):
+            self._change(at, change)
+        self.session.restore(snapshot)
+        for at, change in enumerate(changes, number):
+            if isinstance(change, Add | Resume):
+                self._open(at, change.name)
+        return number + len(changes)
+
+    def _change(self, number: int, event: Change) -> None:
+        match event:
+            case Add(name):
+                self.session.query(name, self.case.texts[name])
+            case Resume(name):
+                self.session.resume(name)
+            case Drop(name):
+                self.session.drop(name)
+                self._close(number, name)
+            case Pause(name):
+                self.session.pause(name)
+                self._close(number, name)
+
+    def _open(self, number: int, name: str) -> None:
         if self.has_begun:
-            clock = self.case.progress(number).clock(self.case.cases[event.name].plan.streams)
-            assert self.session.clock_us(event.name) == clock, f"`{event.name}` does not know how far its streams are"
-            self.running[event.name] = number, *_past_of(self.session, event.name)
+            clock = self.case.progress(number).clock(self.case.cases[name].plan.streams)
+            assert self.session.clock_us(name) == clock, f"`{name}` does not know how far its streams are"
+            self.running[name] = number, *_past_of(self.session, name)
         else:
-            self.running[event.name] = number, {}, False
-        self.given[event.name] = []
+            self.running[name] = number, {}, False
+        self.given[name] = []
 
     def _give(self, changes: Mapping[str, pa.Table]) -> None:
         for name, table in changes.items():
@@ -253,6 +303,13 @@ class _Play:
             begin, unseen_us, is_fresh = self.running.pop(name)
             changes = pa.concat_tables([self.case.cases[name].plan.schema.empty_table(), *self.given.pop(name)])
             self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, is_fresh, changes))
+
+
+class _PreparedSession(Session):
+    """Plans a text that a case has planned already no second time."""
+
+    def _plan(self, text: str) -> Plan:
+        return prepare(text, tuple(self._catalog().items()))[1]
 
 
 def _past_of(session: Session, name: str) -> tuple[dict[int, int], bool]:
