@@ -13,18 +13,20 @@ Every query gets exactly what it would get alone. Queries may be added, dropped,
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from sash.delivery import Delivery, Into, Sink, open_sink, place_of
 from sash.embedded.run import interleaved
 from sash.embedded.session import EmbeddedSession
 from sash.embedded.shared import Answer
-from sash.errors import BindError, PlanError, SashWarning, SourceError, suggest
+from sash.errors import BindError, PlanError, SashWarning, suggest
 from sash.frames import Relation, Stream, declare, is_spark, normalised, stream, table_catalog, to_arrow
 from sash.plan.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
@@ -36,8 +38,6 @@ from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
 
-Into = str | os.PathLike | Callable[[Any], None] | None
-
 
 @dataclass(frozen=True, slots=True)
 class Registered:
@@ -46,8 +46,13 @@ class Registered:
     name: str
     text: str
     plan: Plan
-    into: FileSink | Callable[[Any], None] | None
+    into: Sink
     is_paused: bool = False
+
+    @property
+    def identity(self) -> tuple[str, Sink]:
+        """By which a snapshot knows it, besides by its name."""
+        return self.plan.fingerprint, self.into
 
 
 class Session:
@@ -59,7 +64,10 @@ class Session:
         self._embedded: EmbeddedSession | None = None
         self._handle: Any = None
         """What runs on Spark."""
-        self._n_written: dict[str, int] = {}
+        self._delivery = Delivery()
+        self._postponed: list[dict[str, Plan]] | None = None
+        """During a step: the sets of queries with which to go on when it is over. They may be asked for by a function
+        that is called with changes, when the join is in the middle of its work."""
 
     def stream(self, name: str, frame: Any, **declaration: Any) -> None:
         """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct.
@@ -76,7 +84,8 @@ class Session:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
 
         `into` is a directory for its changes, which has to be its own, or a function that is called with them as they
-        come: with an Arrow table, or on Spark with a DataFrame and the number of the batch.
+        come: with an Arrow table, or on Spark with a DataFrame and the number of the batch. Such a function may itself
+        add, drop, pause and resume queries; that takes effect when the step is over that called it.
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
@@ -84,7 +93,7 @@ class Session:
             raise PlanError(f"`{name}` cannot name a query; use letters, digits, underscores and hyphens")
         new = Registered(name, text, self._plan(text), self._sink(name, into, format))
         if self._embedded is not None:
-            _check_is_new(new.into)
+            self._delivery.claim(new.into)
         self._become(self._queries | {name: new})
 
     def drop(self, name: str) -> None:
@@ -117,9 +126,10 @@ class Session:
             return self._run_on_spark(checkpoint)
         if checkpoint is not None:
             raise PlanError("`checkpoint` is for Spark streams; in this process, see session.snapshot()")
+        self._refuse_in_step()
         catalog, tables, _ = table_catalog(self._frames)
         streams = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
-        running = self._embedded = self._start()
+        running = self._embedded = self._start_anew()
         changes: dict[str, list[pa.Table]] = {}
         try:
             for name, part in interleaved(streams, tables):
@@ -132,21 +142,21 @@ class Session:
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
-        running, known = self._running(), self._known_stream(stream)
+        running, known = self._between_steps(), self._known_stream(stream)
         return self._collected(running.push(known, normalised(to_arrow(rows, stream))))
 
     def advance(self, time_us: int, stream: str | None = None) -> dict[str, pa.Table]:
         """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
-        running, known = self._running(), None if stream is None else self._known_stream(stream)
+        running, known = self._between_steps(), None if stream is None else self._known_stream(stream)
         return self._collected(running.advance(time_us, known))
 
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
-        return self._collected(self._running().finish())
+        return self._collected(self._between_steps().finish())
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
-        return self._running().clock_us(self._known(name))
+        return self._running_with(self._known(name)).clock_us(name)
 
     def partial_until_us(self, name: str) -> int | None:
         """Until when the answers of a query that was added late may lack something; None if they do not."""
@@ -154,15 +164,36 @@ class Session:
         if self._handle is not None:
             tally = self._handle.tallies.get(name)
             return None if tally is None else tally.partial_until_us
-        return self._running().partial_until_us(name)
+        return self._running_with(name).partial_until_us(name)
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process, with these or other queries; see `restore`."""
-        return self._running().snapshot()
+        state = self._between_steps().snapshot()
+        written = {
+            each.name: (*each.identity, self._delivery.n_batches(each.into))
+            for each in self._queries.values()
+            if isinstance(each.into, FileSink)
+        }
+        return pickle.dumps((state, written))
 
     def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot of a session with the same streams."""
-        self._running().restore(snapshot)
+        """Goes on from a snapshot of a session with the same streams.
+
+        A query that was there goes on in its directory: what was written into it after the snapshot was taken is
+        removed, as the rows that come now bring it again. Other queries begin now, and so do their directories.
+        """
+        self._refuse_in_step()
+        self._refuse_spark()
+        state, written = pickle.loads(snapshot)
+        goes_on = {each.name for each in self._queries.values() if written.get(each.name, ())[:2] == each.identity}
+        for each in self._queries.values():
+            if each.name not in goes_on and not self._delivery.has(each.into):
+                self._delivery.claim(each.into)
+        running = self._embedded or self._start()
+        running.restore(state)
+        for _, sink, n_batches in (written[name] for name in goes_on):
+            self._delivery.rewind(sink, n_batches)
+        self._embedded = running
 
     @property
     def _is_prompt(self) -> bool:
@@ -216,11 +247,11 @@ class Session:
             raise PlanError(f"the query `{name}` {'is paused already' if is_paused else 'is not paused'}")
         self._become(self._queries | {name: replace(known, is_paused=is_paused)})
 
-    def _sink(self, name: str, into: Into, format: str) -> FileSink | Callable[[Any], None] | None:
+    def _sink(self, name: str, into: Into, format: str) -> Sink:
         """Where a query writes, which is nobody else's place."""
-        sink = FileSink(_absolute(into), format) if isinstance(into, str | os.PathLike) else into
+        sink = open_sink(into, format)
         for other in self._queries.values():
-            if sink is not None and _place(other.into) == _place(sink):
+            if sink is not None and place_of(other.into) == place_of(sink):
                 place = f"`{sink.path}`" if isinstance(sink, FileSink) else "this function"
                 raise PlanError(
                     f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
@@ -234,11 +265,16 @@ class Session:
         """Has these queries from now on, if they can run together, and tells whatever runs."""
         check_sharing({each.name: each.plan for each in queries.values() if not each.is_paused})
         self._queries = queries
-        if self._embedded is not None:
-            self._embedded.is_prompt = self._is_prompt
-            self._embedded.change(self._active())
+        if self._postponed is not None:
+            self._postponed.append(self._active())
+        elif self._embedded is not None:
+            self._change(self._embedded, self._active())
         if self._handle is not None:
             self._change_on_spark()
+
+    def _change(self, running: EmbeddedSession, plans: Mapping[str, Plan]) -> None:
+        running.is_prompt = self._is_prompt
+        running.change(plans)
 
     def _start(self) -> EmbeddedSession:
         relations = {
@@ -246,23 +282,47 @@ class Session:
             for name, frame in self._frames.items()
             if isinstance(frame, Relation)
         }
-        for each in self._queries.values():
-            _check_is_new(each.into)
-        self._n_written = {}
         running = EmbeddedSession(relations)
-        running.is_prompt = self._is_prompt
         for name, info in self._catalog().items():
             if isinstance(info, StreamInfo):
                 running.declare(name, info)
-        running.change(self._active())
+        self._change(running, self._active())
         return running
 
+    def _start_anew(self) -> EmbeddedSession:
+        """From nothing, so the output of every query does too."""
+        self._delivery = Delivery()
+        for each in self._queries.values():
+            self._delivery.claim(each.into)
+        return self._start()
+
     def _running(self) -> EmbeddedSession:
+        self._refuse_spark()
+        if self._embedded is None:
+            self._embedded = self._start_anew()
+        return self._embedded
+
+    def _running_with(self, name: str) -> EmbeddedSession:
+        running = self._running()
+        if name not in running:
+            when = "is paused; resume it first" if self._queries[name].is_paused else "begins when this step is over"
+            raise PlanError(f"the query `{name}` {when}")
+        return running
+
+    def _between_steps(self) -> EmbeddedSession:
+        self._refuse_in_step()
+        return self._running()
+
+    def _refuse_spark(self) -> None:
         if self._is_spark:
             raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
-        if self._embedded is None:
-            self._embedded = self._start()
-        return self._embedded
+
+    def _refuse_in_step(self) -> None:
+        if self._postponed is not None:
+            raise PlanError(
+                "a function that is called with changes cannot drive the session, as the step that called it is not "
+                "over; do it when that has returned"
+            )
 
     def _collected(self, answers: Iterable[Answer]) -> dict[str, pa.Table]:
         changes: dict[str, list[pa.Table]] = {}
@@ -270,16 +330,33 @@ class Session:
         return self._gathered(changes)
 
     def _deliver(self, answers: Iterable[Answer], changes: dict[str, list[pa.Table]]) -> None:
-        """Passes changes on as they come, and collects them."""
-        for name, table in answers:
-            changes.setdefault(name, []).append(table)
-            into = self._queries[name].into
-            if isinstance(into, FileSink) and table.num_rows:
-                number = self._n_written.get(name, 0)
-                self._n_written[name] = number + 1
-                into.publish(number, [into.write_part(number, "part-0", table)])
-            elif callable(into) and table.num_rows:
-                into(table)
+        """Passes the changes of a step on as they come, and collects them. The step is brought to its end also if a
+        function or a directory fails that takes them: the queries are whole then, and can go on.
+        """
+        assert self._embedded is not None
+        served, postponed, failures = self._queries, [], []
+        self._postponed = postponed
+        try:
+            for name, table in answers:
+                if self._queries.get(name) is not served[name]:
+                    continue
+                changes.setdefault(name, []).append(table)
+                try:
+                    self._delivery.pass_on(served[name].into, table)
+                except Exception as failure:
+                    failures.append(failure)
+        finally:
+            self._postponed = None
+        for plans in postponed:
+            self._change(self._embedded, plans)
+        for name in [name for name in changes if not self._is_still(served.get(name))]:
+            del changes[name]
+        for failure in failures[:1]:
+            raise failure
+
+    def _is_still(self, query: Registered | None) -> bool:
+        """Whether a query is there, perhaps paused, and not another one of its name."""
+        return query is not None and query.name in self._queries and self._queries[query.name].plan is query.plan
 
     def _gathered(self, changes: Mapping[str, list[pa.Table]]) -> dict[str, pa.Table]:
         """What every query answered; a table without rows if nothing."""
@@ -313,18 +390,3 @@ class Session:
         self._handle.change(
             self._active(), {name: self._queries[name].into or default[name] for name in self._active()}
         )
-
-
-def _absolute(path: str | os.PathLike) -> str:
-    return str(path) if "://" in str(path) else os.path.abspath(path)
-
-
-def _place(into: Any) -> Any:
-    """What two queries must not have in common; a directory is one whatever the format."""
-    return into.path if isinstance(into, FileSink) else into
-
-
-def _check_is_new(into: Any) -> None:
-    """In this process every query starts from nothing, so its output does too."""
-    if isinstance(into, FileSink) and os.path.exists(into.path):
-        raise SourceError(f"{into.path} holds the output of an earlier run; remove it, or write into another directory")
