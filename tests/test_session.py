@@ -111,6 +111,32 @@ class TestRun:
         )
 
 
+@pytest.mark.parametrize(
+    "join",
+    ["a.k + 1 = b.k", "a.k = b.k - 1", "CAST(a.k AS VARCHAR) = CAST(b.k AS VARCHAR)", "a.v < 10 * b.w"],
+)
+def test_any_join_is_shared_and_answers_as_alone(join: str) -> None:
+    texts = {
+        "small": f"SELECT a.v, b.w FROM a, b WHERE {join} WINDOW 40 SECONDS",
+        "large": f"SELECT p.k, q.w FROM b q, a p WHERE {join} AND q.w > 1 WINDOW 2 MINUTES".replace("a.", "p.").replace(
+            "b.", "q."
+        ),
+    }
+    session = open_session(**texts)
+    assert session.explain().startswith("Shared join")
+    assert push(session, 0, 4) == {name: alone(text) for name, text in texts.items()}
+
+
+def test_a_stream_joined_with_itself_is_shared() -> None:
+    texts = {
+        name: f"SELECT x.v, y.v AS u FROM a x, a y WHERE x.k = y.k WINDOW {s} SECONDS"
+        for name, s in (("p", 70), ("q", 200))
+    }
+    session = open_session(**texts)
+    assert session.explain().startswith("Shared join: a AS left ⋈ a AS right ON left.k = right.k\n")
+    assert push(session, 0, 4) == {name: alone(text) for name, text in texts.items()}
+
+
 class TestComingAndGoing:
     def test_a_query_that_is_added_begins_with_what_is_in_its_windows(self) -> None:
         session = open_session(large=LARGE)
