@@ -158,11 +158,11 @@ class TestComingAndGoing:
     def test_dropping_the_largest_window_frees_what_only_it_held(self) -> None:
         session = open_session(small=JOIN.format(20), large=JOIN.format(600))
         push(session, 0, 4)
-        (group,) = session._running().groups
+        (group,) = session._running().engine.groups
         before = group.n_state_rows
         session.drop("large")
         session.finish()
-        (group,) = session._running().groups
+        (group,) = session._running().engine.groups
         assert (before, group.n_state_rows) == (8, 2)
 
     def test_a_paused_query_says_nothing_and_begins_anew(self) -> None:
@@ -225,7 +225,7 @@ class TestDelivery:
         said = push(session, 0, 4)["small"]
         assert [(row["k"], row["n"]) for row in said if row["_op"] == 1][-1] == (2, 1)
 
-    @pytest.mark.parametrize("drive", ["push", "advance", "finish", "snapshot", "restore", "run"])
+    @pytest.mark.parametrize("drive", ["push", "advance", "finish", "snapshot", "restore"])
     def test_a_function_cannot_drive_the_session(self, drive: str) -> None:
         arguments = {"push": ("a", A), "advance": (0,), "restore": (b"",)}.get(drive, ())
         session = open_session()
@@ -236,6 +236,16 @@ class TestDelivery:
             "a function that is called with changes cannot drive the session, as the step that called it is not over; "
             "do it when that has returned"
         )
+
+    def test_a_function_cannot_run_the_session_that_called_it(self) -> None:
+        session = sash.Session()
+        for name, rows in STREAMS.items():
+            session.stream(name, rows, time="ts")
+        session.query("small", SMALL, into=lambda changes: session.run())
+        for _ in range(2):
+            with pytest.raises(SashError) as error:
+                session.run()
+            assert str(error.value) == "the session runs already; bring more rows with session.push(stream, rows)"
 
     def test_a_function_that_fails_does_not_harm_the_others(self) -> None:
         session, heard = open_session(), []
@@ -317,7 +327,7 @@ class TestSchedule:
         for step in range(STEPS_BETWEEN_LOOKS + 2):
             for name in ("a", "b"):
                 session.push(name, _burst(name, step))
-            schedules.add(session._running().groups[0].plan.schedule)
+            schedules.add(session._running().engine.groups[0].plan.schedule)
         return heard, schedules
 
     def test_bursts_change_it_and_no_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +350,7 @@ class TestSchedule:
         for step in range(STEPS_BETWEEN_LOOKS + 2):
             for name in ("a", "b"):
                 session.push(name, _burst(name, step))
-        assert session._running().groups[0].plan.schedule == "lwo"
+        assert session._running().engine.groups[0].plan.schedule == "lwo"
 
 
 def _burst(name: str, step: int, n_rows: int = 40) -> pa.Table:
@@ -386,6 +396,10 @@ REFUSED: dict[str, tuple[Callable[[sash.Session], object], str]] = {
     "checkpoint": (
         lambda session: session.run(checkpoint="here"),
         "`checkpoint` is for Spark streams; in this process, see session.snapshot()",
+    ),
+    "run of a session that is fed": (
+        lambda session: session.push("a", A) and session.run(),
+        "the session runs already; bring more rows with session.push(stream, rows)",
     ),
     "no queries": (
         lambda session: sash.Session().run(),

@@ -5,8 +5,8 @@
     q3   trunk ─ tap ─ Project ─ Exchange ─ GroupBy ───────── answer
          ────── layer 0 ──────              ─ layer 1 ─
 
-A branch is cut at its exchanges like any plan. The fragments of all queries that are equally far from the trunk make one
-*layer*, which is one stage: however many queries there are, there are as many stages as the longest of them needs.
+A branch is cut at its exchanges like any plan. The fragments of all queries that are equally far from the trunk make
+one *layer*, which is one stage: however many queries there are, there are as many stages as the longest of them needs.
 """
 
 from __future__ import annotations
