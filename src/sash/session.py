@@ -15,17 +15,16 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from sash.delivery import Into, Sink, open_sink, place_of
 from sash.embedded.run import interleaved
-from sash.embedded.session import EmbeddedSession
-from sash.embedded.shared import Answer
-from sash.errors import BindError, PlanError, SashWarning, SourceError, suggest
+from sash.errors import BindError, PlanError, SashWarning, suggest
 from sash.frames import Relation, Stream, declare, is_spark, normalised, stream, table_catalog, to_arrow
+from sash.local_run import LocalRun, Registered, active_plans
 from sash.plan.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -37,19 +36,6 @@ from sash.sql.parse import parse_query
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
 from sash.store.batch import BEGINNING
 
-Into = str | os.PathLike | Callable[[Any], None] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A query of a session."""
-
-    name: str
-    text: str
-    plan: Plan
-    into: FileSink | Callable[[Any], None] | None
-    is_paused: bool = False
-
 
 class Session:
     """Streams, relations, and queries over them."""
@@ -57,10 +43,9 @@ class Session:
     def __init__(self) -> None:
         self._frames: dict[str, Any] = {}
         self._queries: dict[str, Registered] = {}
-        self._embedded: EmbeddedSession | None = None
+        self._local: LocalRun | None = None
         self._handle: Any = None
         """What runs on Spark."""
-        self._n_written: dict[str, int] = {}
 
     def stream(self, name: str, frame: Any, **declaration: Any) -> None:
         """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct.
@@ -77,15 +62,14 @@ class Session:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
 
         `into` is a directory for its changes, which has to be its own, or a function that is called with them as they
-        come: with an Arrow table, or on Spark with a DataFrame and the number of the batch.
+        come: with an Arrow table, or on Spark with a DataFrame and the number of the batch. Such a function may itself
+        add, drop, pause and resume queries; that takes effect when the step is over that called it.
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
         if not re.fullmatch(r"[\w-]+", name):
             raise PlanError(f"`{name}` cannot name a query; use letters, digits, underscores and hyphens")
         new = Registered(name, text, self._plan(text), self._sink(name, into, format))
-        if self._embedded is not None:
-            _check_is_new(new.into)
         self._become(self._queries | {name: new})
 
     def drop(self, name: str) -> None:
@@ -103,7 +87,7 @@ class Session:
 
     def explain(self) -> str:
         """Which queries share which join, how that runs, and which run alone and why."""
-        return explain_sharing(self._active(), self._is_spark)
+        return explain_sharing(active_plans(self._queries), self._is_spark)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
@@ -121,30 +105,29 @@ class Session:
             raise PlanError("`checkpoint` is for Spark streams; in this process, see session.snapshot()")
         catalog, tables, _ = table_catalog(self._frames)
         streams = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
-        running = self._embedded = self._start()
-        changes: dict[str, list[pa.Table]] = {}
+        running = self._running()
+        if running.has_begun:
+            raise PlanError("the session runs already; bring more rows with session.push(stream, rows)")
         try:
-            for name, part in interleaved(streams, tables):
-                self._deliver(running.push(name, part), changes)
-            self._deliver(running.finish(), changes)
+            changes = running.run(interleaved(streams, tables))
         finally:
-            self._embedded = None
+            self._local = None
         self._warn_of_late_rows(running)
-        return self._gathered(changes)
+        return changes
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
         running, known = self._running(), self._known_stream(stream)
-        return self._collected(running.push(known, normalised(to_arrow(rows, stream))))
+        return running.push(known, normalised(to_arrow(rows, stream)))
 
     def advance(self, time_us: int, stream: str | None = None) -> dict[str, pa.Table]:
         """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
         running, known = self._running(), None if stream is None else self._known_stream(stream)
-        return self._collected(running.advance(time_us, known))
+        return running.advance(time_us, known)
 
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
-        return self._collected(self._running().finish())
+        return self._running().finish()
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
@@ -165,13 +148,14 @@ class Session:
         return self._running().snapshot()
 
     def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot of a session with the same streams."""
-        self._running().restore(snapshot)
+        """Goes on from a snapshot of a session with the same streams.
 
-    @property
-    def _is_prompt(self) -> bool:
-        """Whether changes go somewhere as they come, and not just back to whoever brought the rows."""
-        return any(each.into is not None and not each.is_paused for each in self._queries.values())
+        A query that was there goes on in its directory: what was written into it after the snapshot was taken is
+        removed, as the rows that come now bring it again. Other queries begin now, and so do their directories.
+        """
+        running = self._local or self._start()
+        running.restore(snapshot, self._queries)
+        self._local = running
 
     @property
     def _is_spark(self) -> bool:
@@ -186,8 +170,8 @@ class Session:
         except Exception:
             del self._frames[name.lower()]
             raise
-        if self._embedded is not None and isinstance(info, StreamInfo):
-            self._embedded.declare(name.lower(), info)
+        if self._local is not None and isinstance(info, StreamInfo):
+            self._local.declare(name.lower(), info)
 
     def _catalog(self) -> Catalog:
         if self._is_spark:
@@ -220,83 +204,50 @@ class Session:
             raise PlanError(f"the query `{name}` {'is paused already' if is_paused else 'is not paused'}")
         self._become(self._queries | {name: replace(known, is_paused=is_paused)})
 
-    def _sink(self, name: str, into: Into, format: str) -> FileSink | Callable[[Any], None] | None:
+    def _sink(self, name: str, into: Into, format: str) -> Sink:
         """Where a query writes, which is nobody else's place."""
-        sink = FileSink(_absolute(into), format) if isinstance(into, str | os.PathLike) else into
+        sink = open_sink(into, format)
         for other in self._queries.values():
-            if sink is not None and _place(other.into) == _place(sink):
+            if sink is not None and place_of(other.into) == place_of(sink):
                 place = f"`{sink.path}`" if isinstance(sink, FileSink) else "this function"
                 raise PlanError(
                     f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
                 )
         return sink
 
-    def _active(self) -> dict[str, Plan]:
-        return {each.name: each.plan for each in self._queries.values() if not each.is_paused}
-
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
-        check_sharing({each.name: each.plan for each in queries.values() if not each.is_paused})
+        check_sharing(active_plans(queries))
+        if self._local is not None:
+            self._local.change(queries)
         before, self._queries = self._queries, queries
         try:
-            if self._embedded is not None:
-                self._embedded.is_prompt = self._is_prompt
-                self._embedded.change(self._active())
             if self._handle is not None and not self._handle.is_stopped:
                 self._change_on_spark(self._handle)
         except Exception:
             self._queries = before
             raise
 
-    def _start(self) -> EmbeddedSession:
+    def _start(self) -> LocalRun:
+        """What runs here, without queries."""
+        if self._is_spark:
+            raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
         relations = {
             name: normalised(to_arrow(frame.frame, name))
             for name, frame in self._frames.items()
             if isinstance(frame, Relation)
         }
-        for each in self._queries.values():
-            _check_is_new(each.into)
-        self._n_written = {}
-        running = EmbeddedSession(relations)
-        running.is_prompt = self._is_prompt
-        for name, info in self._catalog().items():
-            if isinstance(info, StreamInfo):
-                running.declare(name, info)
-        running.change(self._active())
-        return running
+        streams = {name: info for name, info in self._catalog().items() if isinstance(info, StreamInfo)}
+        return LocalRun(streams, relations)
 
-    def _running(self) -> EmbeddedSession:
-        if self._is_spark:
-            raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
-        if self._embedded is None:
-            self._embedded = self._start()
-        return self._embedded
+    def _running(self) -> LocalRun:
+        if self._local is None:
+            running = self._start()
+            running.change(self._queries)
+            self._local = running
+        return self._local
 
-    def _collected(self, answers: Iterable[Answer]) -> dict[str, pa.Table]:
-        changes: dict[str, list[pa.Table]] = {}
-        self._deliver(answers, changes)
-        return self._gathered(changes)
-
-    def _deliver(self, answers: Iterable[Answer], changes: dict[str, list[pa.Table]]) -> None:
-        """Passes changes on as they come, and collects them."""
-        for name, table in answers:
-            changes.setdefault(name, []).append(table)
-            into = self._queries[name].into
-            if isinstance(into, FileSink) and table.num_rows:
-                number = self._n_written.get(name, 0)
-                self._n_written[name] = number + 1
-                into.publish(number, [into.write_part(number, "part-0", table)])
-            elif callable(into) and table.num_rows:
-                into(table)
-
-    def _gathered(self, changes: Mapping[str, list[pa.Table]]) -> dict[str, pa.Table]:
-        """What every query answered; a table without rows if nothing."""
-        return {
-            name: pa.concat_tables([plan.schema.empty_table(), *changes.get(name, [])]).combine_chunks()
-            for name, plan in self._active().items()
-        }
-
-    def _warn_of_late_rows(self, finished: EmbeddedSession) -> None:
+    def _warn_of_late_rows(self, finished: LocalRun) -> None:
         for name, (n_late, n_read) in finished.late().items():
             if n_late:
                 warnings.warn(
@@ -325,19 +276,5 @@ class Session:
     def _change_on_spark(self, handle: Any) -> None:
         """A query without a sink writes where one of a script would."""
         default = {name: FileSink(os.path.abspath(f"{DEFAULT_OUTPUT}/{name}"), "parquet") for name in self._queries}
-        handle.change(self._active(), {name: self._queries[name].into or default[name] for name in self._active()})
-
-
-def _absolute(path: str | os.PathLike) -> str:
-    return str(path) if "://" in str(path) else os.path.abspath(path)
-
-
-def _place(into: Any) -> Any:
-    """What two queries must not have in common; a directory is one whatever the format."""
-    return into.path if isinstance(into, FileSink) else into
-
-
-def _check_is_new(into: Any) -> None:
-    """In this process every query starts from nothing, so its output does too."""
-    if isinstance(into, FileSink) and os.path.exists(into.path):
-        raise SourceError(f"{into.path} holds the output of an earlier run; remove it, or write into another directory")
+        active = active_plans(self._queries)
+        handle.change(active, {name: self._queries[name].into or default[name] for name in active})

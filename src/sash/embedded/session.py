@@ -11,6 +11,7 @@ import pyarrow as pa
 from sash.embedded.intake import Intake
 from sash.embedded.query import Query
 from sash.embedded.shared import Answer, SharedQuery
+from sash.errors import SourceError
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import shared_plan
@@ -88,6 +89,10 @@ class EmbeddedSession:
         for name, query in self._alone.items():
             yield name, query.finish()
 
+    def __contains__(self, name: str) -> bool:
+        """Whether a query runs."""
+        return name in self._alone or name in self._shared_names()
+
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
         return self._runner(name).clock
@@ -121,6 +126,9 @@ class EmbeddedSession:
     def restore(self, snapshot: bytes) -> None:
         """Goes on from a snapshot; queries that it does not know begin now."""
         groups, alone, begun_us, intakes = pickle.loads(snapshot)
+        for name in intakes:
+            if name not in self._intakes:
+                raise SourceError(f"the snapshot has the stream `{name}`, and this session has not; register it first")
         plans = {name: self._plan(name) for name in (*self._shared_names(), *self._alone)}
         known = {signature: each for signature, each in self._groups.items() if signature.fingerprint in groups}
         for signature, each in known.items():

@@ -1,8 +1,7 @@
 """The plan of queries that share a join: the trunk, and each query's branch.
 
-A branch is the query's own plan with a leaf in place of the join. In one process it runs whole. On Spark it is cut at
-its exchanges like any plan, and the fragments of all queries that are equally far from the trunk make one *layer*,
-which is one stage: however many queries there are, there are as many stages as the longest of them needs.
+A branch is the query's own plan with a leaf in place of the join. In one process it runs whole; on Spark it is cut, and
+runs in layers (`plan.layers`).
 """
 
 from __future__ import annotations
@@ -19,76 +18,20 @@ from sash.errors import PlanError
 from sash.operators.ingest import IngestSpec
 from sash.operators.join_cost import HASH, WNL, JoinMethod
 from sash.operators.keeping import Keeping
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, Pipeline
+from sash.operators.pipeline import InputSpec, Node, Pipeline
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.shared_pipeline import Branch, SharedPipeline, Trunk
 from sash.operators.tapped_join import LWO, Tap, TappedJoin, TappedJoinSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.fragment import Fragment, Input, cut_fragments
+from sash.plan.fragment import Input
+from sash.plan.layers import BranchPlan, Layer, TapLeaf, cut_branches, graft, stack_layers
 from sash.plan.physical import SHARED_SCHEDULES, SIGNED, Plan, Slot
 from sash.plan.selections import Selection, weigh_selection
 from sash.plan.sharing import SIDES, Signature, Site, share_groups, signature_of, sites_of
 from sash.sql.query import StreamInfo, TimeWindow
 
 N_STREAMS = 2
-
-
-@dataclass(frozen=True, slots=True)
-class TapLeaf:
-    """Where a tap comes into a query's branch."""
-
-    slot: int
-    tap: str
-    input: Input
-
-
-@dataclass(frozen=True, slots=True)
-class BranchPlan:
-    """A part of a query that runs by itself."""
-
-    query: str
-    fragment: Fragment
-    taps: Mapping[int, str]
-    """By slot, the name of the tap that feeds it; empty behind an exchange."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.query}:{self.fragment.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """What runs in one stage: the fragments of all queries that are equally far from the trunk."""
-
-    number: int
-    inputs: tuple[Input, ...]
-    branches: tuple[BranchPlan, ...]
-
-    @property
-    def is_partitioned(self) -> bool:
-        """Whether any of its tuples are spread over groups; else it has one."""
-        return any(input.partition for input in self.inputs)
-
-    def count_groups(self, n_groups: int) -> int:
-        """How many groups it has where a partitioned fragment has `n_groups`."""
-        return n_groups if self.is_partitioned else 1
-
-    def spread_at(self, slot: int, n_groups: int) -> int:
-        """Over how many groups the tuples are spread that come in at a slot."""
-        reader = next((each.fragment for each in self.branches if each.fragment.input(slot)), self)
-        return reader.count_groups(n_groups)
-
-    def input(self, slot: int | None) -> Input | None:
-        """What it reads at a slot, if it does."""
-        return next((input for input in self.inputs if input.slot == slot), None)
-
-    def branch(self, name: str) -> BranchPlan:
-        return next(each for each in self.branches if each.name == name)
-
-    def idle_in(self, group: int) -> set[str]:
-        """The branches that do not run in a group: those that are not spread run in the first one."""
-        return {each.name for each in self.branches if group and not each.fragment.is_partitioned}
 
 
 @dataclass(frozen=True)
@@ -213,13 +156,14 @@ class SharedPlan:
         """The layers, the trunk's first."""
         numbers = count(N_STREAMS)
         parts = [part for name in sorted(self.plans) for part in self._cut(name, numbers)]
-        layers: list[Layer] = []
-        for number in range(max(self.n_layers, 1 + max(depth for depth, _ in parts))):
-            branches = tuple(branch for depth, branch in parts if depth == number)
-            trunk = tuple(Input(slot.number, slot.partition, slot.schema) for slot in self.slots)
-            inputs = trunk if number == 0 else tuple(input for each in branches for input in each.fragment.inputs)
-            layers.append(Layer(number, inputs, branches))
-        return tuple(layers)
+        trunk = tuple(Input(slot.number, slot.partition, slot.schema) for slot in self.slots)
+        return stack_layers(trunk, parts, self.n_layers)
+
+    def _cut(self, name: str, numbers: Iterator[int]) -> Iterator[tuple[int, BranchPlan]]:
+        plan = self.plans[name]
+        root, leaves = self._grafted(name, numbers, plan.is_ordered)
+        empty = {each.label: each.load(each.source.info.schema.empty_table()) for each in plan.lookups}
+        return cut_branches(name, root, leaves, empty, numbers)
 
     def reader(self, slot: int) -> tuple[Layer, Input]:
         """The layer that reads what comes in at a slot, and how it is spread there."""
@@ -275,18 +219,12 @@ class SharedPlan:
     def _grafted(self, name: str, numbers: Iterator[int], is_ordered: bool) -> tuple[Node, list[TapLeaf]]:
         """A query's tree with leaves in place of its joins, and exchanges at slots that no other query uses."""
         taps = {id(site.node): tap for tap, site in self.sites.items() if tap.rpartition("#")[0] == name}
-        leaves: list[TapLeaf] = []
-
-        def graft(node: Node) -> Node:
-            if id(node) in taps:
-                leaf = self._leaf(taps[id(node)], next(numbers))
-                leaves.append(leaf)
-                fed = Node(InputSpec(leaf.slot))
-                return Node(ReorderSpec(is_total=False), (fed,)) if is_ordered else fed
-            spec = replace(node.spec, slot=next(numbers)) if isinstance(node.spec, ExchangeSpec) else node.spec
-            return Node(spec, tuple(graft(child) for child in node.inputs))
-
-        return graft(self.plans[name].root), leaves
+        return graft(
+            self.plans[name].root,
+            lambda node: self._leaf(taps[id(node)], next(numbers)) if id(node) in taps else None,
+            numbers,
+            is_ordered,
+        )
 
     def _leaf(self, tap_name: str, slot: int) -> TapLeaf:
         tap = next(tap for tap in self.spec.taps if tap.name == tap_name)
@@ -298,38 +236,6 @@ class SharedPlan:
 
     def _signed(self) -> list[pa.Field]:
         return [self.slots[0].schema.field(name) for name in SIGNED]
-
-    def _cut(self, name: str, numbers: Iterator[int]) -> Iterator[tuple[int, BranchPlan]]:
-        """The fragments of a query, and how far each is from the trunk."""
-        plan = self.plans[name]
-        root, leaves = self._grafted(name, numbers, plan.is_ordered)
-        empty = {each.label: each.load(each.source.info.schema.empty_table()) for each in plan.lookups}
-        inputs = tuple(leaf.input for leaf in leaves)
-        fragments = cut_fragments(root, inputs, empty)
-        late = [leaf for leaf in leaves for each in fragments if each.input(leaf.slot) and len(each.inputs) > 1]
-        exchanged = {leaf.slot for leaf in late if _reads_exchange(leaf, fragments, leaves)}
-        if exchanged:
-            # A tap gives where the trunk is; a fragment that also waits for an exchange is further off.
-            root = _behind_exchange(root, {leaf.slot: leaf for leaf in leaves if leaf.slot in exchanged}, numbers)
-            fragments = cut_fragments(root, inputs, empty)
-        depths: dict[int, int] = {}
-        for fragment in fragments:
-            taps = {leaf.slot: leaf.tap for leaf in leaves if fragment.input(leaf.slot)}
-            fed = [depths[each.number] for each in fragments if each.feeds is not None and fragment.input(each.feeds)]
-            depths[fragment.number] = 1 + max(fed) if fed else 0
-            yield depths[fragment.number], BranchPlan(name, fragment, taps)
-
-
-def _reads_exchange(leaf: TapLeaf, fragments: Sequence[Fragment], leaves: Sequence[TapLeaf]) -> bool:
-    (reader,) = (each for each in fragments if each.input(leaf.slot))
-    return {input.slot for input in reader.inputs} > {each.slot for each in leaves if reader.input(each.slot)}
-
-
-def _behind_exchange(node: Node, leaves: Mapping[int, TapLeaf], numbers: Iterator[int]) -> Node:
-    """The tree with an exchange above each of the leaves."""
-    if isinstance(node.spec, InputSpec) and node.spec.slot in leaves:
-        return Node(ExchangeSpec(next(numbers), leaves[node.spec.slot].input.partition), (node,))
-    return Node(node.spec, tuple(_behind_exchange(child, leaves, numbers) for child in node.inputs))
 
 
 def shared_plan(plans: Mapping[str, Plan], chosen: str = LWO) -> SharedPlan:

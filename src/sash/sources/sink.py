@@ -91,6 +91,14 @@ class FileSink:
         system.create_dir(f"{root}/batch={batch_id}")
         system.move(staged, f"{root}/batch={batch_id}/{part}.{self.format}")
 
+    def remove_from(self, batch_id: int, filesystem: pa.fs.FileSystem | None = None) -> None:
+        """Removes this batch and all later ones, for whoever starts again from before they were written."""
+        system, root = self._resolve(filesystem)
+        for directory in (root, _staging(root), f"{_staging(root)}/ready"):
+            for other_id, path in reversed(_list_batches(system, directory)):
+                if other_id >= batch_id:
+                    system.delete_dir(path)
+
     def _resolve(self, filesystem: pa.fs.FileSystem | None) -> tuple[pa.fs.FileSystem, str]:
         system, root = resolve_path(self.path, filesystem)
         if system.type_name in _WITHOUT_DIRECTORIES:

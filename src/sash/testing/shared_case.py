@@ -314,7 +314,7 @@ class _PreparedSession(Session):
 
 def _past_of(session: Session, name: str) -> tuple[dict[int, int], bool]:
     """Of a query that was just added, by slot up to when it has not seen rows, and whether it has seen none at all."""
-    running = session._running()
+    running = session._running().engine
     group = next((each for each in running.groups if name in each.plan.plans), None)
     if group is None or name in running._begun_us:
         return {}, True
