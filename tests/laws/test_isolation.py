@@ -15,7 +15,7 @@ import sash
 from sash.operators.shared_pipeline import JOIN
 from sash.plan.sharing import sites_of
 from sash.store.block_window import CUTS
-from sash.testing import Push, assert_changes, stream_of
+from sash.testing import Advance, Push, assert_changes, stream_of
 from sash.testing.oracle import check_snapshot
 from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
 from sash.testing.shared_case import Add, Drop, SharedCase
@@ -37,6 +37,7 @@ B = stream_of("""
 FRAMES = {"a": sash.stream(A, time="ts", slack="0 us"), "b": sash.stream(B, time="ts", slack="0 us")}
 PAIRS = f"SELECT A.v, B.v AS w FROM a A, b B WHERE {KEYS} WINDOW 5 us"
 COUNTS = f"SELECT A.k, count(*) AS n FROM a A [NOW], b B [RANGE 9 us] WHERE {KEYS} GROUP BY A.k"
+REST = f"({PAIRS}) EXCEPT ALL ({PAIRS.replace('5', '3')})"
 ROWS = [Push("b", 0, 2), Push("a", 0, 1), Push("a", 1, 2)]
 
 
@@ -61,8 +62,14 @@ def test_each_query_gets_what_it_would_get_alone(case: SharedCase, schedule: str
             id="a group ends at the very clock",
         ),
         pytest.param(
-            SharedCase({"q": PAIRS, "p": COUNTS}, FRAMES, [Add("q"), *ROWS[:2], Add("p"), Drop("q"), ROWS[2]]),
+            SharedCase(
+                {"q": PAIRS, "p": COUNTS}, FRAMES, [Add("q"), *ROWS[:2], Advance(6), Add("p"), Drop("q"), ROWS[2]]
+            ),
             id="a query is added just before another change of the set",
+        ),
+        pytest.param(
+            SharedCase({"q": REST, "p": PAIRS}, FRAMES, [Add("p"), *ROWS[:2], Advance(6), Add("q"), ROWS[2]]),
+            id="a query begins with pairs of two windows",
         ),
         pytest.param(
             SharedCase(

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 import sash
 from sash.testing.literals import stream_of
+from sash.testing.shared_case import SharedCase
 
 LONG_AGO = -(10**6)
 ROW = stream_of("ts | k | v | u\n0 | x | 1 | 2")
+EMPTY = SharedCase({}, {name: sash.stream(ROW, time="ts", slack="0 us") for name in "ab"}, [])
 WINDOWS = st.sampled_from((5, 2, 9, 20))
 COLUMNS = st.sampled_from(("v", "u"))
 ADDS = st.tuples(st.just("add"), WINDOWS, COLUMNS)
@@ -65,9 +67,7 @@ class Kept:
 @given(WINDOWS, st.lists(st.one_of(ADDS, COMES, DROPS), max_size=12))
 def test_a_late_query_claims_to_be_partial_no_longer_than_it_must(window_us: int, events: list[tuple]) -> None:
     """One query is there all the time; rows of both streams come in order, so the clock is the newest of them."""
-    session, kept, number = sash.Session(), Kept(), 0
-    for name in "ab":
-        session.stream(name, ROW.schema, time="ts", slack="0 us")
+    session, kept, number = EMPTY.open_session(), Kept(), 0
     session.query("q0", text_of(window_us, "v"))
     kept.add("q0", window_us, "v")
     come(session, kept, 0)

@@ -103,8 +103,8 @@ class SharedPipeline(OperatorSet):
                 if poured.tables.keys() & set(taps.values()):
                     _fill(held, {slot: poured.tables[tap] for slot, tap in taps.items() if tap in poured.tables})
                     until = min(progress[tap] for tap in taps.values())
-                    ahead = {slot for slot, tap in taps.items() if progress[tap] > until}
-                    yield from self._run(name, _drain(held, ahead, until), min(until, clock))
+                    is_uneven = any(progress[tap] > until for tap in taps.values())
+                    yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
 
     def operators(self) -> Iterator[tuple[str, Operator]]:
         """Of the trunk, then of the branches, each with its branch's name before its own."""
@@ -237,12 +237,15 @@ def _fill(held: dict[int, pa.Table], more: Mapping[int, pa.Table]) -> None:
         held[slot] = concat([held[slot], table]) if slot in held else table
 
 
-def _drain(held: dict[int, pa.Table], ahead: Collection[int], until: int) -> dict[int, pa.Table]:
-    """Takes out what may be worked on up to a time; slots that are ahead of others keep what is beyond it."""
+def _drain(held: dict[int, pa.Table], until: int | None = None) -> dict[int, pa.Table]:
+    """Takes out what may be worked on up to a time, or all. What is beyond it stays: of slots that are ahead of others,
+    and of what a query begins with, whose slots must be worked on side by side.
+    """
     due = dict(held)
     held.clear()
-    for slot in ahead:
-        ts = int64_column(due[slot], TS)
-        held[slot] = due[slot].filter(pa.array(ts > until))
-        due[slot] = due[slot].filter(pa.array(ts <= until))
+    if until is not None:
+        for slot, table in due.items():
+            ts = int64_column(table, TS)
+            held[slot] = table.filter(pa.array(ts > until))
+            due[slot] = table.filter(pa.array(ts <= until))
     return due
