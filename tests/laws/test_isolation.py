@@ -100,7 +100,7 @@ def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
 
 def check_state(case: SharedCase, session: sash.Session, n_events: int) -> None:
     admitted_us = case.admitted_us(n_events)
-    for group in session._running().groups:
+    for group in session._running().engine.groups:
         sites = [site for plan in group.plan.plans.values() for site in sites_of(plan)]
         most = 0
         for side, stream in enumerate(group.plan.signature.streams):
