@@ -67,7 +67,7 @@ class RestartFromJournal:
             del self._store[key]
         fresh = start(case)
         fresh._pipeline.restore(self._store, query._pipeline.registers())
-        fresh._clocks, fresh.n_read, fresh.late = query._clocks, query.n_read, query.late
+        fresh._intake.hand(query._intake.held())
         return fresh
 
 
