@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.project import ProjectSpec
-from sash.store.batch import BEGINNING, NEVER, arrive
+from sash.store.batch import BEGINNING, NEVER, arrive, expiries
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,7 @@ class IngestSpec:
             after = ts >= self.since_us
             rows, ts = rows.filter(pa.array(after)), ts[after]
         named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
-        expires = np.full(len(ts), NEVER)
-        if self.life_us is not None:
-            np.add(ts, self.life_us, out=expires, where=ts < NEVER - self.life_us)
+        expires = np.full(len(ts), NEVER) if self.life_us is None else expiries(ts, self.life_us)
         return self.project.apply(arrive(named, ts, expires))
 
 

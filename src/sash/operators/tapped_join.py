@@ -29,7 +29,7 @@ from sash.kernels import taps as kernel
 from sash.operators import keys as join_keys
 from sash.operators.evaluator import keep, select
 from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
-from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, int64_column, with_columns
+from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, expiries, int64_column, with_columns
 from sash.store.circular_buckets import CircularBuckets
 from sash.store.hash_index import HashIndex
 from sash.store.join_index import LEFT, RIGHT, Pairs
@@ -169,7 +169,7 @@ class TappedJoin(WindowJoin):
         window_us = self.spec.windows_us[side]
         assert window_us is not None
         tuples = conformed(tuples, self._inputs[side])
-        return with_columns(tuples, **{EXPIRES: int64_column(tuples, TS) + window_us})
+        return with_columns(tuples, **{EXPIRES: expiries(int64_column(tuples, TS), window_us)})
 
     def _make_window(self, side: int, home: Home) -> LabelledWindow:
         key_of = partial(encode_keys, columns=self._key_columns[side])
@@ -224,7 +224,7 @@ class TappedJoin(WindowJoin):
         asked, expires, columns = self.taps[tap], None, {}
         for side, rows in enumerate((left, right)):
             window = self._windows[side]
-            ends = window.ts[rows - window.base] + asked.windows_us[side]
+            ends = expiries(window.ts[rows - window.base], asked.windows_us[side])
             expires = ends if expires is None else np.minimum(expires, ends)
             names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
             taken = window.log.rows.take(rows, list(dict.fromkeys(names.values())))

@@ -49,6 +49,13 @@ def arrive(rows: pa.Table, ts: np.ndarray, expires: np.ndarray) -> pa.Table:
     return with_columns(rows, **{TS: ts, EXPIRES: expires, OP: np.ones(len(ts), np.int8)})
 
 
+def expiries(ts: np.ndarray, life_us: int) -> np.ndarray:
+    """When tuples leave that live so long; NEVER if that is beyond all time."""
+    expires = np.full(len(ts), NEVER)
+    np.add(ts, life_us, out=expires, where=ts < NEVER - life_us)
+    return expires
+
+
 def concat(tables: list[pa.Table]) -> pa.Table:
     """One table of all rows, in one chunk per column."""
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
