@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -75,7 +76,7 @@ def run(
     """Run the queries of a script, from files to files."""
     if follow and engine is Engine.embedded:
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
-    runs, root = read_script(file).runs(strict), f"{DEFAULT_OUTPUT}/{file.stem}.checkpoint"
+    runs, root = read_script(file).runs(strict), _shared_checkpoints(file)
     if fresh:
         shutil.rmtree(root, ignore_errors=True)
     together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
@@ -191,6 +192,12 @@ def _run_engine(
         return run_on_spark(runs.all, spark, report, files_per_batch, is_followed)
     finally:
         spark.stop()
+
+
+def _shared_checkpoints(file: Path) -> str:
+    """Where the checkpoints of joins are that queries of a script share: each script has its own, by its path."""
+    parts = Path(os.path.relpath(file)).with_suffix("").parts
+    return f"{DEFAULT_OUTPUT}/{'-'.join(parts)}.checkpoint"
 
 
 def _prepare_outputs(run: QueryRun | SharedRun, is_fresh: bool, may_resume: bool) -> None:
