@@ -74,13 +74,13 @@ def test_schedule(hint: str, schedule: str, plan: Callable) -> None:
 
 def test_an_unknown_hint_is_refused(plan: Callable) -> None:
     with pytest.raises(PlanError) as caught:
-        plan("SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
+        plan("SELECT /*+ fastest */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert str(caught.value) == "\n".join([
-        "the hint `mqt` is not known; there is `hash` (hash join), `whj` (windowed hash join), "
+        "the hint `fastest` is not known; there is `hash` (hash join), `whj` (windowed hash join), "
         "`wnl` (windowed nested loops), `nlw` (NLW-join), `hw` (HW-join), `mw` (MW-join), "
         "`gca` (global conservative approach), `lca` (local conservative approach), `ripple` (ripple join), "
         "`xjoin` (XJoin), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
-        "  line 1: SELECT /*+ mqt */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
+        "  line 1: SELECT /*+ fastest */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "                 ^^^^^^^^^^",
     ])  # fmt: skip
 
