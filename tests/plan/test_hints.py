@@ -79,9 +79,10 @@ def test_an_unknown_hint_is_refused(plan: Callable) -> None:
         "the hint `fastest` is not known; there is `hash` (hash join), `whj` (windowed hash join), "
         "`wnl` (windowed nested loops), `nlw` (NLW-join), `hw` (HW-join), `mw` (MW-join), "
         "`gca` (global conservative approach), `lca` (local conservative approach), `ripple` (ripple join), "
-        "`xjoin` (XJoin), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid)",
+        "`xjoin` (XJoin), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid), "
+        "`lwo` (Largest Window Only), `swf` (Smallest Window First), `mqt` (Maximum Query Throughput)",
         "  line 1: SELECT /*+ fastest */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
-        "                 ^^^^^^^^^^",
+        "                 ^^^^^^^^^^^^^^",
     ])  # fmt: skip
 
 
