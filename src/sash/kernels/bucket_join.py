@@ -163,16 +163,24 @@ def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out
 
 
 @njit(**BORROWING)
-def find(table, keys, ids, own_ids, out_row):
-    """For each tuple, the oldest row with the same key and the same identities, or -1. No row is found twice."""
+def find(table, keys, ids, times, own_ids, out_row):
+    """For each tuple, the row with the same key and identities that is alive until its time, or -1; each row once.
+
+    An identity may come back after it was gone, also within a step: of several rows the newest before the time is
+    meant, as it is only one at a time that lives.
+    """
     heads, base = table.heads, table.base
     for i in range(keys.shape[0]):
         bucket = bucket_of(keys[i], heads)
-        out_row[i] = -1
+        found = -1
         for k in range(heads[bucket, COUNT]):
             slot = heads[bucket, START] + ((heads[bucket, TAIL] + k) & (heads[bucket, CAPACITY] - 1))
             row = table.slots[slot, ROW]
-            if table.slot_keys[slot] != keys[i] or row < base or table.ends[row - base] == DEAD:
+            if table.slot_keys[slot] != keys[i] or row < base:
+                continue
+            if not table.ts[row - base] < times[i] <= table.ends[row - base]:
+                continue
+            if found >= 0 and table.ts[row - base] <= table.ts[found - base]:
                 continue
             same = True
             for c in range(ids.shape[1]):
@@ -180,7 +188,7 @@ def find(table, keys, ids, own_ids, out_row):
                     same = False
                     break
             if same:
-                out_row[i] = row
-                if ids.shape[1]:
-                    own_ids[row - base, 0] = FOUND
-                break
+                found = row
+        out_row[i] = found
+        if found >= 0 and ids.shape[1]:
+            own_ids[found - base, 0] = FOUND

@@ -237,10 +237,10 @@ class WindowJoin(Unpaced):
         negatives = batch.filter(pa.array(signs(batch) < 0))
         if not negatives.num_rows:
             return NO_ROWS
-        window = self._windows[side]
-        rows = index.find(side, encode_keys(negatives, self._key_columns[side]), window.ids_of(negatives))
-        assert rows.min() >= 0, "a tuple is taken back that never came"
-        window.ends[rows - window.base] = int64_column(negatives, TS)
+        window, times = self._windows[side], int64_column(negatives, TS)
+        rows = index.find(side, encode_keys(negatives, self._key_columns[side]), window.ids_of(negatives), times)
+        assert rows.min() >= 0, "a tuple is taken back that is not there"
+        window.ends[rows - window.base] = times
         return rows
 
     def _taken_back(self, side: int, retired: np.ndarray) -> np.ndarray:

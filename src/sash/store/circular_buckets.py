@@ -139,15 +139,15 @@ class CircularBuckets:
             capacity = 2 * capacity if upto < last and 2 * n_out <= capacity else capacity
             first = upto
 
-    def find(self, side: int, keys: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """For each tuple the oldest row with the same key and identities, or -1; no row is found twice.
+    def find(self, side: int, keys: np.ndarray, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """For each tuple the row with the same key and identities that is alive right before its time, or -1.
 
-        The first identity of a row that is found is overwritten in the owner's array.
+        No row is found twice: the first identity of one that is found is overwritten in the owner's array.
         """
         rows = np.empty(len(keys), np.int64)
         own_ids = self._sides[side].ids
         own_ids = np.empty((1, 0), np.int64) if own_ids is None else own_ids
-        bucket_join.find(self._table(side), keys, ids, own_ids, rows)
+        bucket_join.find(self._table(side), keys, ids, times, own_ids, rows)
         return rows
 
     def advance(self, clock: int) -> None:

@@ -38,9 +38,10 @@ class WindowBuffer(Window):
 
     def retire(self, batch: pa.Table, keys: np.ndarray) -> np.ndarray:
         """Ends the tuples with the same keys and identities at the batch's `_ts`. Returns their rows."""
-        rows = self._buckets.find(LEFT, keys, self.ids_of(batch))
-        assert rows.min(initial=0) >= 0, "a tuple is taken back that never came"
-        self.ends[rows - self.base] = int64_column(batch, TS)
+        times = int64_column(batch, TS)
+        rows = self._buckets.find(LEFT, keys, self.ids_of(batch), times)
+        assert rows.min(initial=0) >= 0, "a tuple is taken back that is not there"
+        self.ends[rows - self.base] = times
         return rows
 
     def probe(

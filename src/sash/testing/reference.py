@@ -188,13 +188,15 @@ def value_key(value: Any) -> tuple:
     if isinstance(value, float):
         (bits,) = struct.unpack(">q", struct.pack(">d", value))
         return (1, bits if bits >= 0 else bits ^ NEVER, repr(value))
-    return (1, value)
+    return (1, tuple(map(value_key, value))) if isinstance(value, list) else (1, value)
 
 
 def value_of(key: tuple) -> Any:
     """The value that a `value_key` was made of."""
     if not key[0]:
         return None
+    if isinstance(key[1], tuple):
+        return list(map(value_of, key[1]))
     return key[1] if len(key) == 2 else float(key[2])
 
 

@@ -1,0 +1,389 @@
+"""Statements of generated cases: whatever a user may write over the tables, from one stream to queries three deep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from support.generated.choices import Choices
+from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
+from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
+from support.generated.tree import (
+    Body,
+    Call,
+    Derived,
+    Item,
+    Link,
+    Output,
+    PairWindow,
+    Reading,
+    Select,
+    SetOperation,
+    Statement,
+    Test,
+    Window,
+    selects_in,
+)
+
+MAX_DEPTH = 3
+_SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT ALL": 2, "INTERSECT ALL": 2, "MINUS": 1}
+_PLAIN_SET_WORDS = {"UNION ALL": 3, "UNION": 2, "EXCEPT": 2, "INTERSECT": 2}
+_HINTS = (
+    "wnl", "hash", "whj", "whj(3, optimal)", "nta", "tpa", "hybrid", "nlw", "hw", "mw", "lca", "wnl(probe_all)", "swf",
+)  # fmt: skip
+_HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
+
+
+@dataclass
+class StatementWriter:
+    """Draws statements over tables."""
+
+    choices: Choices
+    tables: Mapping[str, Table]
+    is_plain: bool
+    """Whether SQLite has to understand it."""
+    n_left: int = 6
+    """How many tables may still be read: every one multiplies the work."""
+    n_aliases: int = 0
+    is_windowed: bool = False
+    """Whether a query around the current place has a window."""
+    named: list[tuple[str, Body]] = field(default_factory=list)
+
+    def draw(self) -> Statement:
+        kind = self.choices.weighted({"windows": 93, "endless": 7})
+        if kind == "windows" and self.choices.chance(12):
+            self.named.append(("w", self._body(2, None)))
+        body = self._endless() if kind == "endless" else self._body(1, None)
+        hint = self.choices.one(_HINTS) if self.choices.chance(15) else None
+        named = tuple(each for each in self.named if _reads_name(body, each[0]))
+        return Statement(body, named, hint, self.choices.chance(45))
+
+    def _body(self, depth: int, families: Sequence[str] | None) -> Body:
+        """A query of the columns asked for; with a window if nothing around it has one."""
+        window = self._final_window() if self.choices.chance(35 if depth == 1 else 15) else None
+        with self._under(window):
+            if self.n_left > 1 and self.choices.chance(22 if depth == 1 else 15):
+                return self._set_operation(depth, families, window)
+            return self._select(depth, families, window)
+
+    def _set_operation(self, depth: int, families: Sequence[str] | None, window: Window | None) -> SetOperation:
+        word = self.choices.weighted(_PLAIN_SET_WORDS if self.is_plain else _SET_WORDS)
+        if families is None:
+            # Rows with lists cannot be told apart.
+            known = (*_HASHABLE, LIST) if word == "UNION ALL" and not self.is_plain else self._families()
+            families = [self.choices.one(known) for _ in range(1 + self.choices.below(3))]
+        left = self._side(depth, families)
+        return SetOperation(word, left, self._side(depth, families), window)
+
+    def _side(self, depth: int, families: Sequence[str]) -> Body:
+        if depth < MAX_DEPTH and LIST not in families and self.n_left > 1 and self.choices.chance(12):
+            return self._set_operation(depth + 1, families, None)
+        return self._select(depth, families, None, is_compared=LIST not in families)
+
+    def _select(
+        self, depth: int, families: Sequence[str] | None, window: Window | None, is_compared: bool = False
+    ) -> Select:
+        """A SELECT; `is_compared` if its rows must be such as can be told apart."""
+        pairs_wanted = not self.is_windowed and not is_compared and self.choices.chance(6)
+        items = self._pair_items() if pairs_wanted else self._items(depth)
+        pairs = self._pairs(items) if pairs_wanted else ()
+        has_tests = self.n_left > 0 and self.choices.chance(14)
+        is_grouped, is_distinct = self.choices.chance(28 if depth == 1 else 42), self.choices.chance(10)
+        if families is not None and LIST in families:
+            has_tests = is_grouped = is_distinct = False
+        columns = [
+            (f"{item.alias}.{name}", family)
+            for item in items
+            for name, family in item.columns
+            if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared)
+        ]
+        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        links = self._links(items, writer)
+        where = [_conjunct(writer.condition()) for _ in range(self.choices.weighted({0: 6, 1: 3, 2: 1}))]
+        tests = self._tests(depth, items, writer) if has_tests else ()
+        if is_grouped:
+            return self._grouped(items, links, tuple(where), tests, writer, families, is_distinct, window, pairs)
+        if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
+            every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
+            is_star = len(every) == sum(len(item.columns) for item in items)
+            return Select(items, links, every, tuple(where), tests, None, None, (), None, is_distinct, is_star, window, pairs)
+        outputs = self._outputs(writer, families)
+        return Select(items, links, outputs, tuple(where), tests, is_distinct=is_distinct, window=window, pairs=pairs)
+
+    def _outputs(self, writer: ExpressionWriter, families: Sequence[str] | None) -> tuple[Output, ...]:
+        if families is None:
+            known = list(dict.fromkeys(family for _, family in writer.columns if family != NOTHING)) or [NUMBER]
+            families = [self.choices.one(known) for _ in range(1 + self.choices.below(3))]
+        return tuple(
+            Output(writer.draw(family, self._depth()).text, f"c{place}", family) for place, family in enumerate(families)
+        )
+
+    def _depth(self) -> int:
+        return self.choices.weighted({0: 5, 1: 3, 2: 2})
+
+    def _grouped(
+        self, items, links, where, tests, writer: ExpressionWriter, families, is_distinct: bool, window, pairs
+    ) -> Select:  # fmt: skip
+        """A SELECT with GROUP BY, or with aggregates over everything; what is not an aggregate is a key."""
+        calls: list[Call] = []
+        is_free = families is None
+        if is_free:
+            n_keys = self.choices.weighted({1: 5, 0: 3, 2: 2})
+            families = [self.choices.one(self._families()) for _ in range(n_keys)] + [NUMBER] * (1 + self.choices.below(2))
+            is_call = [place >= n_keys for place in range(len(families))]
+        else:
+            is_call = [family == NUMBER and self.choices.chance(60) for family in families]
+        exprs = [
+            self._aggregate(writer, calls, items) if aggregated else self._key(writer, family)
+            for family, aggregated in zip(families, is_call)
+        ]
+        keys = list(dict.fromkeys(expr for expr, aggregated in zip(exprs, is_call) if not aggregated))
+        outputs = [Output(expr, f"c{place}", family) for place, (expr, family) in enumerate(zip(exprs, families))]
+        if is_free and self.choices.chance(12):
+            outputs = [output for output in outputs if output.expr not in keys]
+        having = self._having(writer, calls, keys) if self.choices.chance(18) else None
+        return Select(
+            items, links, tuple(outputs), where, tests, tuple(keys), self._key_words(keys, outputs), tuple(calls), having,
+            is_distinct, False, window, pairs,
+        )  # fmt: skip
+
+    def _key(self, writer: ExpressionWriter, family: str) -> str:
+        """What is grouped by reads a column: a constant would be a position."""
+        column = writer.column(family)
+        if column is None:
+            return f"CASE WHEN {writer.columns[0][0]} IS NULL THEN {writer.literal(family)} END"
+        if family == NUMBER and self.choices.chance(15):
+            return f"{column.text} + 1"
+        return column.text
+
+    def _key_words(self, keys: Sequence[str], outputs: Sequence[Output]) -> tuple[str, ...] | None:
+        """Sometimes by position."""
+        if self.is_plain or not self.choices.chance(10):
+            return None
+        places = {output.expr: str(place + 1) for place, output in reversed(list(enumerate(outputs)))}
+        return tuple(places.get(key, key) for key in keys) or None
+
+    def _aggregate(self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item]) -> str:
+        """An expression of aggregates that is a number."""
+        marker = self._call(writer, calls, items)
+        kind = self.choices.weighted({"alone": 12, "sum": 2, "coalesce": 1, "case": 1})
+        if kind == "sum":
+            return f"{marker} + {self._call(writer, calls, items)}"
+        if kind == "coalesce":
+            return f"coalesce({marker}, {writer.literal(NUMBER)})"
+        return f"CASE WHEN {marker} > 1 THEN {marker} END" if kind == "case" else marker
+
+    def _call(self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item]) -> str:
+        functions = {"count": 4, "sum": 4, "max": 3, "min": 2, "count(x)": 2, "distinct": 1}
+        if not self.is_plain:
+            functions |= {"avg": 1, "median": 1}
+            if all(isinstance(item, Reading) for item in items):
+                functions |= {"first": 1, "last": 1}
+        function = self.choices.weighted(functions)
+        argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
+        if function == "median":
+            argument = f"CAST({argument} AS DOUBLE)"
+        call = {
+            "count": Call("count"),
+            "count(x)": Call("count", argument),
+            "distinct": Call("count", argument, is_distinct=True),
+        }.get(function) or Call(function, argument)  # fmt: skip
+        calls.append(call)
+        return f"\0{len(calls) - 1}\0"
+
+    def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
+        marker = self._call(writer, calls, ())
+        condition = self.choices.one((f"{marker} > 1", f"{marker} <> 2", f"{marker} IS NOT NULL", f"NOT {marker} = 1"))
+        if keys and self.choices.chance(30):
+            condition += f" {self.choices.one(('AND', 'OR'))} {self.choices.one(keys)} IS NOT NULL"
+        return condition
+
+    def _items(self, depth: int) -> tuple[Item, ...]:
+        wanted = self.choices.weighted({1: 8, 2: 8, 3: 5, 4: 2, 5: 1} if depth == 1 else {1: 7, 2: 4, 3: 1})
+        items: list[Item] = []
+        for _ in range(min(wanted, max(1, self.n_left))):
+            items.append(self._item(depth, needs_stream=not items))
+        return tuple(items) if len(items) < 2 or not self.choices.chance(25) else tuple(reversed(items))
+
+    def _item(self, depth: int, needs_stream: bool) -> Item:
+        kinds = {"stream": 6}
+        if depth < MAX_DEPTH and self.n_left > 0:
+            kinds["query"] = 5
+        if "r" in self.tables and not needs_stream:
+            kinds["relation"] = 2
+        if self.named and depth == 1:
+            kinds["named"] = 6
+        kind = self.choices.weighted(kinds)
+        if kind == "query":
+            body = self._body(depth + 1, None)
+            return Derived(body, self._alias())
+        if kind == "named":
+            name, body = self.choices.one(self.named)
+            return Derived(body, self._alias(), name)
+        if kind == "relation":
+            return self._reading(self.tables["r"], None)
+        return self._reading(self._stream(), self._bracket())
+
+    def _stream(self) -> Table:
+        return self.choices.one([table for table in self.tables.values() if table.is_stream])
+
+    def _reading(self, table: Table, window: Window | None) -> Reading:
+        self.n_left -= 1
+        return Reading(table.name, self._alias(), tuple(table.families.items()), table.is_stream, window)
+
+    def _pair_items(self) -> tuple[Item, ...]:
+        return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))
+
+    def _pairs(self, items: Sequence[Item]) -> tuple[PairWindow, ...]:
+        """Windows of pairs that connect all streams: a tree, whose directions cannot go in a circle."""
+        pairs = []
+        for place in range(1, len(items)):
+            ends = [items[self.choices.below(place)].alias, items[place].alias]
+            pairs.append(PairWindow(*ends, self.choices.one((5, 3, 1, 8)), self.choices.chance(35)))
+        return tuple(pairs)
+
+    def _links(self, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Link, ...]:
+        links = []
+        for place in range(1, len(items)):
+            conditions = []
+            if self.choices.chance(88):
+                conditions.append(self._equality(items[self.choices.below(place)], items[place], writer))
+            if self.choices.chance(12):
+                known = tuple(f"{item.alias}." for item in items[: place + 1])
+                columns = [each for each in writer.columns if each[0].startswith(known)]
+                own = ExpressionWriter(self.choices, columns, self.is_plain)
+                conditions.append(_conjunct(own.condition(1)))
+            links.append(self._link(items, place, [each for each in conditions if each]))
+        return tuple(links)
+
+    def _link(self, items: Sequence[Item], place: int, conditions: list[str]) -> Link:
+        names = [{name for name, _ in item.columns} for item in items[:2]]
+        if len(items) == 2 and "k" in names[0] & names[1] and self.choices.chance(6):
+            return Link("JOIN", (f"{items[0].alias}.k = {items[1].alias}.k",), using="k")
+        if conditions and self.choices.chance(45):
+            return Link("JOIN", tuple(conditions))
+        word = ", " if conditions or self.choices.chance(70) else "CROSS JOIN"
+        return Link(word, tuple(conditions))
+
+    def _equality(self, one: Item, other: Item, around: ExpressionWriter) -> str:
+        """A key of two items, of columns or of what is made of them."""
+        families = [family for _, family in one.columns if family in _HASHABLE and family in {each for _, each in other.columns}]
+        if not families:
+            return ""
+        family = self.choices.one(families)
+        sides = []
+        for item in (one, other):
+            columns = [each for each in around.columns if each[0].startswith(f"{item.alias}.")]
+            writer = ExpressionWriter(self.choices, columns, self.is_plain)
+            drawn = writer.draw(family, 1) if self.choices.chance(25) else writer.column(family)
+            sides.append(_bracketed(drawn or writer.draw(family, 0), RANGE))
+        return f"{sides[0]} = {sides[1]}"
+
+    def _tests(self, depth: int, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Test, ...]:
+        found = []
+        for _ in range(self.choices.weighted({1: 5, 2: 1})):
+            if self.n_left <= 0:
+                break
+            is_negated = self.choices.chance(50)
+            family = self.choices.one([family for _, family in writer.columns if family in _HASHABLE] or [NUMBER])
+            family = BOOLEAN if not self.is_plain and self.choices.chance(20) else family
+            if self.choices.chance(60):
+                operand = _bracketed(writer.draw(family, self._depth()), CONCAT)
+                body = self._body(min(depth + 1, MAX_DEPTH), [family])
+                found.append(Test(is_negated, body, operand))
+            else:
+                found.append(self._exists(is_negated, family, writer))
+        return tuple(found)
+
+    def _exists(self, is_negated: bool, family: str, outer: ExpressionWriter) -> Test:
+        window = self._final_window() if self.choices.chance(10) else None
+        with self._under(window):
+            item = self._reading(self._stream(), self._bracket())
+        columns = [(f"{item.alias}.{name}", each) for name, each in item.columns if each != LIST]
+        inner = ExpressionWriter(self.choices, columns, self.is_plain)
+        where = (_conjunct(inner.condition(1)),) if self.choices.chance(30) else ()
+        equalities = []
+        column = inner.column(family)
+        if column is not None and self.choices.chance(85):
+            equalities.append((column.text, _bracketed(outer.draw(family, 1), RANGE)))
+        return Test(is_negated, Select((item,), (), (Output("1", "c0", NUMBER),), where, window=window), None, tuple(equalities))
+
+    def _endless(self) -> Body:
+        """A query in which rows may stay for ever, as nothing above has to keep them."""
+        kind = self.choices.one(("filter", "group", "union", "grouped union"))
+        if kind == "filter":
+            return self._endless_select(None)
+        if kind == "group":
+            return self._endless_groups(self._reading(self._stream(), self._landmark()))
+        families = [self.choices.one(self._families()) for _ in range(1 + self.choices.below(2))] + [NUMBER]
+        union = SetOperation("UNION ALL", self._endless_select(families), self._endless_select(families))
+        return union if kind == "union" else self._endless_groups(Derived(union, self._alias()))
+
+    def _endless_select(self, families: Sequence[str] | None) -> Select:
+        item = self._reading(self._stream(), self._landmark())
+        columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
+        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        where = (_conjunct(writer.condition()),) if self.choices.chance(50) else ()
+        return Select((item,), (), self._outputs(writer, families), where)
+
+    def _endless_groups(self, item: Item) -> Select:
+        columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
+        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        keys = [self._key(writer, self.choices.one(self._families())) for _ in range(self.choices.below(3))]
+        functions = [Call("count"), Call("sum", writer.draw(NUMBER, 0).text), Call("max", writer.draw(NUMBER, 1).text)]
+        calls = tuple(functions[: 1 + self.choices.below(3)])
+        exprs = [*dict.fromkeys(keys), *(f"\0{number}\0" for number in range(len(calls)))]
+        outputs = tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(exprs))
+        return Select((item,), (), outputs, (), (), tuple(dict.fromkeys(keys)), None, calls)
+
+    def _landmark(self) -> Window:
+        return self.choices.one((Window("unbounded"), Window("since", 3)))
+
+    def _bracket(self) -> Window | None:
+        if self.is_windowed and not self.choices.chance(25):
+            return None
+        kind = self.choices.weighted({"range": 6, "rows": 3, "partition": 2, "now": 1, "slide": 2})
+        size = self.choices.one((5, 3, 2, 8, 1, 20))
+        if kind == "range":
+            return Window("range", size)
+        if kind == "slide":
+            return Window("range", size, self.choices.one((2, 3, 4)))
+        if kind == "now":
+            return Window("now")
+        partition = self.choices.one((("k",), ("s",), ("v", "s"))) if kind == "partition" else ()
+        return Window("rows", self.choices.one((2, 1, 3)), None, partition)
+
+    def _final_window(self) -> Window:
+        kind = self.choices.weighted({"range": 6, "rows": 2, "slide": 1})
+        if kind == "rows":
+            return Window("rows", self.choices.one((2, 1, 3)))
+        slide = self.choices.one((2, 3)) if kind == "slide" else None
+        return Window("range", self.choices.one((5, 3, 2, 8, 1, 20)), slide)
+
+    @contextmanager
+    def _under(self, window: Window | None) -> Iterator[None]:
+        before = self.is_windowed
+        self.is_windowed = before or window is not None
+        yield
+        self.is_windowed = before
+
+    def _families(self) -> Sequence[str]:
+        return (NUMBER, STRING) if self.is_plain else _HASHABLE
+
+    def _alias(self) -> str:
+        self.n_aliases += 1
+        return f"t{self.n_aliases}"
+
+
+def _conjunct(expression: Expression) -> str:
+    """A condition among others: AND stands between them."""
+    return _bracketed(expression, AND)
+
+
+def _bracketed(expression: Expression, level: int) -> str:
+    return f"({expression.text})" if expression.level < level else expression.text
+
+
+def _reads_name(body: Body, name: str) -> bool:
+    return any(isinstance(item, Derived) and item.named == name for select in selects_in(body) for item in select.items)

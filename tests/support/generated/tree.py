@@ -1,0 +1,275 @@
+"""Queries of generated cases as trees of their own, and as the text that Sash reads.
+
+Expressions are text that means the same to Sash and to DuckDB; what the two read differently, windows and what follows
+from them, is a node. In the expressions of a SELECT that aggregates, `\\0n\\0` stands for its n-th aggregate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+Columns: TypeAlias = tuple[tuple[str, str], ...]
+"""Names and families."""
+MARKER = re.compile("\0(\\d+)\0")
+
+
+class Output(NamedTuple):
+    """A column that a SELECT puts out."""
+
+    expr: str
+    name: str
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`kind` is range, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time."""
+
+    kind: str
+    size: int = 0
+    slide: int | None = None
+    partition_by: tuple[str, ...] = ()
+
+    @property
+    def is_endless(self) -> bool:
+        return self.kind in ("unbounded", "since")
+
+    @property
+    def in_brackets(self) -> str:
+        slide = f" SLIDE {self.slide} us" if self.slide else ""
+        partition = f"PARTITION BY {', '.join(self.partition_by)} " if self.partition_by else ""
+        since = f"SINCE TIMESTAMP '1970-01-01 00:00:00.{self.size:06d}'"
+        texts = {"range": f"RANGE {self.size} us{slide}", "rows": f"{partition}ROWS {self.size}", "since": since}
+        return f" [{texts.get(self.kind, self.kind.upper())}]"
+
+    @property
+    def at_the_end(self) -> str:
+        if self.kind == "rows":
+            return f" WINDOW {self.size} ROWS"
+        return f" WINDOW {self.size} us" + (f" SLIDE {self.slide} us" if self.slide else "")
+
+
+@dataclass(frozen=True, slots=True)
+class PairWindow:
+    """Of two aliases; directed: the right one is not older."""
+
+    left: str
+    right: str
+    length_us: int
+    is_directed: bool
+
+    @property
+    def text(self) -> str:
+        return f"{'D' if self.is_directed else ''}WINDOW ({self.left}, {self.right}) = {self.length_us} us"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A stream or relation in FROM; without a window, a stream has that of the query around it."""
+
+    table: str
+    alias: str
+    columns: Columns
+    is_stream: bool
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A query in FROM, written there or named by WITH."""
+
+    body: Body
+    alias: str
+    named: str | None = None
+
+    @property
+    def columns(self) -> Columns:
+        return tuple((output.name, output.family) for output in self.body.outputs)
+
+
+Item: TypeAlias = "Reading | Derived"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How an item of FROM is put beside those before it."""
+
+    word: str
+    """A comma, JOIN or CROSS JOIN."""
+    conditions: tuple[str, ...] = ()
+    """They stand behind ON, or, without JOIN, in WHERE."""
+    using: str | None = None
+    """A column that both of two items have; `conditions` says the same in other words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A conjunct of WHERE: IN, with the operand and a column of the body, or EXISTS, with equalities to the outside."""
+
+    is_negated: bool
+    body: Body
+    operand: str | None = None
+    equalities: tuple[tuple[str, str], ...] = ()
+    """Of EXISTS: an expression within the body, which is a plain SELECT, and one outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate; of rows if there is no argument."""
+
+    function: str
+    argument: str | None = None
+    is_distinct: bool = False
+
+    @property
+    def text(self) -> str:
+        return f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`keys` are the expressions of GROUP BY, None if nothing is aggregated."""
+
+    items: tuple[Item, ...]
+    links: tuple[Link, ...]
+    outputs: tuple[Output, ...]
+    where: tuple[str, ...] = ()
+    tests: tuple[Test, ...] = ()
+    keys: tuple[str, ...] | None = None
+    key_words: tuple[str, ...] | None = None
+    """How GROUP BY names its keys: as expressions, positions or aliases."""
+    calls: tuple[Call, ...] = ()
+    having: str | None = None
+    is_distinct: bool = False
+    is_star: bool = False
+    """Whether `outputs`, which are all columns of all items, are written as `*`."""
+    window: Window | None = None
+    pairs: tuple[PairWindow, ...] = ()
+
+    @property
+    def replaced_by(self) -> list[int] | None:
+        """The outputs that are keys, if all keys are: then the newest row of a group replaces the older one."""
+        if self.keys is None or self.is_distinct:
+            return None
+        places = {expr: place for place, (expr, *_) in reversed(list(enumerate(self.outputs)))}
+        return [places[key] for key in self.keys] if all(key in places for key in self.keys) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    word: str
+    left: Body
+    right: Body
+    window: Window | None = None
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        return self.left.outputs
+
+
+Body: TypeAlias = "Select | SetOperation"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    body: Body
+    named: tuple[tuple[str, Body], ...] = ()
+    """What WITH names."""
+    hint: str | None = None
+    emit_changes: bool = False
+
+    @property
+    def text(self) -> str:
+        """As Sash reads it."""
+        named = f"WITH {', '.join(f'{name} AS ({write(body)})' for name, body in self.named)} " if self.named else ""
+        text = write(self.body)
+        if self.hint:
+            text = text.replace("SELECT ", f"SELECT /*+ {self.hint} */ ", 1)
+        return named + text + (" EMIT CHANGES" if self.emit_changes else "")
+
+
+def write(body: Body) -> str:
+    """The text of a query for Sash."""
+    window = body.window.at_the_end if body.window else ""
+    if isinstance(body, SetOperation):
+        return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{window}"
+    outputs = "*" if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+    conditions = [*_loose(body), *body.where, *map(_write_test, body.tests)]
+    text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{outputs} FROM {_write_from(body)}"
+    text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
+    text += f" HAVING {body.having}" if body.having else ""
+    pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
+    return fill(text, body.calls, lambda call: call.text) + window + pairs
+
+
+def fill(text: str, calls: Sequence[Call], write_call: Callable[[Call], str]) -> str:
+    """An expression with its aggregates in place."""
+    return MARKER.sub(lambda found: write_call(calls[int(found[1])]), text)
+
+
+def selects_in(body: Body) -> Iterator[Select]:
+    """All SELECTs of a query, the outermost first."""
+    if isinstance(body, SetOperation):
+        yield from selects_in(body.left)
+        yield from selects_in(body.right)
+        return
+    yield body
+    for inner in (*(item.body for item in body.items if isinstance(item, Derived)), *(test.body for test in body.tests)):
+        yield from selects_in(inner)
+
+
+def operations_in(body: Body) -> Iterator[SetOperation]:
+    """All set operations of a query."""
+    if isinstance(body, SetOperation):
+        yield body
+        yield from operations_in(body.left)
+        yield from operations_in(body.right)
+        return
+    for inner in (*(item.body for item in body.items if isinstance(item, Derived)), *(test.body for test in body.tests)):
+        yield from operations_in(inner)
+
+
+def _write_side(side: Body) -> str:
+    """A side of a set operation: in brackets where it has a window of its own, or is an operation itself."""
+    needs_brackets = side.window is not None or bool(getattr(side, "pairs", ())) or isinstance(side, SetOperation)
+    return f"({write(side)})" if needs_brackets else write(side)
+
+
+def _loose(select: Select) -> list[str]:
+    """The conditions between items that have no ON of their own."""
+    return [each for link in select.links if link.word != "JOIN" for each in link.conditions]
+
+
+def _write_from(select: Select) -> str:
+    text = ""
+    for item, link in zip(select.items, (None, *select.links), strict=True):
+        if link is not None:
+            text += link.word if link.word == ", " else f" {link.word} "
+        text += _write_item(item)
+        if link is not None and link.using:
+            text += f" USING ({link.using})"
+        elif link is not None and link.word == "JOIN":
+            text += f" ON {' AND '.join(link.conditions)}"
+    return text
+
+
+def _write_item(item: Item) -> str:
+    if isinstance(item, Reading):
+        return f"{item.table} {item.alias}{item.window.in_brackets if item.window else ''}"
+    return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}"
+
+
+def _write_test(test: Test) -> str:
+    negation = "NOT " if test.is_negated else ""
+    if test.operand is not None:
+        return f"{test.operand} {negation}IN ({write(test.body)})"
+    body = test.body
+    assert isinstance(body, Select)
+    equalities = [f"{inner} = {outer}" for inner, outer in test.equalities]
+    conditions = [*equalities, *_loose(body), *body.where]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"{negation}EXISTS (SELECT 1 FROM {_write_from(body)}{where}{body.window.at_the_end if body.window else ''})"

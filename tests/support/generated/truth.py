@@ -1,0 +1,227 @@
+"""What a generated query means: plain SQL over all instants at once, for DuckDB or SQLite, from the query's own tree.
+
+    SELECT a.k, count(*) FROM s a [RANGE 5 us] GROUP BY a.k
+
+    SELECT a._i, a.k, count(*)
+    FROM (SELECT i.t AS _i, r.* FROM instants i, "#0" r WHERE r._enters <= i.t AND i.t < r._leaves) a GROUP BY a._i, a.k
+
+Every relation has the instant as one more column, `_i`, and everything happens within one instant: items are joined on
+it, groups and sets are of one. Nothing of Sash is asked: neither how it reads the text, nor what it makes of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from support.generated.data import Table
+from support.generated.tree import (
+    Body,
+    Call,
+    Derived,
+    Item,
+    PairWindow,
+    Reading,
+    Select,
+    SetOperation,
+    Test,
+    Window,
+    fill,
+)
+
+ALWAYS = (-(2**62), 2**62)
+"""Of rows that are there from the beginning, or to the end."""
+
+
+@dataclass(eq=False)
+class Truth:
+    """The meaning of a query over tables."""
+
+    body: Body
+    tables: Mapping[str, Table]
+    sql: str = field(init=False)
+    """One statement over the table `instants`, with a column `t`, and the tables of `rows`."""
+    rows: dict[str, pa.Table] = field(init=False, default_factory=dict)
+    _names: dict[tuple[str, Window | None], str] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sql = self._write(self.body, None)
+
+    @property
+    def end(self) -> int:
+        """The last time of any stream that the query reads."""
+        return max((time for name, _ in self._names for time in self.tables[name].times), default=0)
+
+    def points(self) -> set[int]:
+        """When rows enter or leave windows."""
+        found: set[int] = set()
+        for rows in self.rows.values():
+            found.update(rows.column("_enters").to_pylist(), rows.column("_leaves").to_pylist())
+        return found - set(ALWAYS)
+
+    def _write(self, body: Body, window: Window | None) -> str:
+        window = body.window or window
+        if isinstance(body, SetOperation):
+            sides = [f"SELECT * FROM ({self._write(side, window)}) side" for side in (body.left, body.right)]
+            return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
+        if body.keys == ():
+            return self._write_total(body, window)
+        instant = f"{body.items[0].alias}._i"
+        outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+        text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{instant} AS _i, {outputs} FROM {self._from(body, window)}"
+        if body.keys is not None:
+            text += f" GROUP BY {', '.join([instant, *body.keys])}"
+        text += f" HAVING {body.having}" if body.having else ""
+        return fill(text, body.calls, lambda call: self._call(call, body))
+
+    def _write_total(self, body: Select, window: Window | None) -> str:
+        """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""
+        arguments = [call.argument for call in body.calls if call.argument]
+        columns = "".join(f", {argument} AS _a{place}" for place, argument in enumerate(arguments))
+        by = ", ".join(_time_of(body)) if any(call.function in ("first", "last") for call in body.calls) else "0"
+        inner = f"SELECT {body.items[0].alias}._i AS _i, 1 AS _there, {_greatest(by)} AS _time{columns} "
+        inner += f"FROM {self._from(body, window)}"
+
+        def write_call(call: Call) -> str:
+            if call.argument is None:
+                return "count(x._there)"
+            argument = f"x._a{arguments.index(call.argument)}"
+            return _ordered(call, argument, "x._time")
+
+        outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+        text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}g.t AS _i, {outputs} "
+        text += f"FROM instants g LEFT JOIN ({inner}) x ON x._i = g.t GROUP BY g.t"
+        return fill(text + (f" HAVING {body.having}" if body.having else ""), body.calls, write_call)
+
+    def _from(self, select: Select, window: Window | None, *further: str) -> str:
+        """FROM and WHERE, with further conditions."""
+        first, *others = select.items
+        items = [self._item(item, _pair_life(select.pairs, item.alias) or window) for item in select.items]
+        conditions = [f"{other.alias}._i = {first.alias}._i" for other in others]
+        conditions += [f"({each})" for link in select.links for each in link.conditions]
+        conditions += [f"({each})" for each in select.where]
+        conditions += [self._test(test, select, window) for test in select.tests]
+        for pair in select.pairs:
+            least = 0 if pair.is_directed else 1 - pair.length_us
+            gap = f"{pair.right}._time - {pair.left}._time"
+            conditions.append(f"({gap} BETWEEN {least} AND {pair.length_us - 1})")
+        conditions += further
+        return ", ".join(items) + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+
+    def _item(self, item: Item, window: Window | None) -> str:
+        if isinstance(item, Derived):
+            return f"({self._write(item.body, window)}) {item.alias}"
+        rows = self._reading(item.table, (item.window or window) if item.is_stream else None)
+        columns = ", ".join(f'r."{name}"' for name, _ in item.columns)
+        held = "r._enters <= i.t AND i.t < r._leaves"
+        return f'(SELECT i.t AS _i, r._time, {columns} FROM instants i, "{rows}" r WHERE {held}) {item.alias}'
+
+    def _reading(self, table: str, window: Window | None) -> str:
+        """The name of the rows of a table with their lives in a window."""
+        if (table, window) not in self._names:
+            self._names[table, window] = name = f"#{len(self._names)}"
+            self.rows[name] = live(self.tables[table], window)
+        return self._names[table, window]
+
+    def _test(self, test: Test, select: Select, window: Window | None) -> str:
+        negation, outer = "NOT " if test.is_negated else "", f"{select.items[0].alias}._i"
+        if test.operand is not None:
+            name = test.body.outputs[0].name
+            body = self._write(test.body, window)
+            return f"(({test.operand}) {negation}IN (SELECT q.{name} FROM ({body}) q WHERE q._i = {outer}))"
+        assert isinstance(test.body, Select)
+        equalities = [f"({inner}) = ({outside})" for inner, outside in test.equalities]
+        same = f"{test.body.items[0].alias}._i = {outer}"
+        return f"({negation}EXISTS (SELECT 1 FROM {self._from(test.body, test.body.window or window, same, *equalities)}))"
+
+    def _call(self, call: Call, select: Select) -> str:
+        by = _greatest(", ".join(_time_of(select))) if call.function in ("first", "last") else ""
+        return call.text if call.argument is None else _ordered(call, call.argument, by)
+
+
+def live(table: Table, window: Window | None) -> pa.Table:
+    """The rows of a table that count, with when they enter and leave a window, and their time; relations always are."""
+    rows = table.rows.take(pa.array(table.accepted, pa.int64()))
+    if not table.is_stream:
+        lives, times = [ALWAYS] * rows.num_rows, [ALWAYS[0]] * rows.num_rows
+    else:
+        times = [table.times[number] for number in table.accepted]
+        lives = _stream_lives(rows, times, table.tie, window)
+    for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
+    return rows
+
+
+def _stream_lives(rows: pa.Table, times: list[int], tie: tuple[str, ...], window: Window | None) -> list:
+    never = ALWAYS[1]
+    if window is None or window.kind == "unbounded":
+        return [(time, never) for time in times]
+    if window.kind == "since":
+        return [(time, never) if time >= window.size else (never, never) for time in times]
+    if window.kind in ("range", "now"):
+        length, slide = (window.size, window.slide or 1) if window.kind == "range" else (1, 1)
+        return [(-(-time // slide) * slide, -(-(time + length) // slide) * slide) for time in times]
+    return _displaced_lives(rows, times, tie, window)
+
+
+def _displaced_lives(rows: pa.Table, times: list[int], tie: tuple[str, ...], window: Window) -> list:
+    """Of `[ROWS n]`: a row leaves when the n-th one after it, of its partition, enters."""
+    records = rows.to_pylist()
+    order = sorted(
+        range(len(times)),
+        key=lambda number: (times[number], *(_rank(records[number][name]) for name in (*tie, *rows.column_names))),
+    )
+    partitions: dict[tuple, list[int]] = defaultdict(list)
+    for number in order:
+        partitions[tuple(_rank(records[number][name]) for name in window.partition_by)].append(number)
+    lives = [ALWAYS] * len(times)
+    for members in partitions.values():
+        for place, number in enumerate(members):
+            follower = place + window.size
+            lives[number] = times[number], times[members[follower]] if follower < len(members) else ALWAYS[1]
+    return lives
+
+
+def _rank(value: Any) -> tuple:
+    """By which values of a column are ordered and told apart: NULL first, zeros of either sign equal, NaN last."""
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        return (2,) if value != value else (1, value + 0.0)
+    return (1, value)
+
+
+def _pair_life(pairs: tuple[PairWindow, ...], alias: str) -> Window | None:
+    """The window of a stream in a query with windows of pairs: the longest that it has, or gets by way of others."""
+    if not pairs:
+        return None
+    names = sorted({name for pair in pairs for name in (pair.left, pair.right)})
+    if alias not in names:
+        return None
+    given = {frozenset((pair.left, pair.right)): pair.length_us for pair in pairs}
+    ways = {(one, other): given.get(frozenset((one, other)), 2**40) for one in names for other in names}
+    for middle in names:
+        for one in names:
+            for other in names:
+                if one != middle != other:
+                    ways[one, other] = min(ways[one, other], ways[one, middle] + ways[middle, other])
+    completed = {(one, other): given.get(frozenset((one, other)), way) for (one, other), way in ways.items()}
+    return Window("range", max(length for (one, other), length in completed.items() if one == alias != other))
+
+
+def _time_of(select: Select) -> list[str]:
+    return [f"{item.alias}._time" for item in select.items if isinstance(item, Reading) and item.is_stream]
+
+
+def _greatest(times: str) -> str:
+    return f"greatest({times})" if "," in times else times
+
+
+def _ordered(call: Call, argument: str, by: str) -> str:
+    """The call over an argument; FIRST and LAST go by time, then by value."""
+    if call.function in ("first", "last"):
+        return f"{call.function}({argument} ORDER BY {by}, {argument} NULLS FIRST)"
+    return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{argument})"
