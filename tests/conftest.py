@@ -28,6 +28,7 @@ settings.register_profile("dev", max_examples=50, deadline=None)
 settings.register_profile(
     "ci", max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("deep", settings.get_profile("ci"), max_examples=1000, derandomize=False, print_blob=True)
 # The default only: `--hypothesis-profile` is applied after this file is read.
 settings.load_profile("dev")
 

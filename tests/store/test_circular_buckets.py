@@ -316,8 +316,23 @@ def test_in_phases_what_ends_by_the_clock_is_dropped_when_it_is_probed() -> None
 
 def test_a_row_is_found_once() -> None:
     index, _ = filled([(7, 1, 9), (7, 1, 9), (8, 1, 9)], ids=[4, 4, 4])
-    asked = np.array([7, 7, 7, 8, 9]), np.array([[4], [4], [4], [5], [4]])
+    asked = np.array([7, 7, 7, 8, 9]), np.array([[4], [4], [4], [5], [4]]), np.full(5, 9)
     assert index.find(LEFT, *asked).tolist() == [0, 1, -1, -1, -1]
+
+
+def test_of_rows_with_one_identity_the_one_that_lives_until_then_is_found() -> None:
+    #       v1 |---4   6---v3---9
+    #              4-v2-6          the order in which rows came, or are taken back, says nothing
+    rows = [(7, 4, 99), (7, 6, 99), (7, 1, 99), (7, 20, 99)]
+    index, _ = filled(rows, ids=[5, 5, 5, 5])
+    asked = np.full(3, 7), np.full((3, 1), 5), np.array([9, 4, 6])
+    assert index.find(LEFT, *asked).tolist() == [1, 2, 0]
+
+
+def test_a_row_that_has_expired_or_is_still_to_come_is_not_found() -> None:
+    index, _ = filled([(7, 1, 3), (7, 5, 9)], ids=[5, 5])
+    asked = np.full(2, 7), np.full((2, 1), 5), np.array([4, 5])
+    assert index.find(LEFT, *asked).tolist() == [-1, -1]
 
 
 def test_dead_rows_are_not_filled_in_again() -> None:
@@ -326,7 +341,7 @@ def test_dead_rows_are_not_filled_in_again() -> None:
     index.refill()
     assert index.occupancy(LEFT) == 2
     assert probed(index, (7, 3, 9)) == [(0, 0)]
-    assert index.find(LEFT, np.array([7]), np.array([[2]])).tolist() == [-1]
+    assert index.find(LEFT, np.array([7]), np.array([[2]]), np.array([5])).tolist() == [-1]
 
 
 @given(

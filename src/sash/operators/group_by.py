@@ -23,7 +23,7 @@ from sash.kernels.runs import count_members
 from sash.operators.accumulators import make_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import Keys, with_identity
-from sash.store.batch import SIGNED_FIELDS, concat
+from sash.store.batch import BEGINNING, SIGNED_FIELDS, concat
 from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
 from sash.store.vector import Home, Memory, Vector
@@ -67,7 +67,7 @@ class GroupBy:
         tuples = batch.select(self._input.names)
         ids = self._keys.encode(tuples)
         events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
-        changes = [*self._start(), *self._apply(events)]
+        changes = [*self._start(events), *self._apply(events)]
         self._trace.evict(self._keys.recall)
         return concat(changes) if changes else self.schema.empty_table()
 
@@ -92,11 +92,13 @@ class GroupBy:
         self._keys.next_identity = registers["next_identity"]
         self._has_started = bool(registers["has_started"])
 
-    def _start(self) -> list[pa.Table]:
+    def _start(self, events: Events) -> list[pa.Table]:
+        """The row over nothing, of the one group that is always there; not if something is there from the beginning."""
         if self._has_started or self.spec.keys:
             return []
         self._has_started = True
-        return [self._rows.start(self._keys, self._accumulators)]
+        is_empty = not len(events) or events.run_times[0] > BEGINNING
+        return [self._rows.start(self._keys, self._accumulators)] if is_empty else []
 
     def _apply(self, events: Events) -> list[pa.Table]:
         """The changes of the answer that follow from events."""
@@ -114,7 +116,7 @@ class GroupBy:
         """Whether each run's group was there before and is there after it."""
         n_runs = len(events.run_ids)
         if not self.spec.keys:
-            return np.ones(n_runs, np.bool_), np.ones(n_runs, np.bool_)
+            return events.run_times > BEGINNING, np.ones(n_runs, np.bool_)
         self._sizes.reserve(self._keys.n_ids)
         self._sizes.array[self._n_groups : self._keys.n_ids] = 0
         self._n_groups = self._keys.n_ids

@@ -165,7 +165,7 @@ def _rank(column: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_floating(column.type):
         column = _sortable_bits(column)
     elif any(is_odd(column.type) for is_odd in (pa.types.is_nested, pa.types.is_dictionary, pa.types.is_interval)):
-        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()])
+        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
     return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy().astype(np.int64)
 
 

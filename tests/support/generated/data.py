@@ -16,8 +16,8 @@ import sash
 
 NUMBER, STRING, BOOLEAN, INSTANT, LIST, NOTHING = "number", "string", "boolean", "instant", "list", "nothing"
 
-_SMALL = (1, 2, 1, 2, 0, 3)
-_HALVES = (1.0, 2.0, 1.0, 2.0, 0.5, -0.0, 0.0, 1.5)
+_SMALL = (1, 2, 1, 2, 1, 2, 1, 0, 3)
+_HALVES = (1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 0.5, -0.0, 0.0, 1.5)
 _DAY = datetime(2026, 1, 31)
 VALUES: Mapping[str, Mapping[pa.DataType, tuple[tuple, tuple]]] = {
     NUMBER: {
@@ -140,18 +140,18 @@ def _draw_rows(choices: Choices, schema: pa.Schema, n_rows: int, has_odd: bool) 
 
 
 def _draw_value(choices: Choices, usual: tuple, odd: tuple) -> Any:
-    if choices.chance(8):
+    if choices.chance(5):
         return None
     return choices.one(odd) if odd and choices.chance(12) else choices.one(usual)
 
 
 def _draw_stream(choices: Choices, name: str, time: pa.DataType, is_plain: bool, has_odd: bool) -> Table:
     schema = _draw_schema(choices, is_plain)
-    n_rows = choices.weighted({4: 3, 6: 3, 8: 2, 5: 2, 3: 1, 2: 1, 0: 1})
+    n_rows = choices.weighted({4: 6, 6: 8, 8: 6, 5: 5, 3: 2, 2: 1, 0: 1})
     columns = _draw_rows(choices, schema, n_rows, has_odd)
     times, now = [], _LEAST
     for _ in range(n_rows):
-        now += choices.one((1, 2, 0, 0, 3, 5, 8))
+        now += choices.one((1, 2, 0, 1, 3, 2, 5))
         times.append(now)
     slack_us = choices.weighted({None: 3, 0: 3, 2: 2, 6: 2})
     order = sorted(range(n_rows), key=[ts + _draw_delay(choices, slack_us) for ts in times].__getitem__)

@@ -48,10 +48,12 @@ class ExpressionWriter:
     columns: Sequence[tuple[str, str]]
     is_plain: bool
     """Whether SQLite has to understand them."""
+    is_tame: bool = False
+    """Whether they are mostly plain columns, so that rows meet."""
 
     def draw(self, family: str, depth: int = 2) -> Expression:
         """An expression of a family; over at least one column if there is one."""
-        if depth == 0 or self.choices.chance(55):
+        if depth == 0 or self.choices.chance(92 if self.is_tame else 55):
             return self._leaf(family)
         makers = self._makers()[family]
         return self.choices.one(makers)(depth - 1) if makers else self._leaf(family)
@@ -73,7 +75,7 @@ class ExpressionWriter:
 
     def _leaf(self, family: str) -> Expression:
         column = self.column(family)
-        if column is None or self.choices.chance(15):
+        if column is None or self.choices.chance(2 if self.is_tame else 15):
             return Expression(self.literal(family))
         if not self.is_plain and self.choices.chance(2):
             return Expression("NULL")

@@ -43,6 +43,8 @@ class StatementWriter:
     tables: Mapping[str, Table]
     is_plain: bool
     """Whether SQLite has to understand it."""
+    is_tame: bool = False
+    """Whether rows are to meet, so that answers are seldom empty: few conditions, keys of plain columns."""
     n_left: int = 6
     """How many tables may still be read: every one multiplies the work."""
     n_aliases: int = 0
@@ -66,6 +68,9 @@ class StatementWriter:
             if self.n_left > 1 and self.choices.chance(22 if depth == 1 else 15):
                 return self._set_operation(depth, families, window)
             return self._select(depth, families, window)
+
+    def _writer(self, columns: Sequence[tuple[str, str]]) -> ExpressionWriter:
+        return ExpressionWriter(self.choices, columns, self.is_plain, self.is_tame)
 
     def _set_operation(self, depth: int, families: Sequence[str] | None, window: Window | None) -> SetOperation:
         word = self.choices.weighted(_PLAIN_SET_WORDS if self.is_plain else _SET_WORDS)
@@ -98,9 +103,10 @@ class StatementWriter:
             for name, family in item.columns
             if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared)
         ]
-        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        writer = self._writer(columns)
         links = self._links(items, writer)
-        where = [_conjunct(writer.condition()) for _ in range(self.choices.weighted({0: 6, 1: 3, 2: 1}))]
+        n_conditions = self.choices.weighted({0: 15, 1: 1} if self.is_tame else {0: 3, 1: 2, 2: 1})
+        where = [_conjunct(writer.condition()) for _ in range(n_conditions)]
         tests = self._tests(depth, items, writer) if has_tests else ()
         if is_grouped:
             return self._grouped(items, links, tuple(where), tests, writer, families, is_distinct, window, pairs)
@@ -130,7 +136,8 @@ class StatementWriter:
         is_free = families is None
         if is_free:
             n_keys = self.choices.weighted({1: 5, 0: 3, 2: 2})
-            families = [self.choices.one(self._families()) for _ in range(n_keys)] + [NUMBER] * (1 + self.choices.below(2))
+            known = (NUMBER, STRING) if self.is_tame else self._families()
+            families = [self.choices.one(known) for _ in range(n_keys)] + [NUMBER] * (1 + self.choices.below(2))
             is_call = [place >= n_keys for place in range(len(families))]
         else:
             is_call = [family == NUMBER and self.choices.chance(60) for family in families]
@@ -142,7 +149,7 @@ class StatementWriter:
         outputs = [Output(expr, f"c{place}", family) for place, (expr, family) in enumerate(zip(exprs, families))]
         if is_free and self.choices.chance(12):
             outputs = [output for output in outputs if output.expr not in keys]
-        having = self._having(writer, calls, keys) if self.choices.chance(18) else None
+        having = self._having(writer, calls, keys) if self.choices.chance(5 if self.is_tame else 18) else None
         return Select(
             items, links, tuple(outputs), where, tests, tuple(keys), self._key_words(keys, outputs), tuple(calls), having,
             is_distinct, False, window, pairs,
@@ -150,9 +157,10 @@ class StatementWriter:
 
     def _key(self, writer: ExpressionWriter, family: str) -> str:
         """What is grouped by reads a column: a constant would be a position."""
-        column = writer.column(family)
+        column = self._likely_key(writer, family)
         if column is None:
-            return f"CASE WHEN {writer.columns[0][0]} IS NULL THEN {writer.literal(family)} END"
+            known = writer.columns[0][0] if writer.columns else "NULL"
+            return f"CASE WHEN {known} IS NULL THEN {writer.literal(family)} END"
         if family == NUMBER and self.choices.chance(15):
             return f"{column.text} + 1"
         return column.text
@@ -167,7 +175,7 @@ class StatementWriter:
     def _aggregate(self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item]) -> str:
         """An expression of aggregates that is a number."""
         marker = self._call(writer, calls, items)
-        kind = self.choices.weighted({"alone": 12, "sum": 2, "coalesce": 1, "case": 1})
+        kind = "alone" if self.is_tame else self.choices.weighted({"alone": 12, "sum": 2, "coalesce": 1, "case": 1})
         if kind == "sum":
             return f"{marker} + {self._call(writer, calls, items)}"
         if kind == "coalesce":
@@ -249,10 +257,10 @@ class StatementWriter:
             conditions = []
             if self.choices.chance(88):
                 conditions.append(self._equality(items[self.choices.below(place)], items[place], writer))
-            if self.choices.chance(12):
+            if self.choices.chance(2 if self.is_tame else 12):
                 known = tuple(f"{item.alias}." for item in items[: place + 1])
                 columns = [each for each in writer.columns if each[0].startswith(known)]
-                own = ExpressionWriter(self.choices, columns, self.is_plain)
+                own = self._writer(columns)
                 conditions.append(_conjunct(own.condition(1)))
             links.append(self._link(items, place, [each for each in conditions if each]))
         return tuple(links)
@@ -271,14 +279,27 @@ class StatementWriter:
         families = [family for _, family in one.columns if family in _HASHABLE and family in {each for _, each in other.columns}]
         if not families:
             return ""
-        family = self.choices.one(families)
+        family = NUMBER if NUMBER in families and self.choices.chance(50) else self.choices.one(families)
+        leading = [item.columns[0][1] for item in (one, other) if isinstance(item, Derived)]
+        if self.is_tame and leading and leading[0] in families and self.choices.chance(80):
+            family = leading[0]
+        has_times = self.choices.chance(5)
         sides = []
         for item in (one, other):
             columns = [each for each in around.columns if each[0].startswith(f"{item.alias}.")]
-            writer = ExpressionWriter(self.choices, columns, self.is_plain)
-            drawn = writer.draw(family, 1) if self.choices.chance(25) else writer.column(family)
+            columns = [each for each in columns if has_times or not each[0].endswith(".ts")]
+            writer = self._writer(columns)
+            is_made = self.choices.chance(3 if self.is_tame else 25)
+            drawn = writer.draw(family, 1) if is_made else self._likely_key(writer, family)
             sides.append(_bracketed(drawn or writer.draw(family, 0), RANGE))
         return f"{sides[0]} = {sides[1]}"
+
+    def _likely_key(self, writer: ExpressionWriter, family: str) -> Expression | None:
+        """A column of the family; of a tame query the first, which others are likely to equal."""
+        if self.is_tame and self.choices.chance(80):
+            fitting = [text for text, each in writer.columns if each == family]
+            return Expression(next((text for text in fitting if not text.endswith(".ts")), fitting[0])) if fitting else None
+        return writer.column(family)
 
     def _tests(self, depth: int, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Test, ...]:
         found = []
@@ -301,7 +322,7 @@ class StatementWriter:
         with self._under(window):
             item = self._reading(self._stream(), self._bracket())
         columns = [(f"{item.alias}.{name}", each) for name, each in item.columns if each != LIST]
-        inner = ExpressionWriter(self.choices, columns, self.is_plain)
+        inner = self._writer(columns)
         where = (_conjunct(inner.condition(1)),) if self.choices.chance(30) else ()
         equalities = []
         column = inner.column(family)
@@ -323,13 +344,13 @@ class StatementWriter:
     def _endless_select(self, families: Sequence[str] | None) -> Select:
         item = self._reading(self._stream(), self._landmark())
         columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
-        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        writer = self._writer(columns)
         where = (_conjunct(writer.condition()),) if self.choices.chance(50) else ()
         return Select((item,), (), self._outputs(writer, families), where)
 
     def _endless_groups(self, item: Item) -> Select:
         columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
-        writer = ExpressionWriter(self.choices, columns, self.is_plain)
+        writer = self._writer(columns)
         keys = [self._key(writer, self.choices.one(self._families())) for _ in range(self.choices.below(3))]
         functions = [Call("count"), Call("sum", writer.draw(NUMBER, 0).text), Call("max", writer.draw(NUMBER, 1).text)]
         calls = tuple(functions[: 1 + self.choices.below(3)])
@@ -343,8 +364,8 @@ class StatementWriter:
     def _bracket(self) -> Window | None:
         if self.is_windowed and not self.choices.chance(25):
             return None
-        kind = self.choices.weighted({"range": 6, "rows": 3, "partition": 2, "now": 1, "slide": 2})
-        size = self.choices.one((5, 3, 2, 8, 1, 20))
+        kind = self.choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3})
+        size = self.choices.one((8, 5, 20, 6, 13, 3, 8, 1))
         if kind == "range":
             return Window("range", size)
         if kind == "slide":
@@ -352,14 +373,14 @@ class StatementWriter:
         if kind == "now":
             return Window("now")
         partition = self.choices.one((("k",), ("s",), ("v", "s"))) if kind == "partition" else ()
-        return Window("rows", self.choices.one((2, 1, 3)), None, partition)
+        return Window("rows", self.choices.one((2, 3, 1, 4)), None, partition)
 
     def _final_window(self) -> Window:
         kind = self.choices.weighted({"range": 6, "rows": 2, "slide": 1})
         if kind == "rows":
-            return Window("rows", self.choices.one((2, 1, 3)))
+            return Window("rows", self.choices.one((2, 3, 1, 4)))
         slide = self.choices.one((2, 3)) if kind == "slide" else None
-        return Window("range", self.choices.one((5, 3, 2, 8, 1, 20)), slide)
+        return Window("range", self.choices.one((8, 5, 20, 6, 13, 3, 8, 1)), slide)
 
     @contextmanager
     def _under(self, window: Window | None) -> Iterator[None]:

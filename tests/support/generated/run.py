@@ -68,11 +68,12 @@ class GeneratedCase:
         return "\n".join([*lines, f'text = """{self.text}"""', f"sash.sql(text, {frames})  # {self.way}"])
 
 
-def draw_case(choices: Choices) -> GeneratedCase:
+def draw_case(choices: Choices, way: str | None = None) -> GeneratedCase:
+    """The case that follows from decisions, run in the way that is drawn or asked for."""
     is_plain = choices.chance(35)
     tables = draw_tables(choices, is_plain)
-    statement = StatementWriter(choices, tables, is_plain).draw()
-    way = choices.weighted(WAYS)
+    statement = StatementWriter(choices, tables, is_plain, is_tame=choices.chance(60)).draw()
+    way = way or choices.weighted(WAYS)
     cuts = [choices.below(100) for _ in range(24)] if way != "sql" else ()
     return GeneratedCase(statement, tables, is_plain, way, tuple(choices.made), cuts)
 

@@ -1,0 +1,125 @@
+"""What a generated case has in it, by name: so that what is never drawn is noticed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from support.generated.run import GeneratedCase
+from support.generated.tree import Body, Derived, Reading, Select, SetOperation, Window, operations_in, selects_in
+
+_FUNCTIONS = ("coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
+              "list_contains", "||", "NOT ", " OR ", " % ", " // ")  # fmt: skip
+EXPECTED = (
+    *(f"join of {n}" for n in range(2, 6)),
+    *(f"join with {kind} as input {place}" for kind in ("groups", "DISTINCT", "set operation", "join") for place in (1, 2)),
+    *(f"{n} deep" for n in (1, 2, 3)),
+    *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
+    *("IN", "NOT IN", "EXISTS", "NOT EXISTS", "boolean operand of IN", "JOIN … USING", "GROUP BY position", "SELECT *"),
+    *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
+    *("[RANGE]", "[RANGE SLIDE]", "[ROWS]", "[PARTITION BY ROWS]", "[NOW]", "[UNBOUNDED]", "[SINCE]", "WINDOW at the end"),
+    *("WINDOW of pairs", "DWINDOW of pairs"),
+    *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
+    *(each.strip(" (") for each in _FUNCTIONS),
+    *("slack", "late rows", "recording", "tie-breakers", "rows out of order", "an empty stream"),
+    *("by sash.sql", "by cuts", "by session", "held against SQLite too"),
+)
+"""Every name that `features_of` gives. Each is drawn sooner or later."""
+
+
+def features_of(case: GeneratedCase) -> set[str]:
+    statement = case.statement
+    found = {f"by {'sash.sql' if case.way == 'sql' else case.way}"}
+    found |= {"held against SQLite too"} if case.is_plain else set()
+    found |= {"EMIT CHANGES"} if statement.emit_changes else set()
+    found |= {"WITH"} if statement.named else set()
+    found |= {"hint"} if statement.hint else set()
+    found.add(f"{_depth(statement.body)} deep")
+    found |= {operation.word for operation in operations_in(statement.body)}
+    for select in selects_in(statement.body):
+        found |= set(_of_select(select))
+    for operation in operations_in(statement.body):
+        found |= {"WINDOW at the end"} if operation.window else set()
+    found |= {each.strip(" (") for each in _FUNCTIONS if each in case.text}
+    found |= set(_of_tables(case))
+    return found
+
+
+def key_types(case: GeneratedCase) -> Iterator[tuple[str, str]]:
+    """The types of plain columns that meet in a key of a join."""
+    for select in selects_in(case.statement.body):
+        types = {
+            f"{item.alias}.{name}": str(case.tables[item.table].rows.schema.field(name).type)
+            for item in select.items
+            if isinstance(item, Reading)
+            for name, _ in item.columns
+        }
+        for link in select.links:
+            for condition in link.conditions:
+                sides = re.fullmatch(r"(t\d+\.\w+) = (t\d+\.\w+)", condition)
+                if sides and sides[1] in types and sides[2] in types:
+                    one, other = sorted((types[sides[1]], types[sides[2]]))
+                    yield one, other
+
+
+def _depth(body: Body) -> int:
+    """How many queries deep the innermost stands."""
+    if isinstance(body, SetOperation):
+        return max(_depth(body.left), _depth(body.right))
+    inner = [item.body for item in body.items if isinstance(item, Derived)] + [test.body for test in body.tests]
+    return 1 + max(map(_depth, inner), default=0)
+
+
+def _of_select(select: Select) -> Iterator[str]:
+    if len(select.items) > 1:
+        yield f"join of {len(select.items)}"
+    for place, item in enumerate(select.items):
+        if isinstance(item, Derived) and len(select.items) > 1:
+            for kind in _kinds(item.body):
+                yield f"join with {kind} as input {min(place, 1) + 1}"
+        if isinstance(item, Reading):
+            yield _window_name(item.window) if item.is_stream else "relation"
+    yield "WINDOW at the end" if select.window else ""
+    yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
+    if select.keys is not None:
+        yield "GROUP BY" if select.keys else "aggregate of everything"
+    yield "GROUP BY position" if select.key_words else ""
+    yield "HAVING" if select.having else ""
+    yield "SELECT DISTINCT" if select.is_distinct else ""
+    yield "SELECT *" if select.is_star else ""
+    yield from ("JOIN … USING" for link in select.links if link.using)
+    yield from (f"{call.function}{' distinct' if call.is_distinct else ''}()" for call in select.calls)
+    for test in select.tests:
+        yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"
+        if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):
+            yield "boolean operand of IN"
+
+
+def _kinds(body: Body) -> Iterator[str]:
+    if isinstance(body, SetOperation):
+        yield "set operation"
+        return
+    if body.keys is not None:
+        yield "groups"
+    if body.is_distinct:
+        yield "DISTINCT"
+    if len(body.items) > 1:
+        yield "join"
+
+
+def _window_name(window: Window | None) -> str:
+    if window is None:
+        return ""
+    names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}
+    return "[PARTITION BY ROWS]" if window.partition_by else names.get(window.kind, f"[{window.kind.upper()}]")
+
+
+def _of_tables(case: GeneratedCase) -> Iterator[str]:
+    for table in case.tables.values():
+        if not table.is_stream:
+            continue
+        yield "recording" if table.slack_us is None else "slack" if table.slack_us else ""
+        yield "late rows" if len(table.accepted) < table.rows.num_rows else ""
+        yield "tie-breakers" if table.tie else ""
+        yield "rows out of order" if table.times != sorted(table.times) else ""
+        yield "an empty stream" if not table.rows.num_rows else ""
