@@ -156,14 +156,14 @@ class _Builder:
     def _set_operation(self, body: SetOperation, with_ids: bool) -> Flow:
         bound, is_union = body.bound, body.bound.operation == "union"
         names = tuple(output.name for output in bound.outputs)
-        left, right = (
-            self._named(self._build(side, with_ids and is_union and bound.is_all), names)
-            for side in (body.left, body.right)
-        )
+        has_ids = with_ids and is_union and bound.is_all
+        left, right = (self._named(self._build(side, has_ids), names) for side in (body.left, body.right))
+        if not has_ids:
+            left, right = replace(left, ids=()), replace(right, ids=())
         if is_union:
             flow = self._union(left, right, names if not bound.is_all else None)
             return flow if bound.is_all else self._distinct(flow, with_ids)
-        left, right = self._draft.meet(replace(left, ids=()), names, replace(right, ids=()), names)
+        left, right = self._draft.meet(left, names, right, names)
         rule = {"except": "absent", "intersect": "present"}[bound.operation]
         ids = (ROW_ID, EXPIRY_ID) if with_ids and bound.is_all else ()
         spec = MembershipSpec(

@@ -98,24 +98,24 @@ def check(case: GeneratedCase) -> str | None:
     return problem
 
 
-def run_case(case: GeneratedCase) -> pa.Table:
-    """Sash's changes."""
+def run_case(case: GeneratedCase, may_restart: bool = True) -> pa.Table:
+    """Sash's changes; if it may be restarted, it is now and then, where rows come in cuts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sash.SashWarning)
         if case.way == "sql":
             return sash.sql(case.text, **case.frames)
         if case.way == "session":
             return _run_in_session(case)
-        return _run_in_cuts(case)
+        return _run_in_cuts(case, may_restart)
 
 
-def _run_in_cuts(case: GeneratedCase) -> pa.Table:
-    """Row by row, or some at a time, of one stream and then another; sometimes taken down and restored."""
+def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
+    """Row by row, or some at a time, of one stream and then another."""
     running = sash.query(case.text, **case.frames)
     changes = []
     for number, (name, rows) in enumerate(_cut(case)):
         changes.append(running.push(name, rows))
-        if case.cuts[-1 - number % len(case.cuts)] >= 85:
+        if may_restart and case.cuts[-1 - number % len(case.cuts)] >= 85:
             snapshot, running = running.snapshot(), sash.query(case.text, **case.frames)
             running.restore(snapshot)
     changes.append(running.finish())
