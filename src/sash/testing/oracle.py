@@ -113,8 +113,7 @@ class Comparison:
 
     def _readings(self, instants: Sequence[int]) -> Iterator[Iterator[tuple[int, Answer]]]:
         changes = self.changes if is_join(self.bound) else positive_zeros(self.changes)
-        if is_join(self.bound) or not self.bound.emit_changes:
-            yield walk_answers(changes, instants, replaced_by=replaced_by(self.bound))
+        yield walk_answers(changes, instants, replaced_by=replaced_by(self.bound))
         if self.bound.emit_changes:
             end = self.query.last_instant()
             yield walk_answers(changes, [one for one in instants if one <= end], emit_changes=True)
