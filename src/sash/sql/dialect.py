@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokens import Token, TokenType
 
+from sash.sql.casts import Read
 from sash.sql.grammar import SashParser
 
 _AFTER_MINUS = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT)
@@ -32,8 +33,12 @@ class Sash(DuckDB):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
 
     class Generator(DuckDB.Generator):
-        # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
-        TRANSFORMS: ClassVar = {**DuckDB.Generator.TRANSFORMS, exp.Pow: lambda self, expr: self.binary(expr, "^")}
+        TRANSFORMS: ClassVar = {
+            **DuckDB.Generator.TRANSFORMS,
+            # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
+            exp.Pow: lambda self, expr: self.binary(expr, "^"),
+            Read: lambda self, expr: self.cast_sql(expr),
+        }
 
         def not_sql(self, expression: exp.Not) -> str:
             # `a NOT IN (…) = b` has become a NOT in front of `a`, which without brackets would reach over `= b`.

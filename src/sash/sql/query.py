@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import Span
+from sash.sql.casts import without_read
 from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
@@ -66,6 +67,17 @@ class StreamStatistics:
 NO_STATISTICS = StreamStatistics()
 
 
+SqlTypes: TypeAlias = Mapping[str, str]
+"""By column, DuckDB's names of types that Arrow has none for, as `HUGEINT`; other columns are what DuckDB reads them as.
+
+Not shown, as what an expression makes of such a column says it too.
+"""
+
+
+def _no_types() -> SqlTypes:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
     """What binding has to know of a stream."""
@@ -76,6 +88,7 @@ class StreamInfo:
     tie: tuple[str, ...] = ()
     statistics: StreamStatistics = field(default=NO_STATISTICS, repr=False, compare=False)
     """Not shown, as a stream about which more is known is still the same stream."""
+    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +96,7 @@ class RelationInfo:
     """What binding has to know of a relation."""
 
     schema: pa.Schema
+    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,7 @@ class DerivedInfo:
 
     schema: pa.Schema
     block: Block
+    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
 
 
 Catalog: TypeAlias = dict[str, StreamInfo | RelationInfo]
@@ -124,6 +139,8 @@ class Output:
     name: str
     expr: exp.Expr
     type: pa.DataType
+    sql_type: str
+    """The same in DuckDB's words, which tell more types apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +152,8 @@ class Aggregate:
     argument: exp.Expr | None
     type: pa.DataType
     """Of its value; what DuckDB gives for the same call."""
+    sql_type: str
+    """The same in DuckDB's words."""
 
 
 AGGREGATES = (
@@ -233,7 +252,7 @@ def replaced_by(bound: Block) -> tuple[int, ...] | None:
         return None
     shown: dict[int, int] = {}
     for idx, output in enumerate(bound.outputs):
-        expr = output.expr.unnest()
+        expr = without_read(output.expr).unnest()
         if isinstance(expr, exp.Column) and expr.table == GROUP:
             shown.setdefault(int(expr.name), idx)
     return tuple(shown[number] for number in sorted(shown)) if len(shown) == len(bound.groups) else None
