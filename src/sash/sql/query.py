@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -67,15 +67,11 @@ class StreamStatistics:
 NO_STATISTICS = StreamStatistics()
 
 
-SqlTypes: TypeAlias = Mapping[str, str]
-"""By column, DuckDB's names of types that Arrow has none for, as `HUGEINT`; other columns are what DuckDB reads them as.
+SqlTypes: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns whose types Arrow has no name for, with DuckDB's, as `HUGEINT`; others are what DuckDB reads them as.
 
 Not shown, as what an expression makes of such a column says it too.
 """
-
-
-def _no_types() -> SqlTypes:
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +84,7 @@ class StreamInfo:
     tie: tuple[str, ...] = ()
     statistics: StreamStatistics = field(default=NO_STATISTICS, repr=False, compare=False)
     """Not shown, as a stream about which more is known is still the same stream."""
-    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +92,7 @@ class RelationInfo:
     """What binding has to know of a relation."""
 
     schema: pa.Schema
-    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ class DerivedInfo:
 
     schema: pa.Schema
     block: Block
-    sql_types: SqlTypes = field(default_factory=_no_types, repr=False)
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 Catalog: TypeAlias = dict[str, StreamInfo | RelationInfo]

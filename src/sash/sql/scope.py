@@ -153,7 +153,7 @@ def column_in(source: Source, name: exp.Identifier, text: str) -> exp.Column:
 def read(source: Source, name: str, origin: exp.Expr | None = None) -> exp.Expr:
     """A column of an item of FROM, by its declared name, as a value of the type that it has in the query."""
     column = _make_column(source, name, origin)
-    type_ = source.info.sql_types.get(name)
+    type_ = dict(source.info.sql_types).get(name)
     return column if type_ is None else read_as(column, type_)
 
 

@@ -12,7 +12,7 @@ What is in brackets may be left out:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import duckdb
@@ -47,7 +47,7 @@ class CreateStream:
     options: Options
     span: Span
     statistics: StreamStatistics = NO_STATISTICS
-    sql_types: SqlTypes = field(default_factory=dict)
+    sql_types: SqlTypes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class CreateTable:
     format: str
     options: Options
     span: Span
-    sql_types: SqlTypes = field(default_factory=dict)
+    sql_types: SqlTypes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _parse_table(parser: SashParser) -> CreateTable:
 def _parse_columns(parser: SashParser) -> tuple[pa.Schema, SqlTypes]:
     parser.expect("(")
     fields: dict[str, pa.Field] = {}
-    types: dict[str, str] = {}
+    types: list[tuple[str, str]] = []
     while True:
         start = parser.index
         name = parser.name("a column's name").name
@@ -192,10 +192,10 @@ def _parse_columns(parser: SashParser) -> tuple[pa.Schema, SqlTypes]:
         type_, sql_type = _parse_type(parser)
         fields[name.lower()] = pa.field(name, type_)
         if sql_type == HUGEINT:
-            types[name] = sql_type
+            types.append((name, sql_type))
         if not parser.take(","):
             parser.expect(")")
-            return pa.schema(fields.values()), types
+            return pa.schema(fields.values()), tuple(types)
 
 
 def _parse_type(parser: SashParser) -> tuple[pa.DataType, str]:
