@@ -77,11 +77,11 @@ def bind_script(text: str) -> Script:
             case CreateStream() as made:
                 streams[made.name.lower()] = _source(made, text)
                 catalog[made.name.lower()] = StreamInfo(
-                    made.schema, made.time, made.slack_us, made.tie, made.statistics
+                    made.schema, made.time, made.slack_us, made.tie, made.statistics, made.sql_types
                 )
             case CreateTable() as made:
                 tables[made.name.lower()] = _source(made, text)
-                catalog[made.name.lower()] = RelationInfo(made.schema)
+                catalog[made.name.lower()] = RelationInfo(made.schema, made.sql_types)
             case CreateQuery() as made:
                 plans[made.name] = plan_query(bind(made.select, catalog))
                 sinks[made.name] = _sink(made, text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import pyarrow as pa
+from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
@@ -16,7 +18,7 @@ from sash.plan.columns import times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
 from sash.plan.logical import Query
-from sash.sql.expressions import to_duckdb
+from sash.sql.expressions import to_column, to_duckdb
 from sash.sql.query import Aggregate, DerivedInfo
 from sash.store.batch import ID_PREFIX
 
@@ -36,12 +38,12 @@ class GroupByClause:
         self._replaces = replaces
         _refuse_order_of_subqueries(query)
         exprs = [aggregate.argument for aggregate in self._bound.aggregates if aggregate.argument is not None]
-        self._arguments = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_duckdb, exprs)))}
-        self._types = {self._arguments[to_duckdb(expr)]: type_of(expr, self._bound) for expr in exprs}
+        self._arguments = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_column, exprs)))}
+        self._types = {self._arguments[to_column(expr)]: type_of(expr, self._bound) for expr in exprs}
 
     def build(self, flow: Flow, with_ids: bool) -> Flow:
         """The groups of a flow's tuples: columns `_group.0` …, and aggregates `_agg.0` …"""
-        keys = [(f"_group.{idx}", to_duckdb(group.expr)) for idx, group in enumerate(self._bound.groups or ())]
+        keys = [(f"_group.{idx}", to_column(group.expr)) for idx, group in enumerate(self._bound.groups or ())]
         time = _time_sql(self._query)
         items = [*keys, *((name, sql) for sql, name in self._arguments.items()), *([(TIME, time)] if time else [])]
         flow = self._draft.project(replace(flow, ids=()), items)
@@ -75,12 +77,11 @@ class GroupByClause:
         flow = flow.then(partial, columns=partial.columns, life_us=None, retracts=False)
         flow = self._draft.distribute(flow, ())
         calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, self._types)) for name in partial.columns)
-        values = [(f"_agg.{idx}", self._put_together(each)) for idx, each in enumerate(self._bound.aggregates)]
-        having = conjunction(self._bound.having)
-        for name, sql in values:
-            having = having and having.replace(quote(name), f"({sql})")
+        values = [self._put_together(each) for each in self._bound.aggregates]
+        having = conjunction(condition.transform(_replace_aggregate, values) for condition in self._bound.having)
         grouping = self._grouping((), calls, having, None, with_ids)
-        return self._draft.project(self._grouped(flow, _group_by_spec(grouping, flow)), values)
+        items = [(f"_agg.{idx}", value) for idx, value in enumerate(values)]
+        return self._draft.project(self._grouped(flow, _group_by_spec(grouping, flow)), items)
 
     def _put_together(self, aggregate: Aggregate) -> str:
         """An aggregate, of sums over all that the parts say."""
@@ -94,7 +95,7 @@ class GroupByClause:
         return f"CASE WHEN {count} > 0 THEN {total} END"
 
     def _argument(self, aggregate: Aggregate) -> str | None:
-        return None if aggregate.argument is None else self._arguments[to_duckdb(aggregate.argument)]
+        return None if aggregate.argument is None else self._arguments[to_column(aggregate.argument)]
 
     def _grouping(
         self, keys: tuple[str, ...], calls: tuple[Call, ...], having: str | None, time: str | None, with_ids: bool
@@ -117,6 +118,12 @@ class GroupByClause:
             retracts=True,
             spread=flow.spread.renamed({name: [name] for name in spec.keys}),
         )
+
+
+def _replace_aggregate(node: exp.Expr, values: Sequence[str]) -> exp.Expr:
+    """An aggregate in an expression, written as what it is put together of, which stays as it is written."""
+    is_aggregate = isinstance(node, exp.Column) and node.table == "_agg"
+    return exp.Paren(this=exp.Var(this=values[int(node.name)])) if is_aggregate else node
 
 
 def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroupBySpec:

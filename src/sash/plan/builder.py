@@ -22,7 +22,8 @@ from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_
 from sash.plan.multiway import joins_many
 from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
-from sash.sql.expressions import to_duckdb
+from sash.sql.casts import without_read
+from sash.sql.expressions import to_column
 from sash.sql.query import StreamInfo, TimeWindow, replaced_by
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
@@ -117,11 +118,11 @@ class _Builder:
 
     def _test(self, flow: Flow, test: Test, with_ids: bool) -> Flow:
         """The rows for which a subquery has, or has not, an equal row."""
-        operands = [to_duckdb(operand) for operand in test.operands]
+        operands = list(map(to_column, test.operands))
         rule = "absent" if test.is_negated else "present"
         if not test.is_null_aware:
             return self._member(flow, operands, self._build(test.body, False), rule, with_ids)
-        (operand,) = operands
+        (operand,) = test.operands
         any_row, null_row = self._build(test.body, False), self._build(test.body, False)
         (column,) = any_row.columns
         flow = self._member(flow, operands, self._build(test.body, False), rule, with_ids)
@@ -129,7 +130,7 @@ class _Builder:
         null_row = self._draft.project(null_row, [(column, f"CASE WHEN {quote(column)} IS NULL THEN 0 END")])
         flow = self._member(flow, ["0"], null_row, rule, with_ids)
         any_row = self._draft.project(any_row, [(column, "0")])
-        return self._member(flow, [f"CASE WHEN {operand} IS NULL THEN 0 END"], any_row, rule, with_ids)
+        return self._member(flow, [f"CASE WHEN {_operand_sql(operand)} IS NULL THEN 0 END"], any_row, rule, with_ids)
 
     def _member(self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool) -> Flow:
         """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing."""
@@ -204,11 +205,17 @@ class _Builder:
 
     def _output_sql(self, query: Query, output) -> str:
         """An output; of a group that is gone, what depends on its aggregates is NULL."""
-        sql = to_duckdb(output.expr)
+        sql = to_column(output.expr)
         is_aggregate = any(column.table == "_agg" for column in output.expr.find_all(exp.Column))
         if not query.is_grouped or not self._replaces(query) or not is_aggregate:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
+
+
+def _operand_sql(expr: exp.Expr) -> str:
+    """An expression as the operand of an operator: in brackets, unless it is a name."""
+    sql = to_column(expr)
+    return sql if isinstance(without_read(expr), exp.Column) else f"({sql})"
 
 
 def _refuse_unhashable(query: Query) -> None:

@@ -37,6 +37,11 @@ def type_of(expr: exp.Expr, bound: BoundQuery) -> pa.DataType:
     return _type_of(to_duckdb(expr), pa.schema(_typed_columns(bound)))
 
 
+def sql_type_of(expr: exp.Expr, bound: BoundQuery) -> str:
+    """The same in DuckDB's words, which tell more types apart."""
+    return _named_type(f"SELECT typeof({to_duckdb(expr)}) AS name FROM batch", pa.schema(_typed_columns(bound))) or ""
+
+
 def common_type(left: exp.Expr, right: exp.Expr, bound: BoundQuery) -> str | None:
     """The DuckDB name of a type that holds the values of both expressions, if there is one."""
     sql = f"SELECT typeof(CASE WHEN TRUE THEN {to_duckdb(left)} ELSE {to_duckdb(right)} END) AS name FROM batch"

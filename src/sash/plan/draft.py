@@ -21,7 +21,7 @@ from sash.plan.logical import Scan
 from sash.plan.partition import own_partition
 from sash.plan.physical import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
-from sash.sql.expressions import to_duckdb
+from sash.sql.expressions import to_column, to_duckdb
 from sash.sql.query import CountWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.store.batch import BEGINNING, ID_PREFIX
 from sash.store.keys import is_hashable
@@ -94,7 +94,7 @@ class Draft:
 
     def compute(self, flow: Flow, computed: Iterable[tuple[str, exp.Expr]]) -> Flow:
         """The flow with further columns."""
-        items = [(name, to_duckdb(expr)) for name, expr in computed]
+        items = [(name, to_column(expr)) for name, expr in computed]
         return self.project(flow, [*((name, quote(name)) for name in flow.columns), *items]) if items else flow
 
     def keep(self, flow: Flow, conjuncts: Sequence[exp.Expr]) -> Flow:
@@ -174,7 +174,7 @@ def ingest_spec(scan: Scan) -> IngestSpec:
 
 
 def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
-    computed = tuple((name, to_duckdb(expr)) for name, expr in scan.computed)
+    computed = tuple((name, to_column(expr)) for name, expr in scan.computed)
     return ProjectSpec(computed, passed, conjunction(scan.conjuncts))
 
 

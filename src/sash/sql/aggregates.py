@@ -16,8 +16,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError
+from sash.sql import duck
 from sash.sql.calls import Call, check_argument, check_call, read_call
-from sash.sql.dialect import Sash
+from sash.sql.casts import read_as
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSelect
@@ -49,7 +50,6 @@ class AggregateBinder:
         self._aliases = aliases
         self._groups: list[Output] = []
         self._aggregates: list[Aggregate] = []
-        self._huge: set[str] = set()
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:
@@ -68,7 +68,7 @@ class AggregateBinder:
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
-                self._groups.append(Output(scalar.name, expr, scalar.type))
+                self._groups.append(Output(scalar.name, expr, scalar.type, scalar.sql_type))
         check_hashable(self._groups, "`GROUP BY`", self._select.text)
         return tuple(self._groups)
 
@@ -129,10 +129,9 @@ class AggregateBinder:
         return exprs.index(node) if node in exprs else None
 
     def _column(self, table: str, index: int, node: exp.Expr) -> exp.Expr:
-        name = f"{table}.{index}"
         column = place(exp.column(str(index), table=table, quoted=True), node)
-        # Arrow has no HUGEINT and keeps it as a DECIMAL, with which `//` and the like give something else.
-        return exp.cast(column, "HUGEINT", dialect=Sash) if name in self._huge and node.parent else column
+        own = (self._groups if table == _GROUP else self._aggregates)[index]
+        return read_as(column, own.sql_type) if duck.is_renamed(own.sql_type, own.type) else column
 
     def _add(self, call: Call) -> int:
         text, argument = self._select.text, call.argument
@@ -142,13 +141,10 @@ class AggregateBinder:
             refuse_aggregates(argument, text, "another aggregate", remedy)
             check_argument(call, self._scalars.bind(argument), text)
         scalar = self._scalars.bind_aggregate(call.node)
-        aggregate = Aggregate(call.function, argument, scalar.type)
+        aggregate = Aggregate(call.function, argument, scalar.type, scalar.sql_type)
         if aggregate not in self._aggregates:
             self._aggregates.append(aggregate)
-        index = self._aggregates.index(aggregate)
-        if scalar.duck_type == "HUGEINT":
-            self._huge.add(f"{_AGG}.{index}")
-        return index
+        return self._aggregates.index(aggregate)
 
 
 def _flatten(groups: Iterable[exp.Expr]) -> Iterator[exp.Expr]:

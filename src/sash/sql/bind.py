@@ -15,6 +15,7 @@ from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.query import Block, BoundQuery, Catalog
+from sash.sql.reading import check_reading, check_syntax
 from sash.sql.scope import Scope
 from sash.sql.sets import bind_set
 from sash.sql.sources import Context, bind_sources
@@ -37,6 +38,7 @@ def _bind_block(query: ParsedQuery, context: Context) -> Block:
 
 
 def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
+    check_syntax(select)
     context = context.within(select, _keeper(select, context))
     sources = bind_sources(select, context)
     scope = Scope(sources, select.text, context.outside)
@@ -62,6 +64,7 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             scalars.bind_condition(conjunct)
     if query.is_distinct:
         check_hashable(query.outputs, "`DISTINCT`", select.text)
+    check_reading(select)
     return query
 
 

@@ -105,7 +105,7 @@ def check_argument(call: Call, argument: Scalar, text: str) -> None:
 
 
 def _mistake(call: Call, argument: Scalar, text: str) -> str | None:
-    name, kind = call.function.upper(), argument.duck_type.split("(")[0]
+    name, kind = call.function.upper(), argument.sql_type.split("(")[0]
     if call.function == "count":
         return None
     if call.function not in _ARITHMETIC:
@@ -115,7 +115,7 @@ def _mistake(call: Call, argument: Scalar, text: str) -> str | None:
         return None
     place = span_of(call.arguments[0])
     written = text[place.start : place.end] if place else "…"
-    over = f"{name} over {argument.duck_type}"
+    over = f"{name} over {argument.sql_type}"
     if kind in _NUMBERS or kind == "BOOLEAN":
         return f"{over} cannot run in this version; cast it: `{name}(CAST({written} AS DOUBLE))`"
     if pa.types.is_timestamp(argument.type) or pa.types.is_date(argument.type):

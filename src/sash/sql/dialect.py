@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokens import Token, TokenType
 
+from sash.sql.casts import Read
 from sash.sql.grammar import SashParser
 
 _AFTER_MINUS = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT)
@@ -21,6 +22,10 @@ class Sash(DuckDB):
 
     Parser = SashParser
 
+    def to_json_path(self, path: exp.Expr | None) -> exp.Expr | None:
+        # sqlglot would turn the key `'a.b'` into a path of two, `'$.a.b'`.
+        return path
+
     def tokenize(self, sql: str, *args: Any, **kwargs: Any) -> list[Token]:
         tokens = super().tokenize(sql, *args, **kwargs)
         for token, *after in zip(tokens, tokens[1:], [*tokens[2:], None]):
@@ -32,14 +37,27 @@ class Sash(DuckDB):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
 
     class Generator(DuckDB.Generator):
-        # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
-        TRANSFORMS: ClassVar = {**DuckDB.Generator.TRANSFORMS, exp.Pow: lambda self, expr: self.binary(expr, "^")}
+        TRANSFORMS: ClassVar = {
+            **DuckDB.Generator.TRANSFORMS,
+            # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
+            exp.Pow: lambda self, expr: self.binary(expr, "^"),
+            Read: lambda self, expr: self.cast_sql(expr),
+            exp.JSONExtract: lambda self, expr: _arrow_sql(self, expr, "->"),
+            exp.JSONExtractScalar: lambda self, expr: _arrow_sql(self, expr, "->>"),
+        }
 
         def not_sql(self, expression: exp.Not) -> str:
             # `a NOT IN (…) = b` has become a NOT in front of `a`, which without brackets would reach over `= b`.
             sql = super().not_sql(expression)
             is_operand = isinstance(expression.parent, exp.Binary) and not isinstance(expression.parent, exp.Connector)
             return f"({sql})" if is_operand else sql
+
+
+def _arrow_sql(generator: DuckDB.Generator, expr: exp.Expr, arrow: str) -> str:
+    """In brackets, as to DuckDB some arrows bind tighter than all around them, and others less than anything."""
+    sql = generator.binary(expr, arrow)
+    is_apart = expr.parent is None or isinstance(expr.parent, (exp.Paren, exp.Alias))
+    return sql if is_apart else f"({sql})"
 
 
 def _starts_query(tokens: list[Token | None]) -> bool:

@@ -37,11 +37,24 @@ def arrow_type(type_sql: str) -> pa.DataType:
         return relation.to_arrow_table().schema.field(0).type
 
 
+@functools.lru_cache(maxsize=1024)
+def type_named(type_sql: str) -> DuckDBPyType:
+    """The type of this name; as a string it is DuckDB's own, full name of it. `duckdb.Error` when there is none."""
+    with connect() as connection:
+        return connection.sql(f"SELECT CAST(NULL AS {type_sql}) AS value").types[0]
+
+
+@functools.lru_cache(maxsize=1024)
 def type_of(arrow: pa.DataType) -> DuckDBPyType:
     """What DuckDB reads values of an Arrow type as."""
     with connect() as connection:
         connection.register("columns", pa.schema([("value", arrow)]).empty_table())
         return connection.sql("SELECT value FROM columns").types[0]
+
+
+def is_renamed(sql_type: str, arrow: pa.DataType) -> bool:
+    """Whether DuckDB, which calls a type so, reads values that travel as this Arrow type as another one."""
+    return sql_type != str(type_of(arrow))
 
 
 def unreadable_column(schema: pa.Schema) -> pa.Field | None:

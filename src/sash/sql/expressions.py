@@ -14,6 +14,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
+from sash.sql.casts import cast_to, without_read
 from sash.sql.comparisons import are_comparable, comparisons_in, conditions_in, family_of
 from sash.sql.dialect import Sash
 from sash.sql.functions import refusal
@@ -30,7 +31,7 @@ class Scalar:
 
     name: str
     type: pa.DataType
-    duck_type: str
+    sql_type: str
 
 
 def span_of(*exprs: exp.Expr) -> Span | None:
@@ -45,6 +46,11 @@ def to_duckdb(expr: exp.Expr) -> str:
     """A bound expression as SQL for DuckDB, over a relation whose columns are called `alias.column`."""
     flat = expr.transform(_as_flat_column)
     return flat.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def to_column(expr: exp.Expr) -> str:
+    """The same for an expression that is a column by itself, which travels as it is and need not be told its type."""
+    return to_duckdb(without_read(expr))
 
 
 def _as_flat_column(node: exp.Expr) -> exp.Expr:
@@ -92,7 +98,8 @@ class ScalarBinder:
         self._check_comparisons(expr)
         self._check_literals(expr)
         scalar = self._describe(expr)
-        return replace(scalar, name=expr.name) if isinstance(expr, (exp.Column, exp.Dot)) else scalar
+        column = without_read(expr)
+        return replace(scalar, name=column.name) if isinstance(column, (exp.Column, exp.Dot)) else scalar
 
     def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
@@ -108,8 +115,9 @@ class ScalarBinder:
         """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
         by = [f"({to_duckdb(group)})" for group in groups if group.find(exp.Column)]
         grouping = f" GROUP BY {', '.join(by)}" if by else ""
-        if isinstance(expr, (exp.Column, exp.Dot)):
-            return expr.name
+        column = without_read(expr)
+        if isinstance(column, (exp.Column, exp.Dot)):
+            return column.name
         relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
         return self._plain(relation.columns[0])
 
@@ -159,7 +167,7 @@ class ScalarBinder:
                 continue
             for constant, other in ((0, 1), (1, 0)):
                 if families[constant] == "string" and not sides[constant].find(exp.Column):
-                    self._check_converts(exp.cast(sides[constant].copy(), str(types[other]), dialect=Sash), node)
+                    self._check_converts(cast_to(sides[constant], str(types[other])), node)
                     break
             else:
                 raise BindError(incompatible(str(types[0]), str(types[1]), "compared"), self._text, span_of(node))

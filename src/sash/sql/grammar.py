@@ -266,6 +266,12 @@ class SashParser(Cursor):
         self._retreat(start)
         return super()._parse_type(*args, **kwargs)
 
+    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
+        # sqlglot takes `IN [1, 2]` for `IN (1, 2)`; DuckDB looks into a list, in which a NULL equals nothing.
+        if self._match(TokenType.L_BRACKET, advance=False):
+            return self.expression(exp.In(this=this, field=self._parse_column()))
+        return super()._parse_in(this, alias)
+
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
         if self._match(TokenType.OVER, advance=False):
             self.refuse_token()

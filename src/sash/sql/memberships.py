@@ -58,7 +58,7 @@ def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
     operands = [_bind_operand(expr, around) for expr in exprs]
     _check_comparable(operands, block, around.text)
     types = common_types(operands, block.outputs, around.text)
-    operands = [replace(side, expr=cast(side, type_), type=type_.arrow) for side, type_ in zip(operands, types)]
+    operands = [cast(side, type_) for side, type_ in zip(operands, types)]
     check_hashable(operands, "a lookup in a subquery", around.text)
     return Membership(
         block=cast_outputs(block, types),
@@ -87,14 +87,14 @@ def _bind_operand(expr: exp.Expr, around: Surroundings) -> Output:
     refuse_aggregates(expr, around.text, "`WHERE`", "use `HAVING`, or aggregate in a subquery in `FROM`")
     resolved = around.scope.resolve(expr)
     scalar = around.scalars.bind(resolved)
-    return Output(scalar.name, resolved, scalar.type)
+    return Output(scalar.name, resolved, scalar.type, scalar.sql_type)
 
 
 def _check_comparable(operands: list[Output], block: Block, text: str) -> None:
     for operand, output in zip(operands, block.outputs):
-        types = [duck.type_of(side.type) for side in (operand, output)]
-        if not are_comparable(*map(family_of, types)) and not isinstance(output.expr, exp.Null):
-            raise BindError(incompatible(str(types[0]), str(types[1]), "compared"), text, span_of(operand.expr))
+        families = (family_of(duck.type_named(side.sql_type)) for side in (operand, output))
+        if not are_comparable(*families):
+            raise BindError(incompatible(operand.sql_type, output.sql_type, "compared"), text, span_of(operand.expr))
 
 
 def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, list[exp.Expr]]:

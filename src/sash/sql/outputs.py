@@ -77,7 +77,7 @@ def _name_outputs(items: Iterable[Item], scalars: Iterable[Scalar], text: str) -
         if name.lower() in _RESERVED or name.lower().startswith(_RESERVED_PREFIX):
             reason = f"`{name}` is a name that Sash gives to columns of its own; use `AS` to give another"
             raise BindError(reason, text, item.span)
-        yield Output(_unique(name, taken), item.expr, scalar.type)
+        yield Output(_unique(name, taken), item.expr, scalar.type, scalar.sql_type)
 
 
 def _unique(name: str, taken: set[str]) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import Span
+from sash.sql.casts import without_read
 from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
@@ -66,6 +67,13 @@ class StreamStatistics:
 NO_STATISTICS = StreamStatistics()
 
 
+SqlTypes: TypeAlias = tuple[tuple[str, str], ...]
+"""Columns whose types Arrow has no name for, with DuckDB's, as `HUGEINT`; others are what DuckDB reads them as.
+
+Not shown, as what an expression makes of such a column says it too.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class StreamInfo:
     """What binding has to know of a stream."""
@@ -76,6 +84,7 @@ class StreamInfo:
     tie: tuple[str, ...] = ()
     statistics: StreamStatistics = field(default=NO_STATISTICS, repr=False, compare=False)
     """Not shown, as a stream about which more is known is still the same stream."""
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,7 @@ class RelationInfo:
     """What binding has to know of a relation."""
 
     schema: pa.Schema
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +101,7 @@ class DerivedInfo:
 
     schema: pa.Schema
     block: Block
+    sql_types: SqlTypes = field(default=(), repr=False)
 
 
 Catalog: TypeAlias = dict[str, StreamInfo | RelationInfo]
@@ -124,6 +135,8 @@ class Output:
     name: str
     expr: exp.Expr
     type: pa.DataType
+    sql_type: str
+    """The same in DuckDB's words, which tell more types apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +148,8 @@ class Aggregate:
     argument: exp.Expr | None
     type: pa.DataType
     """Of its value; what DuckDB gives for the same call."""
+    sql_type: str
+    """The same in DuckDB's words."""
 
 
 AGGREGATES = (
@@ -233,7 +248,7 @@ def replaced_by(bound: Block) -> tuple[int, ...] | None:
         return None
     shown: dict[int, int] = {}
     for idx, output in enumerate(bound.outputs):
-        expr = output.expr.unnest()
+        expr = without_read(output.expr).unnest()
         if isinstance(expr, exp.Column) and expr.table == GROUP:
             shown.setdefault(int(expr.name), idx)
     return tuple(shown[number] for number in sorted(shown)) if len(shown) == len(bound.groups) else None

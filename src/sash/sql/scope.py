@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, QueryError, suggest
+from sash.sql.casts import read_as
 from sash.sql.expressions import span_of
 from sash.sql.query import Source
 from sash.sql.subqueries import refuse_subqueries
@@ -40,17 +41,20 @@ class Scope:
         left = self._find(name, before)
         right = column_in(source, name, self._text)
         self._merged.add((source.alias, right.name))
-        return exp.EQ(this=left, expression=right)
+        return exp.EQ(this=self._read(left), expression=self._read(right))
 
-    def expand(self, star: exp.Expr) -> list[exp.Column]:
+    def expand(self, star: exp.Expr) -> list[exp.Expr]:
         """The columns behind `*` or `alias.*`."""
         if isinstance(star, exp.Column):
             source = self._source(star.args["table"])
-            return [_make_column(source, name, star) for name in source.info.schema.names]
-        return [_make_column(source, name, star) for source, name in self._visible()]
+            return [read(source, name, star) for name in source.info.schema.names]
+        return [read(source, name, star) for source, name in self._visible()]
 
     def resolve(self, expr: exp.Expr) -> exp.Expr:
-        """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots."""
+        """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots.
+
+        Where DuckDB would take a column for another type than it has, it is told.
+        """
         refuse_subqueries(expr, self._text)
         return expr.transform(self._resolve_node)
 
@@ -84,7 +88,7 @@ class Scope:
         return self._descend(column, fields)
 
     def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expr:
-        expr: exp.Expr = column
+        expr = self._read(column)
         type_ = self._sources[column.table.lower()].info.schema.field(column.name).type
         for field in fields:
             names = [inner.name for inner in type_.fields] if pa.types.is_struct(type_) else []
@@ -95,6 +99,9 @@ class Scope:
                 raise BindError(reason, self._text, span_of(field))
             expr, type_ = exp.Dot(this=expr, expression=_quoted(name, field)), type_.field(name).type
         return expr
+
+    def _read(self, column: exp.Column) -> exp.Expr:
+        return read(self._sources[column.table.lower()], column.name, column)
 
     def _find(self, name: exp.Identifier, candidates: list[tuple[Source, str]]) -> exp.Column:
         found = [(source, column) for source, column in candidates if column.lower() == name.name.lower()]
@@ -143,6 +150,13 @@ def column_in(source: Source, name: exp.Identifier, text: str) -> exp.Column:
     return _make_column(source, declared, name)
 
 
+def read(source: Source, name: str, origin: exp.Expr | None = None) -> exp.Expr:
+    """A column of an item of FROM, by its declared name, as a value of the type that it has in the query."""
+    column = _make_column(source, name, origin)
+    type_ = dict(source.info.sql_types).get(name)
+    return column if type_ is None else read_as(column, type_)
+
+
 def _is_loop_variable(column: exp.Column) -> bool:
     """Whether the column is the `x` of `[… for x in …]`; unlike those of lambdas, sqlglot takes it for a column."""
     loop = column.find_ancestor(exp.Comprehension)
@@ -155,13 +169,14 @@ def _match(name: str, names: list[str]) -> str | None:
     return next((known for known in names if known.lower() == name.lower()), None)
 
 
-def _make_column(source: Source, name: str, origin: exp.Expr) -> exp.Column:
+def _make_column(source: Source, name: str, origin: exp.Expr | None) -> exp.Column:
     return exp.Column(this=_quoted(name, origin), table=_quoted(source.alias, origin))
 
 
-def _quoted(name: str, origin: exp.Expr) -> exp.Identifier:
-    """A name as declared that stands where the user's spelling of it stood."""
-    return place(exp.to_identifier(name, quoted=True), origin)
+def _quoted(name: str, origin: exp.Expr | None) -> exp.Identifier:
+    """A name as declared that stands where the user's spelling of it stood, if there was one."""
+    identifier = exp.to_identifier(name, quoted=True)
+    return place(identifier, origin) if origin is not None else identifier
 
 
 def place(expr: T, origin: exp.Expr) -> T:

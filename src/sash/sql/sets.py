@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
+from sash.sql.casts import cast_to
 from sash.sql.comparisons import are_comparable, family_of
-from sash.sql.dialect import Sash
 from sash.sql.expressions import incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSet
 from sash.sql.query import Block, BoundQuery, BoundSet, Output
+from sash.sql.scope import read
 from sash.sql.sources import Context, derive
 
 _SIDE = "side"
@@ -45,7 +46,7 @@ def bind_set(query: ParsedSet, context: Context) -> BoundSet:
     left, right = (cast_outputs(replace(side, hints=()), types) for side in (left, right))
     if not needs_no_state:
         check_hashable(left.outputs, name, query.text)
-    outputs = [Output(o.name, exp.column(exp.to_identifier(o.name, quoted=True)), o.type) for o in left.outputs]
+    outputs = [replace(output, expr=exp.column(exp.to_identifier(output.name, quoted=True))) for output in left.outputs]
     return BoundSet(
         text=query.text,
         operation=query.operation,
@@ -69,45 +70,40 @@ def common_types(left: Sequence[Output], right: Sequence[Output], text: str) -> 
 
 
 def _common_type(left: Output, right: Output, text: str) -> CommonType:
+    sides = [f"SELECT CAST(NULL AS {output.sql_type}) AS value" for output in (left, right)]
     with duck.connect() as connection:
-        for name, output in (("left", left), ("right", right)):
-            type_ = pa.null() if isinstance(output.expr, exp.Null) else output.type
-            connection.register(name, pa.schema([("value", type_)]).empty_table())
-        types = [connection.table(name).types[0] for name in ("left", "right")]
         try:
-            relation = connection.sql('SELECT value FROM "left" UNION ALL SELECT value FROM "right"')
+            relation = connection.sql(" UNION ALL ".join(sides))
             common = CommonType(relation.to_arrow_table().schema.field(0).type, str(relation.types[0]))
         except duckdb.Error:
             common = None
-    if common is None or not (are_comparable(*map(family_of, types)) or common.sql == "VARCHAR"):
-        raise BindError(incompatible(str(types[0]), str(types[1]), "mixed"), text, span_of(right.expr))
+    families = (family_of(duck.type_named(output.sql_type)) for output in (left, right))
+    if common is None or not (are_comparable(*families) or common.sql == "VARCHAR"):
+        raise BindError(incompatible(left.sql_type, right.sql_type, "mixed"), text, span_of(right.expr))
     return common
 
 
 def cast_outputs(block: Block, types: Sequence[CommonType]) -> Block:
     """The block with its columns converted to these types."""
-    if all(output.type == type_.arrow for output, type_ in zip(block.outputs, types)):
+    if all(output.sql_type == type_.sql for output, type_ in zip(block.outputs, types)):
         return block
     if isinstance(block, BoundSet) or block.is_distinct:
         # Rows are told apart before they are converted, which may make some of them equal.
         block = select_from(block, block.outputs)
-    outputs = [
-        replace(output, expr=cast(output, type_), type=type_.arrow) for output, type_ in zip(block.outputs, types)
-    ]
-    return replace(block, outputs=tuple(outputs))
+    return replace(block, outputs=tuple(cast(output, type_) for output, type_ in zip(block.outputs, types)))
 
 
-def cast(output: Output, type_: CommonType) -> exp.Expr:
-    """The expression of an output, converted where it is of another type."""
-    if output.type == type_.arrow and not isinstance(output.expr, exp.Null):
-        return output.expr
-    return exp.cast(output.expr.copy(), type_.sql, dialect=Sash)
+def cast(output: Output, type_: CommonType) -> Output:
+    """The output, converted where it is of another type."""
+    if output.sql_type == type_.sql:
+        return output
+    return replace(output, expr=cast_to(output.expr, type_.sql), type=type_.arrow, sql_type=type_.sql)
 
 
 def select_from(block: Block, outputs: Sequence[Output]) -> BoundQuery:
     """A SELECT of some columns of a block and nothing else."""
     source = derive(block, _SIDE)
-    columns = [replace(output, expr=exp.column(output.name, table=_SIDE, quoted=True)) for output in outputs]
+    columns = [replace(output, expr=read(source, output.name)) for output in outputs]
     return BoundQuery(
         text=block.text, sources=(source,), outputs=tuple(columns), conjuncts=(), spans={"from": source.span}
     )

@@ -68,8 +68,9 @@ def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
 def derive(block: Block, alias: str) -> Source:
     """A block as an item of FROM."""
     schema = pa.schema([(output.name, output.type) for output in block.outputs])
-    span = block.spans["from"]
-    return Source(name=alias.lower(), alias=alias, info=DerivedInfo(schema, block), window=None, span=span)
+    types = ((each.name, each.sql_type) for each in block.outputs if duck.is_renamed(each.sql_type, each.type))
+    info = DerivedInfo(schema, block, tuple(types))
+    return Source(name=alias.lower(), alias=alias, info=info, window=None, span=block.spans["from"])
 
 
 def _bind_source(item: ParsedSource, select: ParsedSelect, context: Context) -> Source:

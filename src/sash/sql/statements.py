@@ -25,10 +25,12 @@ from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
-from sash.sql.query import NO_STATISTICS, StreamStatistics
+from sash.sql.query import NO_STATISTICS, SqlTypes, StreamStatistics
 from sash.sql.windows import parse_interval, parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]
+HUGEINT = "HUGEINT"
+"""The one type that Arrow has no name for of which every value can be read that may travel in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class CreateStream:
     options: Options
     span: Span
     statistics: StreamStatistics = NO_STATISTICS
+    sql_types: SqlTypes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class CreateTable:
     format: str
     options: Options
     span: Span
+    sql_types: SqlTypes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +119,15 @@ def _parse_stream(parser: SashParser) -> CreateStream:
     start = parser.index
     name = parser.name("the stream's name").name
     span = parser.span_since(start)
-    schema = _parse_columns(parser)
+    schema, types = _parse_columns(parser)
     parser.expect("TIMESTAMP", "BY")
     ordering = parser.names("the stream's time column")
     time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
     _check_is_time(ordering[0], schema.field(time), parser.sql)
     slack_us = parse_length(parser, "the slack", "leave `SLACK` out to have none") if parser.take("SLACK") else 0
     statistics = _parse_statistics(parser, schema)
-    return CreateStream(name, schema, time, tuple(tie), slack_us, *_parse_location(parser, "FROM"), span, statistics)
+    path, format_, options = _parse_location(parser, "FROM")
+    return CreateStream(name, schema, time, tuple(tie), slack_us, path, format_, options, span, statistics, types)
 
 
 def _parse_statistics(parser: SashParser, schema: pa.Schema) -> StreamStatistics:
@@ -171,28 +176,34 @@ def _parse_table(parser: SashParser) -> CreateTable:
     start = parser.index
     name = parser.name("the table's name").name
     span = parser.span_since(start)
-    return CreateTable(name, _parse_columns(parser), *_parse_location(parser, "FROM"), span)
+    schema, types = _parse_columns(parser)
+    return CreateTable(name, schema, *_parse_location(parser, "FROM"), span, types)
 
 
-def _parse_columns(parser: SashParser) -> pa.Schema:
+def _parse_columns(parser: SashParser) -> tuple[pa.Schema, SqlTypes]:
     parser.expect("(")
     fields: dict[str, pa.Field] = {}
+    types: list[tuple[str, str]] = []
     while True:
         start = parser.index
         name = parser.name("a column's name").name
         if name.lower() in fields:
             raise ParseError(f"column `{name}` is declared twice; rename one", parser.sql, parser.span_since(start))
-        fields[name.lower()] = pa.field(name, _parse_type(parser))
+        type_, sql_type = _parse_type(parser)
+        fields[name.lower()] = pa.field(name, type_)
+        if sql_type == HUGEINT:
+            types.append((name, sql_type))
         if not parser.take(","):
             parser.expect(")")
-            return pa.schema(fields.values())
+            return pa.schema(fields.values()), tuple(types)
 
 
-def _parse_type(parser: SashParser) -> pa.DataType:
+def _parse_type(parser: SashParser) -> tuple[pa.DataType, str]:
+    """A type in Arrow's words and in DuckDB's."""
     start = parser.index
     tree = parser.data_type()
     try:
-        return duck.arrow_type(tree.sql(dialect=Sash))
+        return duck.arrow_type(tree.sql(dialect=Sash)), str(duck.type_named(tree.sql(dialect=Sash)))
     except duckdb.Error:
         span = parser.span_since(start)
         reason = f"`{parser.sql[span.start : span.end]}` is not a type; use one of DuckDB's, such as BIGINT or VARCHAR"

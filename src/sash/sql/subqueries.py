@@ -12,7 +12,7 @@ _CONJUNCT = "{} can stand only in `WHERE`, by itself or with AND; {}"
 
 def is_membership(condition: exp.Expr) -> bool:
     """Whether a conjunct of WHERE is `[NOT] IN (SELECT …)` or `[NOT] EXISTS (SELECT …)`."""
-    return _is_predicate(strip_negations(condition)[0])
+    return is_predicate(strip_negations(condition)[0])
 
 
 def strip_negations(condition: exp.Expr) -> tuple[exp.Expr, bool]:
@@ -33,7 +33,7 @@ def refuse_subqueries(expr: exp.Expr, text: str) -> None:
     while isinstance(node.parent, exp.Subquery):
         node = node.parent
     parent = node.parent
-    if parent is not None and _is_predicate(parent):
+    if parent is not None and is_predicate(parent):
         name = "EXISTS" if isinstance(parent, exp.Exists) else "IN"
         reason = _CONJUNCT.format(f"`{name}` with a subquery", "join the subquery in `FROM` instead")
         raise PlanError(reason, text, span_of(parent))
@@ -44,7 +44,8 @@ def refuse_subqueries(expr: exp.Expr, text: str) -> None:
     raise PlanError(reason, text, span_of(node))
 
 
-def _is_predicate(node: exp.Expr) -> bool:
+def is_predicate(node: exp.Expr) -> bool:
+    """Whether a node looks for a row in a subquery."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
     return isinstance(node, exp.Exists) and isinstance(node.this, exp.Query)

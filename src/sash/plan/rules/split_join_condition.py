@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sash.plan.columns import column_name, common_type, type_of
+from sash.plan.columns import column_name, common_type, sql_type_of, type_of
 from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins, map_scans
+from sash.sql.casts import cast_to, without_read
 from sash.sql.query import BoundQuery
 from sash.store.keys import is_hashable
 
@@ -55,21 +56,20 @@ def _as_key(conjunct: exp.Expr, join: Join, bound: BoundQuery) -> Key | None:
 
 
 def _typed_key(left: exp.Expr, right: exp.Expr, bound: BoundQuery) -> Key | None:
-    types = type_of(left, bound), type_of(right, bound)
-    is_cast = types[0] != types[1]
+    is_cast = sql_type_of(left, bound) != sql_type_of(right, bound)
     if is_cast:
         name = common_type(left, right, bound)
         if name is None:
             return None
-        left, right = (exp.cast(side.copy(), name, dialect="duckdb") for side in (left, right))
-        types = type_of(left, bound), type_of(right, bound)
-    return Key((left, right), is_cast) if is_hashable(types[0]) else None
+        left, right = cast_to(left, name), cast_to(right, name)
+    return Key((left, right), is_cast) if is_hashable(type_of(left, bound)) else None
 
 
 def _with_column(join: Join, side: int, expr: exp.Expr, name: str) -> tuple[Join, str]:
     """The join with the expression as a column of one of its inputs, and that column's name."""
-    if isinstance(expr, exp.Column):
-        return join, column_name(expr)
+    column = without_read(expr)
+    if isinstance(column, exp.Column):
+        return join, column_name(column)
     name = f"{name}.{'left' if side == 0 else 'right'}"
     read = aliases_of(expr)
 

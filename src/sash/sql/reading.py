@@ -1,0 +1,235 @@
+"""Whether DuckDB reads an expression as Sash does.
+
+sqlglot reads the text and DuckDB evaluates what is made of it. Where their grammars differ, in what binds tighter or in
+what an operator is, the answer would silently be another than DuckDB's. So DuckDB's own parser is asked twice, what it
+reads in the user's text and what in ours:
+
+    a < b < c           DuckDB does not read this at all
+    j -> 'x' = 'y'      j -> ('x' = 'y') to DuckDB, (j -> 'x') = 'y' to sqlglot
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import duckdb
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+from sqlglot.tokens import Token, TokenType
+
+from sash.errors import ParseError, Span
+from sash.sql import duck
+from sash.sql.dialect import Sash
+from sash.sql.expressions import span_of
+from sash.sql.parsed import ParsedSelect
+from sash.sql.subqueries import is_predicate
+
+_PREFIX = "SELECT "
+_SOMETHING = "FROM x"
+"""What stands for a subquery, which is read by itself; no query is shorter."""
+_PLACES = ("query_location", "query_location_length")
+_FORMS = ("is_operator", "syntax_type", "qualified_name")
+"""What tells how something is written, or says it again."""
+_SAME_FUNCTIONS = {"**": "^", "^@": "starts_with", "@": "abs", "position": "strpos"}
+_NEGATIONS = {
+    "OPERATOR_IS_NULL": "OPERATOR_IS_NOT_NULL",
+    "COMPARE_NOT_DISTINCT_FROM": "COMPARE_DISTINCT_FROM",
+}
+
+
+def check_syntax(select: ParsedSelect) -> None:
+    """ParseError at an expression of a SELECT as written that DuckDB does not read."""
+    for expr, span in _expressions(select):
+        tree = _read(_without_queries(expr, span, select.text))
+        if isinstance(tree, _Misread):
+            raise ParseError(tree.reason, select.text, tree.place(span, select.text))
+
+
+def check_reading(select: ParsedSelect) -> None:
+    """ParseError at an expression of a SELECT that DuckDB reads otherwise than Sash; all of it is bound already."""
+    for expr, span in _expressions(select):
+        written = _without_queries(expr, span, select.text)
+        if _read(written) != _read(_render(expr)):
+            remedy = "put brackets where you mean them, or write it otherwise"
+            reason = f"DuckDB reads this as `{_spell(written)}`, and Sash does not; {remedy}"
+            raise ParseError(reason, select.text, span)
+
+
+def _expressions(select: ParsedSelect) -> Iterator[tuple[exp.Expr, Span]]:
+    """Each with its place; those that the text does not hold, as the columns behind `*`, need no reading."""
+    exprs = [output.unalias() for output in select.outputs if not output.is_star]
+    exprs += [*select.on, *(clause for clause in (select.where, select.having) if clause is not None)]
+    exprs += [group for group in select.groups or () if not isinstance(group, exp.Tuple) or group.expressions]
+    for expr in exprs:
+        span = span_of(expr)
+        if span is not None and not _has_value_query(expr):
+            yield expr, span
+
+
+def _has_value_query(expr: exp.Expr) -> bool:
+    """Whether a query stands in an expression elsewhere than behind IN and EXISTS, which is refused later on."""
+    return any(not is_predicate(_holder(query)) for query in _outermost_queries(expr))
+
+
+def _outermost_queries(expr: exp.Expr) -> Iterator[exp.Query]:
+    nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
+    return (node for node in nodes if isinstance(node, exp.Query))
+
+
+def _holder(query: exp.Expr) -> exp.Expr:
+    return query.parent if query.parent is not None else query
+
+
+def _without_queries(expr: exp.Expr, span: Span, text: str) -> str:
+    """The text of an expression, with something as short as can be in place of the queries in it."""
+    written = text
+    for query in _outermost_queries(expr):
+        holder = _holder(query)
+        operand = span_of(holder.this) if isinstance(holder, exp.In) else None
+        inside = _brackets(text, operand.end if operand else (span_of(holder) or span).start)
+        written = written[: inside.start] + _SOMETHING.ljust(inside.end - inside.start) + written[inside.end :]
+    return written[span.start : span.end]
+
+
+def _brackets(text: str, start: int) -> Span:
+    """What stands between the first bracket that opens at or after a place and the one that closes it."""
+    depth, first = 0, 0
+    for token in _tokens(text):
+        if token.start < start or token.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN):
+            continue
+        first = first or token.end + 1
+        depth += 1 if token.token_type is TokenType.L_PAREN else -1
+        if depth == 0:
+            return Span(first, token.start)
+    raise AssertionError("a subquery stands between brackets")
+
+
+@functools.lru_cache(maxsize=16)
+def _tokens(text: str) -> list[Token]:
+    return Sash().tokenize(text)
+
+
+def _render(expr: exp.Expr) -> str:
+    plain = expr.transform(_without_query)
+    return plain.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+
+def _without_query(node: exp.Expr) -> exp.Expr:
+    if not isinstance(node, exp.Query):
+        return node
+    something = exp.select("*").from_("x")
+    return something.subquery() if isinstance(node, exp.Subquery) else something
+
+
+class _Misread:
+    """What DuckDB's parser has to say against a text, and where."""
+
+    def __init__(self, message: str, position: int | None):
+        found = re.search(r'syntax error at or near "(.+)"', message)
+        self._length = len(found[1]) if found else None
+        self._position = position
+        if found:
+            self.reason = f"this is not an expression to DuckDB, because of its `{found[1]}`; check it, or add brackets"
+        elif message.startswith("Chained comparisons"):
+            self.reason = (
+                "a comparison of comparisons needs brackets, or an `AND` between the two; add one or the other"
+            )
+        else:
+            self.reason = f"this is not an expression to DuckDB ({message.rstrip('.!')}); check it, or add brackets"
+
+    def place(self, span: Span, text: str) -> Span:
+        """Where it is in the text, of which the expression is the stretch `span`. DuckDB counts bytes."""
+        if self._position is None or self._length is None:
+            return span
+        before = text[span.start : span.end].encode()[: self._position - len(_PREFIX)].decode(errors="ignore")
+        start = span.start + len(before)
+        return Span(start, min(start + self._length, span.end)) if start < span.end else span
+
+
+@functools.lru_cache(maxsize=1024)
+def _read(sql: str) -> Any:
+    """What DuckDB's parser makes of an expression, less how it is written."""
+    with duck.connect() as connection:
+        found = json.loads(connection.execute("SELECT json_serialize_sql(?)", [_PREFIX + sql]).fetchall()[0][0])
+    if found["error"]:
+        position = found.get("position")
+        return _Misread(found["error_message"], None if position is None else int(position))
+    (expr,) = found["statements"][0]["node"]["select_list"]
+    if expr["alias"]:
+        return _Misread(f'syntax error at or near "{expr["alias"]}"', None)
+    return _simplify(expr)
+
+
+def _spell(sql: str) -> str:
+    """An expression with all of the brackets that DuckDB sees."""
+    with duck.connect() as connection:
+        query = "SELECT json_deserialize_sql(json_serialize_sql(?))"
+        return connection.execute(query, [_PREFIX + sql]).fetchall()[0][0].removeprefix(_PREFIX)
+
+
+def _simplify(node: Any) -> Any:
+    """A tree of DuckDB's in which what means the same is the same."""
+    if isinstance(node, list):
+        return [_simplify(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    plain = {name: _simplify(value) for name, value in node.items() if name not in (*_PLACES, *_FORMS)}
+    if "column_names" in plain:
+        plain["column_names"] = [name.lower() for name in plain["column_names"]]
+    simplify = {"FUNCTION": _function, "OPERATOR": _operator, "CONSTANT": _constant, "CAST": _cast, "TYPE": _type}
+    return simplify.get(plain.get("class", ""), lambda same: same)(plain)
+
+
+def _type(node: dict[str, Any]) -> Any:
+    """Types have several names; those made of others, as lists, have one."""
+    try:
+        return {**node, "type_name": str(duck.type_named(node["type_name"]))}
+    except duckdb.Error:
+        return {**node, "type_name": node["type_name"].lower()}
+
+
+def _function(node: dict[str, Any]) -> Any:
+    name = node["function_name"].lower()
+    arguments = [argument["expression"] for argument in node["arguments"]]
+    if name == "+" and len(arguments) == 1:
+        return arguments[0]
+    if name == "if" and len(arguments) == 3:
+        check = {"when_expr": arguments[0], "then_expr": arguments[1]}
+        case = {"class": "CASE", "type": "CASE_EXPR", "alias": node["alias"]}
+        return {**case, "case_checks": [check], "else_expr": arguments[2]}
+    return {**node, "function_name": _SAME_FUNCTIONS.get(name, name)}
+
+
+def _operator(node: dict[str, Any]) -> Any:
+    """`NOT a IS NULL` is how sqlglot writes `a IS NOT NULL`."""
+    if node["type"] == "OPERATOR_NOT" and node["children"][0].get("type") in _NEGATIONS:
+        inner = node["children"][0]
+        return {**inner, "type": _NEGATIONS[inner["type"]]}
+    return node
+
+
+def _constant(node: dict[str, Any]) -> Any:
+    literal = node.get("literal")
+    if not literal or "text" not in literal:
+        return node
+    return {**node, "literal": {**literal, "text": _number(literal["text"])}}
+
+
+def _number(text: str) -> str | Decimal:
+    try:
+        return Decimal(text.replace("_", ""))
+    except InvalidOperation:
+        return text
+
+
+def _cast(node: dict[str, Any]) -> Any:
+    """`INTERVAL 1 DAY` and `INTERVAL '1' DAY` convert the same number."""
+    child = node["child"]
+    if child.get("class") == "CONSTANT" and node["type_expr"].get("type_name") == "DOUBLE":
+        return {**node, "child": child["literal"].get("text")}
+    return node
