@@ -9,16 +9,16 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import settings
+
+import sash
 from support.generated.choices import Choices, shrink
 from support.generated.features import EXPECTED, features_of
 from support.generated.run import draw_case, run_case
 from support.generated.volume import check_all
 from support.identities import IdentityWatch
+from support.profiles import volume
 
-import sash
-
-N_CASES = {"dev": 100, "ci": 2_000, "deep": 20_000}[settings.get_current_profile_name()]
+N_CASES = volume(dev=100, ci=2_000, deep=20_000)
 CHUNK = 50
 FIRST_SEED = 0
 

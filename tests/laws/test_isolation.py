@@ -20,8 +20,9 @@ from sash.testing.oracle import check_snapshot
 from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
 from sash.testing.shared_case import Add, Drop, SharedCase
 from sash.testing.strategies import arrival_cuts
+from support.profiles import volume
 
-N_CASES = 1000 if settings.get_current_profile_name() == "ci" else 50
+N_CASES = volume(dev=50, ci=600, deep=2000)
 SELDOM = st.sampled_from((*[False] * 19, True))
 KEYS = "A.k = B.k"
 A = stream_of("""

@@ -14,8 +14,9 @@ from sash.testing import Case, assert_changes, expected_changes
 from sash.testing.multiway import multiway_cases
 from sash.testing.oracle import check_snapshot, is_join
 from sash.testing.strategies import batch_cuts
+from support.profiles import volume
 
-N_CASES = 3000 if settings.get_current_profile_name() == "ci" else 50
+N_CASES = volume(dev=50, ci=1000, deep=3000)
 HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 
 

@@ -13,10 +13,10 @@ from sash.testing import Case, assert_changes, assert_snapshot, expected_changes
 from sash.testing.oracle import check_snapshot
 from sash.testing.plans import plans
 from sash.testing.strategies import cases
+from support.profiles import volume
 
-IS_CI = settings.get_current_profile_name() == "ci"
-N_CASES = 2000 if IS_CI else 50
-N_PLANS = 5000 if IS_CI else 50
+N_CASES = volume(dev=50, ci=400, deep=2000)
+N_PLANS = volume(dev=50, ci=800, deep=5000)
 
 
 @settings(max_examples=N_CASES)

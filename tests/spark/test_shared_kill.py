@@ -14,9 +14,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-
-from sash.embedded.run import run_files
-from sash.script import bind_script
 from tests.spark.test_kill import (
     LONGEST_DELAY_SECONDS,
     N_KILLS,
@@ -28,6 +25,9 @@ from tests.spark.test_kill import (
     write_files,
     write_streams,
 )
+
+from sash.embedded.run import run_files
+from sash.script import bind_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

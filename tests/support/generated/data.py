@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from support.generated.choices import Choices
 
 import sash
+from support.generated.choices import Choices
 
 NUMBER, STRING, BOOLEAN, INSTANT, LIST, NOTHING = "number", "string", "boolean", "instant", "list", "nothing"
 
@@ -31,9 +31,18 @@ VALUES: Mapping[str, Mapping[pa.DataType, tuple[tuple, tuple]]] = {
         pa.uint64(): (_SMALL, (2**64 - 1,)),
         pa.float64(): (_HALVES, (float("nan"), float("inf"), 2.0**53)),
         pa.float32(): (_HALVES, (float("nan"),)),
-        pa.decimal128(4, 1): ((Decimal("1.0"), Decimal("2.0"), Decimal("1.0"), Decimal("2.0"), Decimal("0.5")), (Decimal("-1.0"),)),
-        pa.decimal128(9, 2): ((Decimal("1.00"), Decimal("2.00"), Decimal("1.00"), Decimal("2.00"), Decimal("0.50")), (Decimal("1.25"),)),
-        pa.decimal128(18, 3): ((Decimal("1.000"), Decimal("2.000"), Decimal("1.000"), Decimal("2.000"), Decimal("0.500")), (Decimal("0.125"),)),
+        pa.decimal128(4, 1): (
+            (Decimal("1.0"), Decimal("2.0"), Decimal("1.0"), Decimal("2.0"), Decimal("0.5")),
+            (Decimal("-1.0"),),
+        ),
+        pa.decimal128(9, 2): (
+            (Decimal("1.00"), Decimal("2.00"), Decimal("1.00"), Decimal("2.00"), Decimal("0.50")),
+            (Decimal("1.25"),),
+        ),
+        pa.decimal128(18, 3): (
+            (Decimal("1.000"), Decimal("2.000"), Decimal("1.000"), Decimal("2.000"), Decimal("0.500")),
+            (Decimal("0.125"),),
+        ),
         pa.decimal128(38, 0): ((Decimal(1), Decimal(2), Decimal(0)), (Decimal(10) ** 30,)),
     },
     STRING: {pa.string(): (("a", "b", "a", "b", ""), ("it's | é", "A", "%"))},
@@ -75,7 +84,9 @@ class Table:
     def frame(self) -> Any:
         if not self.is_stream:
             return sash.relation(self.rows)
-        return sash.stream(self.rows, time="ts", slack=None if self.slack_us is None else f"{self.slack_us} us", tie=self.tie)
+        return sash.stream(
+            self.rows, time="ts", slack=None if self.slack_us is None else f"{self.slack_us} us", tie=self.tie
+        )
 
     @cached_property
     def times(self) -> list[int]:

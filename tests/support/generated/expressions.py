@@ -24,8 +24,8 @@ _LITERALS = {
 }
 _CASTS = {
     NUMBER: (
-        "BIGINT", "DECIMAL(9, 2)", "DOUBLE", "DECIMAL(12, 4)", "HUGEINT", "INTEGER", "DECIMAL(20, 1)", "FLOAT", "SMALLINT",
-        "DECIMAL(38, 0)", "UBIGINT",
+        "BIGINT", "DECIMAL(9, 2)", "DOUBLE", "DECIMAL(12, 4)", "HUGEINT", "INTEGER", "DECIMAL(20, 1)", "FLOAT",
+        "SMALLINT", "DECIMAL(38, 0)", "UBIGINT",
     ),
     STRING: ("VARCHAR",),
     BOOLEAN: ("BOOLEAN",),
@@ -88,7 +88,9 @@ class ExpressionWriter:
 
     def _makers(self) -> dict[str, list[Callable[[int], Expression]]]:
         """What makes expressions of each family of others, from the simplest on."""
-        shared = {family: [self._maker(self._coalesce, family), self._maker(self._case, family)] for family in _LITERALS}
+        shared = {
+            family: [self._maker(self._coalesce, family), self._maker(self._case, family)] for family in _LITERALS
+        }
         makers: dict[str, list[Callable[[int], Expression]]] = {
             NUMBER: [self._sum, self._product, self._negative, self._absolute, *shared[NUMBER]],
             STRING: [self._concatenation, self._upper, *shared[STRING]],
@@ -180,9 +182,7 @@ class ExpressionWriter:
         left = self.draw(family, depth)
         right = self._leaf(NOTHING) if not self.is_plain and self.choices.chance(2) else self.draw(family, depth)
         words = ("=", "<", ">=", "<>", ">", "<=") if family not in (BOOLEAN, LIST) else ("=", "<>")
-        return Expression(
-            f"{self.within(left, RANGE)} {self.choices.one(words)} {self.within(right, RANGE)}", COMPARE
-        )
+        return Expression(f"{self.within(left, RANGE)} {self.choices.one(words)} {self.within(right, RANGE)}", COMPARE)
 
     def _distinct_from(self, depth: int) -> Expression:
         family, word = self._family(), self.choices.one(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"))

@@ -8,18 +8,33 @@ from collections.abc import Iterator
 from support.generated.run import GeneratedCase
 from support.generated.tree import Body, Derived, Reading, Select, SetOperation, Window, operations_in, selects_in
 
-_FUNCTIONS = ("coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
-              "list_contains", "||", "NOT ", " OR ", " % ", " // ")  # fmt: skip
+_FUNCTIONS = (
+    "coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
+    "list_contains", "||", "NOT ", " OR ", " % ", " // ",
+)  # fmt: skip
 EXPECTED = (
     *(f"join of {n}" for n in range(2, 6)),
-    *(f"join with {kind} as input {place}" for kind in ("groups", "DISTINCT", "set operation", "join") for place in (1, 2)),
+    *(
+        f"join with {kind} as input {place}"
+        for kind in ("groups", "DISTINCT", "set operation", "join")
+        for place in (1, 2)
+    ),
     "1 deep",
     "2 deep",
     "3 deep or more",
     *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
     *("IN", "NOT IN", "EXISTS", "NOT EXISTS", "boolean operand of IN", "JOIN … USING", "GROUP BY position", "SELECT *"),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
-    *("[RANGE]", "[RANGE SLIDE]", "[ROWS]", "[PARTITION BY ROWS]", "[NOW]", "[UNBOUNDED]", "[SINCE]", "WINDOW at the end"),
+    *(
+        "[RANGE]",
+        "[RANGE SLIDE]",
+        "[ROWS]",
+        "[PARTITION BY ROWS]",
+        "[NOW]",
+        "[UNBOUNDED]",
+        "[SINCE]",
+        "WINDOW at the end",
+    ),
     *("WINDOW of pairs", "DWINDOW of pairs"),
     *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
     *(each.strip(" (") for each in _FUNCTIONS),

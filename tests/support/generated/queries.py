@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
@@ -16,7 +16,6 @@ from support.generated.tree import (
     Item,
     Link,
     Output,
-    PairWindow,
     Reading,
     Select,
     SetOperation,
@@ -25,6 +24,7 @@ from support.generated.tree import (
     Window,
     selects_in,
 )
+from support.generated.windows import draw_bracket, draw_final_window, draw_landmark, draw_pairs
 
 MAX_DEPTH = 3
 _SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT ALL": 2, "INTERSECT ALL": 2, "MINUS": 1}
@@ -63,7 +63,7 @@ class StatementWriter:
 
     def _body(self, depth: int, families: Sequence[str] | None) -> Body:
         """A query of the columns asked for; with a window if nothing around it has one."""
-        window = self._final_window() if self.choices.chance(35 if depth == 1 else 15) else None
+        window = draw_final_window(self.choices) if self.choices.chance(35 if depth == 1 else 15) else None
         with self._under(window):
             if self.n_left > 1 and self.choices.chance(22 if depth == 1 else 15):
                 return self._set_operation(depth, families, window)
@@ -92,7 +92,7 @@ class StatementWriter:
         """A SELECT; `is_compared` if its rows must be such as can be told apart."""
         pairs_wanted = not self.is_windowed and not is_compared and self.choices.chance(6)
         items = self._pair_items() if pairs_wanted else self._items(depth)
-        pairs = self._pairs(items) if pairs_wanted else ()
+        pairs = draw_pairs(self.choices, [item.alias for item in items]) if pairs_wanted else ()
         has_tests = self.n_left > 0 and self.choices.chance(14)
         is_grouped, is_distinct = self.choices.chance(28 if depth == 1 else 42), self.choices.chance(10)
         if families is not None and LIST in families:
@@ -106,43 +106,42 @@ class StatementWriter:
         writer = self._writer(columns)
         links = self._links(items, writer)
         n_conditions = self.choices.weighted({0: 15, 1: 1} if self.is_tame else {0: 3, 1: 2, 2: 1})
-        where = [_conjunct(writer.condition()) for _ in range(n_conditions)]
+        where = tuple(_conjunct(writer.condition()) for _ in range(n_conditions))
         tests = self._tests(depth, items, writer) if has_tests else ()
+        select = Select(items, links, (), where, tests, is_distinct=is_distinct, window=window, pairs=pairs)
         if is_grouped:
-            return self._grouped(items, links, tuple(where), tests, writer, families, is_distinct, window, pairs)
+            return self._grouped(select, writer, families)
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
             is_star = len(every) == sum(len(item.columns) for item in items)
-            return Select(items, links, every, tuple(where), tests, None, None, (), None, is_distinct, is_star, window, pairs)
-        outputs = self._outputs(writer, families)
-        return Select(items, links, outputs, tuple(where), tests, is_distinct=is_distinct, window=window, pairs=pairs)
+            return replace(select, outputs=every, is_star=is_star)
+        return replace(select, outputs=self._outputs(writer, families))
 
     def _outputs(self, writer: ExpressionWriter, families: Sequence[str] | None) -> tuple[Output, ...]:
         if families is None:
             known = list(dict.fromkeys(family for _, family in writer.columns if family != NOTHING)) or [NUMBER]
             families = [self.choices.one(known) for _ in range(1 + self.choices.below(3))]
         return tuple(
-            Output(writer.draw(family, self._depth()).text, f"c{place}", family) for place, family in enumerate(families)
+            Output(writer.draw(family, self._depth()).text, f"c{place}", family)
+            for place, family in enumerate(families)
         )
 
     def _depth(self) -> int:
         return self.choices.weighted({0: 5, 1: 3, 2: 2})
 
-    def _grouped(
-        self, items, links, where, tests, writer: ExpressionWriter, families, is_distinct: bool, window, pairs
-    ) -> Select:  # fmt: skip
+    def _grouped(self, select: Select, writer: ExpressionWriter, families: Sequence[str] | None) -> Select:
         """A SELECT with GROUP BY, or with aggregates over everything; what is not an aggregate is a key."""
         calls: list[Call] = []
         is_free = families is None
-        if is_free:
-            n_keys = self.choices.weighted({1: 5, 0: 3, 2: 2})
+        if families is None:
             known = (NUMBER, STRING) if self.is_tame else self._families()
+            n_keys = self.choices.weighted({1: 5, 0: 3, 2: 2})
             families = [self.choices.one(known) for _ in range(n_keys)] + [NUMBER] * (1 + self.choices.below(2))
             is_call = [place >= n_keys for place in range(len(families))]
         else:
             is_call = [family == NUMBER and self.choices.chance(60) for family in families]
         exprs = [
-            self._aggregate(writer, calls, items) if aggregated else self._key(writer, family)
+            self._aggregate(writer, calls, select.items) if aggregated else self._key(writer, family)
             for family, aggregated in zip(families, is_call)
         ]
         keys = list(dict.fromkeys(expr for expr, aggregated in zip(exprs, is_call) if not aggregated))
@@ -150,10 +149,10 @@ class StatementWriter:
         if is_free and self.choices.chance(12):
             outputs = [output for output in outputs if output.expr not in keys]
         having = self._having(writer, calls, keys) if self.choices.chance(5 if self.is_tame else 18) else None
-        return Select(
-            items, links, tuple(outputs), where, tests, tuple(keys), self._key_words(keys, outputs), tuple(calls), having,
-            is_distinct, False, window, pairs,
-        )  # fmt: skip
+        words = self._key_words(keys, outputs)
+        return replace(
+            select, outputs=tuple(outputs), keys=tuple(keys), key_words=words, calls=tuple(calls), having=having
+        )
 
     def _key(self, writer: ExpressionWriter, family: str) -> str:
         """What is grouped by reads a column: a constant would be a position."""
@@ -243,14 +242,6 @@ class StatementWriter:
     def _pair_items(self) -> tuple[Item, ...]:
         return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))
 
-    def _pairs(self, items: Sequence[Item]) -> tuple[PairWindow, ...]:
-        """Windows of pairs that connect all streams: a tree, whose directions cannot go in a circle."""
-        pairs = []
-        for place in range(1, len(items)):
-            ends = [items[self.choices.below(place)].alias, items[place].alias]
-            pairs.append(PairWindow(*ends, self.choices.one((5, 3, 1, 8)), self.choices.chance(35)))
-        return tuple(pairs)
-
     def _links(self, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Link, ...]:
         links = []
         for place in range(1, len(items)):
@@ -276,7 +267,9 @@ class StatementWriter:
 
     def _equality(self, one: Item, other: Item, around: ExpressionWriter) -> str:
         """A key of two items, of columns or of what is made of them."""
-        families = [family for _, family in one.columns if family in _HASHABLE and family in {each for _, each in other.columns}]
+        families = [
+            family for _, family in one.columns if family in _HASHABLE and family in {each for _, each in other.columns}
+        ]
         if not families:
             return ""
         family = NUMBER if NUMBER in families and self.choices.chance(50) else self.choices.one(families)
@@ -298,7 +291,11 @@ class StatementWriter:
         """A column of the family; of a tame query the first, which others are likely to equal."""
         if self.is_tame and self.choices.chance(80):
             fitting = [text for text, each in writer.columns if each == family]
-            return Expression(next((text for text in fitting if not text.endswith(".ts")), fitting[0])) if fitting else None
+            return (
+                Expression(next((text for text in fitting if not text.endswith(".ts")), fitting[0]))
+                if fitting
+                else None
+            )
         return writer.column(family)
 
     def _tests(self, depth: int, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Test, ...]:
@@ -318,7 +315,7 @@ class StatementWriter:
         return tuple(found)
 
     def _exists(self, is_negated: bool, family: str, outer: ExpressionWriter) -> Test:
-        window = self._final_window() if self.choices.chance(10) else None
+        window = draw_final_window(self.choices) if self.choices.chance(10) else None
         with self._under(window):
             item = self._reading(self._stream(), self._bracket())
         columns = [(f"{item.alias}.{name}", each) for name, each in item.columns if each != LIST]
@@ -328,7 +325,9 @@ class StatementWriter:
         column = inner.column(family)
         if column is not None and self.choices.chance(85):
             equalities.append((column.text, _bracketed(outer.draw(family, 1), RANGE)))
-        return Test(is_negated, Select((item,), (), (Output("1", "c0", NUMBER),), where, window=window), None, tuple(equalities))
+        return Test(
+            is_negated, Select((item,), (), (Output("1", "c0", NUMBER),), where, window=window), None, tuple(equalities)
+        )
 
     def _endless(self) -> Body:
         """A query in which rows may stay for ever, as nothing above has to keep them."""
@@ -336,13 +335,13 @@ class StatementWriter:
         if kind == "filter":
             return self._endless_select(None)
         if kind == "group":
-            return self._endless_groups(self._reading(self._stream(), self._landmark()))
+            return self._endless_groups(self._reading(self._stream(), draw_landmark(self.choices)))
         families = [self.choices.one(self._families()) for _ in range(1 + self.choices.below(2))] + [NUMBER]
         union = SetOperation("UNION ALL", self._endless_select(families), self._endless_select(families))
         return union if kind == "union" else self._endless_groups(Derived(union, self._alias()))
 
     def _endless_select(self, families: Sequence[str] | None) -> Select:
-        item = self._reading(self._stream(), self._landmark())
+        item = self._reading(self._stream(), draw_landmark(self.choices))
         columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
         writer = self._writer(columns)
         where = (_conjunct(writer.condition()),) if self.choices.chance(50) else ()
@@ -358,29 +357,9 @@ class StatementWriter:
         outputs = tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(exprs))
         return Select((item,), (), outputs, (), (), tuple(dict.fromkeys(keys)), None, calls)
 
-    def _landmark(self) -> Window:
-        return self.choices.one((Window("unbounded"), Window("since", 3)))
-
     def _bracket(self) -> Window | None:
-        if self.is_windowed and not self.choices.chance(25):
-            return None
-        kind = self.choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3})
-        size = self.choices.one((8, 5, 20, 6, 13, 3, 8, 1))
-        if kind == "range":
-            return Window("range", size)
-        if kind == "slide":
-            return Window("range", size, self.choices.one((2, 3, 4)))
-        if kind == "now":
-            return Window("now")
-        partition = self.choices.one((("k",), ("s",), ("v", "s"))) if kind == "partition" else ()
-        return Window("rows", self.choices.one((2, 3, 1, 4)), None, partition)
-
-    def _final_window(self) -> Window:
-        kind = self.choices.weighted({"range": 6, "rows": 2, "slide": 1})
-        if kind == "rows":
-            return Window("rows", self.choices.one((2, 3, 1, 4)))
-        slide = self.choices.one((2, 3)) if kind == "slide" else None
-        return Window("range", self.choices.one((8, 5, 20, 6, 13, 3, 8, 1)), slide)
+        """The window of a stream of its own; it needs none where a query around it has one."""
+        return None if self.is_windowed and not self.choices.chance(25) else draw_bracket(self.choices)
 
     @contextmanager
     def _under(self, window: Window | None) -> Iterator[None]:

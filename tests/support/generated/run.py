@@ -12,6 +12,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+
+import sash
 from support.generated.choices import Choices
 from support.generated.data import Table, draw_tables
 from support.generated.queries import StatementWriter
@@ -19,12 +21,11 @@ from support.generated.reading import SYSTEM, difference, read_counted, read_rep
 from support.generated.tree import Derived, Select, SetOperation, Statement, selects_in
 from support.generated.truth import Truth
 
-import sash
 WAYS = {"sql": 5, "cuts": 4, "session": 1}
 """How often a case is run in each way."""
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """DuckDB refuses the query, or an expression of it fails on some row: there is nothing to compare."""
 
 
@@ -79,7 +80,7 @@ def draw_case(choices: Choices, way: str | None = None) -> GeneratedCase:
 
 
 def check(case: GeneratedCase) -> str | None:
-    """What is wrong with Sash's answer, if anything; `Refused` if nothing can be said of it."""
+    """What is wrong with Sash's answer, if anything; `RefusedError` if nothing can be said of it."""
     answers = Answers(case)
     problem = None
     try:
@@ -87,7 +88,7 @@ def check(case: GeneratedCase) -> str | None:
     except sash.SashError as error:
         if isinstance(error, sash.InternalError):
             return f"internal error: {error}"
-        raise Refused(str(error)) from None
+        raise RefusedError(str(error)) from None
     except Exception as error:
         answers.of_duckdb([case.truth.end])
         return f"{type(error).__name__}: {error}"
@@ -215,7 +216,7 @@ class Answers:
             except duckdb.ParserException:
                 raise
             except duckdb.Error as error:
-                raise Refused(f"DuckDB: {error}") from None
+                raise RefusedError(f"DuckDB: {error}") from None
         found: dict[int, Counter] = {instant: Counter() for instant in instants}
         for instant, row in zip(answer.column("_i").to_pylist(), rows_of(answer.drop_columns(["_i"])), strict=True):
             found[instant][row] += 1

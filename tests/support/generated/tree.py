@@ -218,7 +218,10 @@ def selects_in(body: Body) -> Iterator[Select]:
         yield from selects_in(body.right)
         return
     yield body
-    for inner in (*(item.body for item in body.items if isinstance(item, Derived)), *(test.body for test in body.tests)):
+    for inner in (
+        *(item.body for item in body.items if isinstance(item, Derived)),
+        *(test.body for test in body.tests),
+    ):
         yield from selects_in(inner)
 
 
@@ -229,7 +232,10 @@ def operations_in(body: Body) -> Iterator[SetOperation]:
         yield from operations_in(body.left)
         yield from operations_in(body.right)
         return
-    for inner in (*(item.body for item in body.items if isinstance(item, Derived)), *(test.body for test in body.tests)):
+    for inner in (
+        *(item.body for item in body.items if isinstance(item, Derived)),
+        *(test.body for test in body.tests),
+    ):
         yield from operations_in(inner)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+
 from support.generated.data import Table
 from support.generated.tree import (
     Body,
@@ -71,7 +72,8 @@ class Truth:
             return self._write_total(body, window)
         instant = f"{body.items[0].alias}._i"
         outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
-        text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{instant} AS _i, {outputs} FROM {self._from(body, window)}"
+        text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{instant} AS _i, {outputs} "
+        text += f"FROM {self._from(body, window)}"
         if body.keys is not None:
             text += f" GROUP BY {', '.join([instant, *body.keys])}"
         text += f" HAVING {body.having}" if body.having else ""
@@ -135,7 +137,9 @@ class Truth:
         assert isinstance(test.body, Select)
         equalities = [f"({inner}) = ({outside})" for inner, outside in test.equalities]
         same = f"{test.body.items[0].alias}._i = {outer}"
-        return f"({negation}EXISTS (SELECT 1 FROM {self._from(test.body, test.body.window or window, same, *equalities)}))"
+        return (
+            f"({negation}EXISTS (SELECT 1 FROM {self._from(test.body, test.body.window or window, same, *equalities)}))"
+        )
 
     def _call(self, call: Call, select: Select) -> str:
         by = _greatest(", ".join(_time_of(select))) if call.function in ("first", "last") else ""

@@ -1,6 +1,6 @@
 """Many generated cases: drawn, checked, counted; what is wrong is made small and shown.
 
-    PYTHONPATH=tests python -m support.generated --cases 20000 --seed 1
+PYTHONPATH=tests python -m support.generated --cases 20000 --seed 1
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from support.generated.choices import Choices, shrink
 from support.generated.features import features_of, key_types
-from support.generated.run import GeneratedCase, Refused, check, draw_case
+from support.generated.run import GeneratedCase, RefusedError, check, draw_case
 
 
 @dataclass
@@ -47,7 +47,7 @@ def check_all(seeds: Iterable[int], n_shrinks: int = 300) -> Tally:
         case = draw_case(Choices(seed))
         try:
             problem = check(case)
-        except Refused as refusal:
+        except RefusedError as refusal:
             tally.refused[_reason(refusal)] += 1
             continue
         tally.features.update(features_of(case) - {""})
@@ -72,11 +72,11 @@ def describe(seed: int, case: GeneratedCase, problem: str, n_shrinks: int) -> st
 def _problem(made: list[int]) -> str | None:
     try:
         return check(draw_case(Choices(replayed=made)))
-    except Refused:
+    except RefusedError:
         return None
 
 
-def _reason(refusal: Refused) -> str:
+def _reason(refusal: RefusedError) -> str:
     """The words of a refusal that do not name anything of the query."""
     words = [word for word in str(refusal).split("\n")[0].split() if "`" not in word]
     return " ".join(words[:8])

@@ -1,0 +1,10 @@
+"""How much of a law is checked: a little while one works, as much as fits in CI, or all that is worth while."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+
+def volume(*, dev: int, ci: int, deep: int) -> int:
+    """The number for the Hypothesis profile that was asked for; another profile is like `dev`."""
+    return {"ci": ci, "deep": deep}.get(settings.get_current_profile_name(), dev)
