@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format types imports lock clean
+.PHONY: help setup demo test check deep generated lint format types imports lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,14 @@ test: $(READY) ## run all tests
 
 check: $(READY) ## run the fast tests
 	$(PYTEST) --hypothesis-profile=dev -m "not slow and not spark"
+
+deep: $(READY) ## run all tests with many more cases; hours
+	$(PYTEST) --hypothesis-profile=deep
+
+CASES ?= 2000
+SEED ?= 0
+generated: $(READY) ## check CASES generated queries from SEED on, and say what was drawn
+	PYTHONPATH=tests $(BIN)/python -m support.generated --cases $(CASES) --seed $(SEED)
 
 lint: $(READY) ## check format and style
 	$(BIN)/ruff format --check .

@@ -111,11 +111,13 @@ def run_case(case: GeneratedCase, may_restart: bool = True) -> pa.Table:
 
 
 def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
-    """Row by row, or some at a time, of one stream and then another."""
+    """Row by row, or some at a time, of one stream and then another, which may be declared complete up to a time."""
     running = sash.query(case.text, **case.frames)
     changes = []
-    for number, (name, rows) in enumerate(_cut(case)):
+    for number, (name, rows, complete_us) in enumerate(_cut(case)):
         changes.append(running.push(name, rows))
+        if case.cuts[number % len(case.cuts)] % 7 == 0 and complete_us is not None:
+            changes.append(running.advance(complete_us, name))
         if may_restart and case.cuts[-1 - number % len(case.cuts)] >= 85:
             snapshot, running = running.snapshot(), sash.query(case.text, **case.frames)
             running.restore(snapshot)
@@ -123,8 +125,8 @@ def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
     return pa.concat_tables(changes)
 
 
-def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table]]:
-    """Stretches of the rows of streams that the statement reads."""
+def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
+    """Stretches of the rows of streams that the statement reads, and up to when no more of that stream will come."""
     read = {name for name, _ in case.truth._names}
     waiting = {name: table.arrivals for name, table in case.tables.items() if table.is_stream and name in read}
     number = 0
@@ -132,8 +134,9 @@ def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table]]:
         names = [name for name, rows in waiting.items() if rows.num_rows]
         name = names[case.cuts[number % len(case.cuts)] % len(names)]
         n_rows = 1 + case.cuts[(number + 1) % len(case.cuts)] % 4
-        yield name, waiting[name].slice(0, n_rows)
-        waiting[name] = waiting[name].slice(n_rows)
+        rows, waiting[name] = waiting[name].slice(0, n_rows), waiting[name].slice(n_rows)
+        left = waiting[name].column("ts").cast(pa.int64()).to_pylist()
+        yield name, rows, min(left) - 1 if left else None
         number += 2
 
 
