@@ -14,6 +14,7 @@ from sash.errors import BindError, PlanError, SourceError, suggest
 from sash.operators.changes import read_times
 from sash.sql.query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
 from sash.sql.windows import parse_interval
+from sash.store.batch import is_timed
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -178,9 +179,10 @@ def _time_column(name: str, time: str | None, schema: pa.Schema) -> str:
 
 def _arrivals(name: str, table: pa.Table, time: str, is_recording: bool) -> pa.Table:
     column = table.column(time)
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise SourceError(f"row {row} of stream `{name}` has no time: `{time}` is NULL; filter such rows out first")
+    if not (has_time := is_timed(column)).all():
+        row = int(np.argmin(has_time))
+        reason = "is NULL" if column[row].as_py() is None else "is the least of 64 bits, which no instant is"
+        raise SourceError(f"row {row} of stream `{name}` has no time: `{time}` {reason}; filter such rows out first")
     if not is_recording or table.num_rows < 2:
         return table
     ts = read_times(column)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.errors import BindError, PlanError
 from sash.sql import duck
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
@@ -53,6 +54,8 @@ DIGITS = (
     "SELECT k FROM t WHERE CAST(k AS DECIMAL(9,2)) IN (SELECT d FROM u)",
     "SELECT k FROM t WHERE CAST(k AS DECIMAL(9,2)) NOT IN (SELECT d FROM u WHERE d > 1)",
     "SELECT k FROM t WHERE EXISTS (SELECT * FROM u WHERE u.d = CAST(t.d AS DECIMAL(5,1)))",
+    "SELECT h FROM t WHERE EXISTS (SELECT * FROM u WHERE u.d = t.h)",
+    "SELECT h FROM t WHERE h IN (SELECT d FROM u)",
     "SELECT CAST(l AS INTEGER[]) AS l FROM t UNION ALL SELECT l FROM u",
     "SELECT t.k FROM t, u WHERE CAST(t.l AS INTEGER[]) = u.l",
 )
@@ -84,6 +87,11 @@ HUGE = (
     "SELECT coalesce(x, 'none') AS c, typeof(x) AS t FROM (SELECT NULL AS x FROM t) q",
     "SELECT x FROM (SELECT NULL AS x FROM t) q UNION SELECT s FROM t",
 )
+COLLATIONS = (
+    "SELECT t.k, r.k AS j FROM t, t r WHERE t.s COLLATE NOCASE = upper(r.s)",
+    "SELECT CASE WHEN s COLLATE NOCASE = 'A' THEN 'yes' ELSE s END AS x FROM t",
+    "SELECT k FROM t WHERE s COLLATE NOCASE IN ('A', 'B')",
+)
 BRACKETS = (
     "SELECT k FROM t WHERE (NOT b) NOT IN (SELECT b FROM u WHERE b)",
     "SELECT k FROM t WHERE (NOT b) NOT IN (SELECT b FROM u WHERE b IS NOT NULL)",
@@ -101,7 +109,7 @@ BRACKETS = (
 )
 
 
-@pytest.mark.parametrize("text", [*DIGITS, *HUGE, *BRACKETS])
+@pytest.mark.parametrize("text", [*DIGITS, *HUGE, *COLLATIONS, *BRACKETS])
 def test_answer_is_that_of_duckdb(text: str) -> None:
     frames = {name: sash.stream(table, time="ts") for name, table in ROWS.items()}
     changes = sash.sql(f"{text} WINDOW 1 DAY", **frames)
@@ -139,3 +147,37 @@ def test_a_declared_hugeint_is_one_and_a_declared_decimal_is_not() -> None:
     for declared, common in (("HUGEINT", "decimal128(38, 1)"), ("DECIMAL(38,0)", "decimal128(38, 0)")):
         (plan,) = sash.script.bind_script(script.format(declared)).plans.values()
         assert [str(type_) for _, type_ in plan.outputs] == ["decimal128(38, 0)", common]
+
+
+@pytest.mark.parametrize(
+    ("condition", "types"),
+    [
+        ("d NOT IN (SELECT b FROM u)", "DECIMAL(9,2) and BOOLEAN"),
+        ("CAST(s AS TIMESTAMPTZ) IN (SELECT CAST('2026-01-01' AS TIMESTAMP_NS) FROM u)", "and TIMESTAMP_NS"),
+    ],
+)
+def test_what_duckdb_does_not_compare_is_refused(condition: str, types: str) -> None:
+    with pytest.raises(BindError, match=types.replace("(", r"\(").replace(")", r"\)")):
+        bind(parse_query(f"SELECT k FROM t WHERE {condition} WINDOW 1 DAY"), CATALOG)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT DISTINCT s COLLATE NOCASE AS x FROM t",
+        "SELECT k FROM (SELECT k, s COLLATE NOCASE AS x FROM t) q WHERE x = 'A'",
+        "SELECT MIN(s COLLATE NOCASE) AS x FROM t",
+        "SELECT COUNT(*) AS n FROM t GROUP BY s COLLATE NOCASE",
+        "SELECT k FROM t WHERE s COLLATE NOCASE IN (SELECT s FROM t)",
+        "SELECT k FROM t WHERE EXISTS (SELECT * FROM t r WHERE r.s COLLATE NOCASE = t.s)",
+    ],
+)
+def test_a_collation_that_would_get_lost_is_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="a collation reaches no further than a comparison"):
+        bind(parse_query(f"{text} WINDOW 1 DAY"), CATALOG)
+
+
+def test_a_column_without_a_name_is_refused() -> None:
+    catalog: Catalog = {"t": StreamInfo(pa.schema({"": pa.int64(), "ts": pa.int64()}), time="ts")}
+    with pytest.raises(BindError, match="a column of `t` has an empty name"):
+        bind(parse_query("SELECT * FROM t"), catalog)

@@ -13,7 +13,7 @@ from sash.operators.changes import read_times
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Slot
 from sash.sql.query import StreamInfo
-from sash.store.batch import BEGINNING
+from sash.store.batch import BEGINNING, is_timed
 
 
 class Intake:
@@ -32,7 +32,7 @@ class Intake:
         name = self._known(stream)
         arrived = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         rows = _conform(arrived, self._streams[name].schema, name)
-        ts = read_times(rows.column(self._streams[name].time))
+        ts = read_times(_told(rows, self._streams[name].time, name))
         in_time = self.clocks[name].admit(ts)
         self.n_read[name] += rows.num_rows
         if not in_time.all():
@@ -83,6 +83,14 @@ class Intake:
             if name.lower() == stream.lower():
                 return name
         raise BindError(f"the query reads no stream `{stream}`; {suggest(stream, self.clocks)}")
+
+
+def _told(rows: pa.Table, time: str, stream: str) -> pa.ChunkedArray:
+    """The times of rows, each of which has one."""
+    if not is_timed(rows.column(time)).all():
+        reason = "is NULL or the least of 64 bits; filter such rows out first"
+        raise SourceError(f"a row of stream `{stream}` has no time: `{time}` {reason}")
+    return rows.column(time)
 
 
 def _conform(table: pa.Table, schema: pa.Schema, stream: str) -> pa.Table:

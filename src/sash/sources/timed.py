@@ -11,6 +11,7 @@ import pyarrow.fs
 
 from sash.sources.files import FileSource, read_file
 from sash.sources.records import REJECT_SCHEMA, Records
+from sash.store.batch import is_timed
 
 IDENTITY = (pa.field("_file", pa.string()), pa.field("_line", pa.int64()))
 """What tells one record of a stream from all others."""
@@ -26,16 +27,19 @@ def with_identity(rows: pa.Table, path: str, lines: np.ndarray) -> pa.Table:
 def read_stream_file(
     source: FileSource, path: str, time: str, filesystem: pa.fs.FileSystem | None = None
 ) -> Iterator[Records]:
-    """Like `read_file`, with rows whose time is NULL among the rejects."""
+    """Like `read_file`, with rows that have no time among the rejects."""
     for records in read_file(source, path, filesystem):
-        column = records.rows.column(time)
-        if not column.null_count:
+        has_time = is_timed(records.rows.column(time))
+        if has_time.all():
             yield records
             continue
-        is_timed = column.is_valid().to_numpy()
-        timeless = timeless_rejects(records.rows.filter(pa.array(~is_timed)), time, path, records.lines[~is_timed])
+        timeless = timeless_rejects(records.rows.filter(pa.array(~has_time)), time, path, records.lines[~has_time])
         rejects = pa.concat_tables([records.rejects, timeless])
-        yield Records(records.rows.filter(pa.array(is_timed)), records.lines[is_timed], rejects)
+        yield Records(records.rows.filter(pa.array(has_time)), records.lines[has_time], rejects)
+
+
+def _mistake(time: pa.Scalar) -> str:
+    return "is the least of 64 bits" if time.is_valid else "is NULL"
 
 
 def timeless_rejects(rows: pa.Table, time: str, path: str, lines: np.ndarray) -> pa.Table:
@@ -43,7 +47,7 @@ def timeless_rejects(rows: pa.Table, time: str, path: str, lines: np.ndarray) ->
     columns = {
         "file": [path] * rows.num_rows,
         "line": lines,
-        "reason": [f"`{time}` is NULL, but a row of a stream needs a time"] * rows.num_rows,
+        "reason": [f"`{time}` {_mistake(value)}, but a row of a stream needs a time" for value in rows.column(time)],
         "text": [json.dumps(row, default=str) for row in rows.to_pylist()],
     }
     return pa.table(columns, schema=REJECT_SCHEMA)

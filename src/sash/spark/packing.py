@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs
 
 from sash.operators.changes import read_times
@@ -20,6 +19,7 @@ from sash.sources.files import FileSource
 from sash.sources.records import Records
 from sash.sources.timed import read_stream_file, timeless_rejects, with_identity
 from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_all_groups, to_record_batches
+from sash.store.batch import is_timed
 
 Pack = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -94,13 +94,14 @@ def _pack_frame(packer: Packer, batches: Iterator[pa.RecordBatch]) -> Iterator[M
     for batch in _regrouped(batches):
         rows = batch.cast(schema)
         tally.n_read += rows.num_rows
-        missing = rows.filter(pc.is_null(rows.column(info.time)))
-        if missing.num_rows:
+        has_time = is_timed(rows.column(info.time))
+        if not has_time.all():
+            missing = rows.filter(pa.array(~has_time))
             tally.n_rejected += missing.num_rows
             lines = np.zeros(missing.num_rows, np.int64)
             rejects = timeless_rejects(missing, info.time, packer.stream, lines)
             yield message("rejects", rejects, stream=packer.stream)
-            rows = rows.filter(pc.is_valid(rows.column(info.time)))
+            rows = rows.filter(pa.array(has_time))
         ts = read_times(rows.column(info.time))
         tally.add(ts)
         yield from packer.rows(rows, ts, "")

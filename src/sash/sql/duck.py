@@ -52,6 +52,17 @@ def type_of(arrow: pa.DataType) -> DuckDBPyType:
         return connection.sql("SELECT value FROM columns").types[0]
 
 
+@functools.lru_cache(maxsize=1024)
+def can_bind(expr_sql: str) -> bool:
+    """Whether DuckDB takes an expression over no columns."""
+    with connect() as connection:
+        try:
+            connection.sql(f"SELECT {expr_sql}")
+        except duckdb.BinderException:
+            return False
+        return True
+
+
 def is_renamed(sql_type: str, arrow: pa.DataType) -> bool:
     """Whether DuckDB, which calls a type so, reads values that travel as this Arrow type as another one."""
     return sql_type != str(type_of(arrow))

@@ -97,6 +97,7 @@ class ScalarBinder:
         self._check_conditions(expr)
         self._check_comparisons(expr)
         self._check_literals(expr)
+        self._check_collations(expr)
         scalar = self._describe(expr)
         column = without_read(expr)
         return replace(scalar, name=column.name) if isinstance(column, (exp.Column, exp.Dot)) else scalar
@@ -176,6 +177,14 @@ class ScalarBinder:
         for cast in expr.find_all(exp.Cast):
             if isinstance(cast.this, exp.Literal):
                 self._check_converts(cast, cast)
+
+    def _check_collations(self, expr: exp.Expr) -> None:
+        """A collation holds for a comparison of its own; the strings that travel are compared by their bytes."""
+        for collate in expr.find_all(exp.Collate):
+            if not collate.find_ancestor(exp.Predicate):
+                reason = "a collation reaches no further than a comparison in `WHERE`, `ON`, `HAVING` or `CASE`"
+                remedy = "make the strings alike, as in `lower(…)`"
+                raise PlanError(f"{reason}; {remedy}", self._text, span_of(collate))
 
     def _check_converts(self, cast: exp.Cast, node: exp.Expr) -> None:
         try:

@@ -23,7 +23,7 @@ from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
 from sash.sql.query import Block, BoundQuery, Membership, Output
 from sash.sql.scope import Scope
-from sash.sql.sets import cast, cast_outputs, common_types, select_from
+from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, strip_negations
 
@@ -56,8 +56,9 @@ def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
     else:
         block, exprs = _bind_exists(query, around)
     operands = [_bind_operand(expr, around) for expr in exprs]
-    _check_comparable(operands, block, around.text)
-    types = common_types(operands, block.outputs, around.text)
+    _check_comparable(operands, block, "{} IN (SELECT {})" if isinstance(predicate, exp.In) else "{} = {}", around.text)
+    find_types = common_types if isinstance(predicate, exp.In) else compared_types
+    types = find_types(operands, block.outputs, around.text)
     operands = [cast(side, type_) for side, type_ in zip(operands, types)]
     check_hashable(operands, "a lookup in a subquery", around.text)
     return Membership(
@@ -90,10 +91,12 @@ def _bind_operand(expr: exp.Expr, around: Surroundings) -> Output:
     return Output(scalar.name, resolved, scalar.type, scalar.sql_type)
 
 
-def _check_comparable(operands: list[Output], block: Block, text: str) -> None:
+def _check_comparable(operands: list[Output], block: Block, form: str, text: str) -> None:
+    """BindError at what DuckDB does not compare in this form, or fails to on some row."""
     for operand, output in zip(operands, block.outputs):
         families = (family_of(duck.type_named(side.sql_type)) for side in (operand, output))
-        if not are_comparable(*families):
+        values = (f"CAST(NULL AS {side.sql_type})" for side in (operand, output))
+        if not are_comparable(*families) or not duck.can_bind(form.format(*values)):
             raise BindError(incompatible(operand.sql_type, output.sql_type, "compared"), text, span_of(operand.expr))
 
 

@@ -69,6 +69,21 @@ def common_types(left: Sequence[Output], right: Sequence[Output], text: str) -> 
     return [_common_type(*pair, text) for pair in zip(left, right)]
 
 
+def compared_types(left: Sequence[Output], right: Sequence[Output], text: str) -> list[CommonType]:
+    """The types in which DuckDB compares both sides by `=`, column by column; BindError where that may fail.
+
+    Unlike a set operation and IN, which may round where 38 digits are not enough, `=` keeps the digits of both.
+    """
+    return [_with_digits(common, *pair) for common, *pair in zip(common_types(left, right, text), left, right)]
+
+
+def _with_digits(common: CommonType, left: Output, right: Output) -> CommonType:
+    if not pa.types.is_decimal(common.arrow):
+        return common
+    scale = max(side.type.scale for side in (left, right) if pa.types.is_decimal(side.type))
+    return common if scale <= common.arrow.scale else CommonType(pa.decimal128(38, scale), f"DECIMAL(38,{scale})")
+
+
 def _common_type(left: Output, right: Output, text: str) -> CommonType:
     sides = [f"SELECT CAST(NULL AS {output.sql_type}) AS value" for output in (left, right)]
     with duck.connect() as connection:

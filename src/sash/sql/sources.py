@@ -97,6 +97,9 @@ def _check_columns(source: Source, text: str) -> None:
         raise BindError(f"the alias `{source.alias}` is one that Sash uses itself; give another", text, source.span)
     seen: dict[str, str] = {}
     for name in source.info.schema.names:
+        if not name:
+            reason = f"a column of `{source.name}` has an empty name, by which SQL cannot call it; rename it"
+            raise BindError(reason, text, source.span)
         if name.lower() in seen:
             reason = f"in `{source.name}`, `{seen[name.lower()]}` and `{name}` are one column to SQL; rename one"
             raise BindError(reason, text, source.span)

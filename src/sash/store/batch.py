@@ -35,6 +35,12 @@ def signs(table: pa.Table) -> np.ndarray:
     return _as_array(table.column(OP))
 
 
+def is_timed(times: pa.ChunkedArray) -> np.ndarray:
+    """Which rows have a time: not NULL, and not the least of 64 bits, which stands for what is before all times."""
+    is_least = pc.equal(times.cast(pa.int64()), pa.scalar(BEGINNING, pa.int64()))
+    return pc.invert(pc.fill_null(is_least, True)).to_numpy(zero_copy_only=False)
+
+
 def with_columns(table: pa.Table, **arrays: np.ndarray) -> pa.Table:
     """The table with the named columns replaced, or appended where they were missing."""
     for name, array in arrays.items():
@@ -148,11 +154,22 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def content_order(table: pa.Table, leading: list[str]) -> np.ndarray:
     """The permutation that sorts by the leading columns, then by all others.
 
-    NULLs come first; nested values and intervals are compared as text.
+    NULLs come first; nested values and intervals are compared as text. -0.0 and 0.0 are equal, and so are all NaN,
+    which are greater than all numbers; only what is equal in all columns goes by which of these it is.
     """
     names = leading + [name for name in table.column_names if name not in leading]
-    ranks = [_rank(table.column(name)) for name in reversed(names)]
+    floats = [name for name in names if pa.types.is_floating(table.schema.field(name).type)]
+    ranks = [_rank(table.column(name)) for name in floats]
+    ranks += [_rank(_as_equal(table.column(name))) for name in reversed(names)]
     return np.lexsort(ranks)
+
+
+def _as_equal(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with one value for those that are equal, where they are floats."""
+    if not pa.types.is_floating(column.type):
+        return column
+    numbers = column.cast(pa.float64())
+    return pc.if_else(pc.is_nan(numbers), np.nan, pc.add(numbers, 0.0))
 
 
 def _rank(column: pa.ChunkedArray) -> np.ndarray:

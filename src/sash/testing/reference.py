@@ -16,6 +16,7 @@ Scalar expressions are evaluated by DuckDB, over the cross product of all rows.
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -163,9 +164,14 @@ def _times_of(source: Source, table: pa.Table) -> list[int]:
 
 
 def total_order(table: pa.Table, ts: Sequence[int], tie: tuple[str, ...]) -> list[int]:
-    """Row numbers in the stream's total order: by time, tie-breakers, then content; arrival never counts."""
-    content = row_keys(table.select([*tie, *table.column_names]))
-    return sorted(range(len(ts)), key=lambda number: (ts[number], content[number]))
+    """Row numbers in the stream's total order: by time, tie-breakers, then content; arrival never counts.
+
+    Zeros of either sign are equal there, and so are all NaN; rows that are equal in all columns go by their bits.
+    """
+    columns = [column.to_pylist() for column in table.select([*tie, *table.column_names]).columns]
+    content = [row_key(list(map(_one_of_equals, row))) for row in zip(*columns)]
+    bits = row_keys(table)
+    return sorted(range(len(ts)), key=lambda number: (ts[number], content[number], bits[number]))
 
 
 def row_keys(table: pa.Table) -> list[tuple]:
@@ -215,6 +221,10 @@ def _displaced_lives(
             is_displaced = place + n_rows < len(members)
             lives[number] = Life(ts[number], ts[members[place + n_rows]] if is_displaced else NEVER, NEVER)
     return lives
+
+
+def _one_of_equals(value: Any) -> Any:
+    return math.nan if isinstance(value, float) and math.isnan(value) else _positive_zero(value)
 
 
 def _positive_zero(value: Any) -> Any:

@@ -44,8 +44,8 @@ def _split(join: Join, bound: BoundQuery) -> Relational:
 
 
 def _as_key(conjunct: exp.Expr, join: Join, bound: BoundQuery) -> Key | None:
-    if not isinstance(conjunct, exp.EQ):
-        return None
+    if not isinstance(conjunct, exp.EQ) or conjunct.find(exp.Collate):
+        return None  # keys are compared by their bytes
     inputs = aliases_of(join.left), aliases_of(join.right)
     sides = conjunct.this, conjunct.expression
     for left, right in (sides, sides[::-1]):
