@@ -93,7 +93,35 @@ def _without_queries(expr: exp.Expr, span: Span, text: str) -> str:
         operand = span_of(holder.this) if isinstance(holder, exp.In) else None
         inside = _brackets(text, operand.end if operand else (span_of(holder) or span).start)
         written = written[: inside.start] + _SOMETHING.ljust(inside.end - inside.start) + written[inside.end :]
-    return written[span.start : span.end]
+    return _quote_names(expr, written, span)
+
+
+def _quote_names(expr: exp.Expr, text: str, span: Span) -> str:
+    """The text of an expression, with columns in quotes whose names are words of DuckDB's grammar, as `at` is."""
+    parts = [node for column in _columns(expr) for node in column.parts if _is_word(node)]
+    places = sorted((node.meta["start"], node.meta["end"] + 1) for node in parts if "start" in node.meta)
+    written, done = "", span.start
+    for start, end in places:
+        written, done = f'{written}{text[done:start]}"{text[start:end]}"', end
+    return written + text[done : span.end]
+
+
+def _columns(expr: exp.Expr) -> Iterator[exp.Column]:
+    """The columns of an expression, less those of the queries in it."""
+    nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
+    return (node for node in nodes if isinstance(node, exp.Column))
+
+
+def _is_word(name: exp.Expr) -> bool:
+    return isinstance(name, exp.Identifier) and not name.quoted and name.name.lower() in _words()
+
+
+@functools.cache
+def _words() -> frozenset[str]:
+    """What DuckDB does not take for the name of a column, unless it stands in quotes."""
+    query = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
+    with duck.connect() as connection:
+        return frozenset(name for (name,) in connection.execute(query).fetchall())
 
 
 def _brackets(text: str, start: int) -> Span:
@@ -120,6 +148,11 @@ def _render(expr: exp.Expr) -> str:
 
 
 def _without_query(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Column):
+        node = node.copy()
+        for part in filter(_is_word, node.parts):
+            part.set("quoted", True)
+        return node
     if not isinstance(node, exp.Query):
         return node
     something = exp.select("*").from_("x")

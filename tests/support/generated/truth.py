@@ -190,9 +190,14 @@ def _displaced_lives(rows: pa.Table, times: list[int], tie: tuple[str, ...], win
 
 
 def _rank(value: Any) -> tuple:
-    """By which values of a column are ordered and told apart: NULL first, zeros of either sign equal, NaN last."""
+    """By which values of a column are ordered and told apart: NULL first, zeros of either sign equal, NaN last.
+
+    Lists are ordered as they are written.
+    """
     if value is None:
         return (0,)
+    if isinstance(value, list):
+        return (1, repr(value))
     if isinstance(value, float):
         return (2,) if value != value else (1, value + 0.0)
     return (1, value)
