@@ -93,7 +93,7 @@ class StatementWriter:
         pairs_wanted = not self.is_windowed and not is_compared and self.choices.chance(6)
         items = self._pair_items() if pairs_wanted else self._items(depth)
         pairs = draw_pairs(self.choices, [item.alias for item in items]) if pairs_wanted else ()
-        has_tests = self.n_left > 0 and self.choices.chance(14)
+        has_tests = self.n_left > 0 and self.choices.chance(18)
         is_grouped, is_distinct = self.choices.chance(28 if depth == 1 else 42), self.choices.chance(10)
         if families is not None and LIST in families:
             has_tests = is_grouped = is_distinct = False
@@ -305,9 +305,11 @@ class StatementWriter:
                 break
             is_negated = self.choices.chance(50)
             family = self.choices.one([family for _, family in writer.columns if family in _HASHABLE] or [NUMBER])
-            family = BOOLEAN if not self.is_plain and self.choices.chance(20) else family
+            family = BOOLEAN if not self.is_plain and self.choices.chance(25) else family
             if self.choices.chance(60):
-                operand = _bracketed(writer.draw(family, self._depth()), CONCAT)
+                is_condition = family == BOOLEAN and self.choices.chance(60)
+                drawn = writer.condition(1) if is_condition else writer.draw(family, self._depth())
+                operand = _bracketed(drawn, CONCAT)
                 body = self._body(min(depth + 1, MAX_DEPTH), [family])
                 found.append(Test(is_negated, body, operand))
             else:
