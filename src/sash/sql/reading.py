@@ -46,7 +46,7 @@ def check_syntax(select: ParsedSelect) -> None:
     """ParseError at an expression of a SELECT as written that DuckDB does not read."""
     for expr, span in _expressions(select):
         tree = _read(_without_queries(expr, span, select.text))
-        if isinstance(tree, _Misread):
+        if isinstance(tree, _Misread) and isinstance(_read(_quoted(expr, span, select.text)), _Misread):
             raise ParseError(tree.reason, select.text, tree.place(span, select.text))
 
 
@@ -54,7 +54,9 @@ def check_reading(select: ParsedSelect) -> None:
     """ParseError at an expression of a SELECT that DuckDB reads otherwise than Sash; all of it is bound already."""
     for expr, span in _expressions(select):
         written = _without_queries(expr, span, select.text)
-        if _read(written) != _read(_render(expr)):
+        if isinstance(_read(written), _Misread):
+            written = _quoted(expr, span, select.text)
+        if _read(written) != _read(_render(expr.transform(_quote_name))):
             remedy = "put brackets where you mean them, or write it otherwise"
             reason = f"DuckDB reads this as `{_spell(written)}`, and Sash does not; {remedy}"
             raise ParseError(reason, select.text, span)
@@ -94,6 +96,23 @@ def _without_queries(expr: exp.Expr, span: Span, text: str) -> str:
         inside = _brackets(text, operand.end if operand else (span_of(holder) or span).start)
         written = written[: inside.start] + _SOMETHING.ljust(inside.end - inside.start) + written[inside.end :]
     return written[span.start : span.end]
+
+
+def _quoted(expr: exp.Expr, span: Span, text: str) -> str:
+    """The same with the names of columns quoted: some may be given to columns that mean something else to DuckDB."""
+    written = _without_queries(expr, span, text)
+    names = [name for column in expr.find_all(exp.Column) for name in column.parts if isinstance(name, exp.Identifier)]
+    for name in sorted(names, key=lambda name: name.meta.get("start", 0), reverse=True):
+        start = name.meta.get("start", 0) - span.start
+        if written[max(start, 0) :].startswith(name.name):
+            written = f'{written[:start]}"{name.name}"{written[start + len(name.name) :]}'
+    return written
+
+
+def _quote_name(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Identifier) and isinstance(node.parent, exp.Column):
+        node.set("quoted", True)
+    return node
 
 
 def _brackets(text: str, start: int) -> Span:
