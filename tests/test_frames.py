@@ -60,6 +60,10 @@ def test_spark_is_not_started_for_frames_of_this_process():
 MISTAKES = {
     "`a` is a builtins.list": {"a": [1], "b": table(B)},
     "row 1 of stream `a` has no time": {"a": table(A | {"ts": [0, None, 1]}), "b": table(B)},
+    "row 0 of stream `a` has no time: `ts` is the least of 64 bits": {
+        "a": sash.stream(pa.table({"k": [1], "v": ["x"], "ts": [-(2**63)]}), time="ts"),
+        "b": table(B),
+    },
     "which column of stream `a` is its time? it has 2 timestamp columns": {
         "a": table(A).append_column("at", table(A).column("ts")),
         "b": table(B),
@@ -95,6 +99,15 @@ def test_a_query_is_fed_batch_by_batch():
         query.push("c", table(B))
     with pytest.raises(sash.SourceError, match="a batch of `a` lacks the column `ts`"):
         query.push("a", table(A).select(["k", "v"]))
+
+
+def test_a_batch_with_a_row_without_a_time_is_refused():
+    query = sash.query("SELECT v FROM a", a=sash.stream(pa.schema({"v": pa.int64(), "ts": pa.int64()}), time="ts"))
+    for time in (None, -(2**63)):
+        with pytest.raises(sash.SourceError, match="a row of stream `a` has no time"):
+            query.push("a", pa.table({"v": [1], "ts": pa.array([time], pa.int64())}))
+    changes = query.push("a", pa.table({"v": [1, 2], "ts": [-(2**63) + 1, -(2**63) + 2]}))
+    assert pa.concat_tables([changes, query.finish()])["v"].to_pylist() == [1, 2]
 
 
 def test_a_schema_is_enough_to_explain():

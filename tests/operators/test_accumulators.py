@@ -130,6 +130,12 @@ def nearest(value: Fraction) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def exact_mean(values: list[float]) -> float:
+    if any(not math.isfinite(value) for value in values):
+        return exact_sum(values)
+    return nearest(sum(map(Fraction, values), Fraction(0)) / len(values))
+
+
 def exact_sum(values: list[float]) -> float:
     if any(not math.isfinite(value) for value in values):
         return sum(value for value in values if not math.isfinite(value))
@@ -189,7 +195,7 @@ def test_average_of_integers(name: str, data: st.DataObject):
     type, values = INTEGERS[name]
     unit = 10**type.scale if pa.types.is_decimal(type) else 1
     runs = data.draw(run_lists(nullable(values)))
-    mean = of_present(lambda values: float(sum(int(Fraction(value) * unit) for value in values)) / (len(values) * unit))
+    mean = of_present(lambda values: sum(int(Fraction(value) * unit) for value in values) / (len(values) * unit))
     check("avg", type, pa.float64(), runs, mean)
 
 
@@ -200,7 +206,32 @@ def test_sum_of_doubles(runs: list[Run]):
 
 @given(run_lists(nullable(DOUBLES)))
 def test_average_of_doubles(runs: list[Run]):
-    check("avg", pa.float64(), pa.float64(), runs, of_present(lambda values: exact_sum(values) / len(values)))
+    check("avg", pa.float64(), pa.float64(), runs, of_present(exact_mean))
+
+
+@given(run_lists(nullable(st.floats(width=32))))
+def test_average_of_floats(runs: list[Run]):
+    check("avg", pa.float32(), pa.float64(), runs, of_present(exact_mean))
+
+
+@pytest.mark.parametrize(
+    ("values", "leaving", "mean"),
+    [
+        ([1e308, 1e308], 0, 1e308),
+        ([1e308, 1e308, 1.0], 2, 1.0),
+        ([1e308, 1e308, 1e308, -1e308, -1e308], 0, 2e307),
+        ([1.7976931348623157e308] * 3, 0, 1.7976931348623157e308),
+        ([5e-324, 5e-324, 5e-324, 0.0], 0, 5e-324),
+        ([5e-324, 0.0], 0, 0.0),
+        ([2.0**53, 1.0, 1.0], 0, (2**53 + 2) / 3),
+        ([1e16, 1.0, 1.0], 0, (10**16 + 2) / 3),
+        ([2.0**1023, 2.0**970, 2.0**-1000], 0, float((2**1023 + 2**970) // 3)),
+    ],
+)
+def test_what_breaks_means_that_are_rounded_twice(values: list[float], leaving: int, mean: float):
+    accumulator = make_accumulator("avg", pa.float64(), pa.float64(), Memory())
+    [(before, after)] = apply(accumulator, one_run(values, leaving), pa.float64())
+    assert (before, after) == (None, mean)
 
 
 @given(run_lists(nullable(st.floats(width=32))))

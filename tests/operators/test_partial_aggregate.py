@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sash
 from sash.operators.partial_aggregate import ROWS, PartialAggregate, PartialAggregateSpec, can_add_up
 from sash.store.batch import SIGNED_FIELDS
 
@@ -94,3 +95,14 @@ def test_the_rows_up_to_an_instant_add_up_to_the_window(lives: list[tuple], cloc
 )  # fmt: skip
 def test_only_what_adds_up_without_rounding_is_worked_out_in_parts(type: pa.DataType, adds_up: bool):
     assert can_add_up(type) == adds_up
+
+
+def test_a_mean_of_parts_is_rounded_once() -> None:
+    cents = [10, 10, 11, 7, 10**8 - 1, 3]
+    column = pa.array([Decimal(each) / 100 for each in cents], pa.decimal128(9, 2))
+    rows = pa.table({"k": [1] * len(cents), "v": column, "ts": range(len(cents))})
+    frames = {"a": sash.stream(rows, time="ts"), "b": sash.stream(pa.table({"k": [1], "ts": [0]}), time="ts")}
+    text = "SELECT AVG(a.v) AS mean FROM a, b WHERE a.k = b.k HAVING AVG(a.v) > 0 WINDOW 1 DAY"
+    assert "PartialAggregate" in sash.explain(text, **frames)
+    means = sash.sql(text, **frames).column("mean").to_pylist()
+    assert means == [sum(cents[:n]) / (n * 100) for n in range(1, len(cents) + 1)]

@@ -5,6 +5,8 @@ Law: at clock T exactly the tuples with ts <= T have been released, in total ord
 
 from __future__ import annotations
 
+import math
+
 import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -112,3 +114,17 @@ def test_releases_do_not_depend_on_batches(
 def test_signs_travel_along() -> None:
     batch = tuples([(2, 0, 0), (1, 0, 0)]).set_column(2, OP, pa.array([-1, 1], pa.int8()))
     assert Reorder(TOTAL, SCHEMA).process([batch], 5)[OP].to_pylist() == [1, -1]
+
+
+def test_zeros_of_either_sign_are_equal_and_nan_is_greatest() -> None:
+    """What decides between equal zeros is the rest of the row; between rows that are equal altogether, the sign."""
+    schema = pa.schema([*SIGNED_FIELDS, ("A.x", pa.float64()), ("A.seq", pa.int64())])
+    rows = [(-1.0, 9), (-0.0, 1), (0.0, 1), (0.0, 2), (-0.0, 3), (math.inf, 0), (math.nan, 0), (-math.nan, 1)]
+    for order in (rows, rows[::-1]):
+        n_rows = len(rows)
+        columns = [[1] * n_rows, [NEVER] * n_rows, [1] * n_rows, [x for x, _ in order], [seq for _, seq in order]]
+        released = Reorder(TOTAL, schema).process([pa.table(columns, schema=schema)], 1)
+        seen = zip(released["A.x"].to_pylist(), released["A.seq"].to_pylist(), strict=True)
+        assert [(repr(abs(x) if x != x else x), seq) for x, seq in seen] == [
+            (repr(abs(x) if x != x else x), seq) for x, seq in rows
+        ]

@@ -100,3 +100,13 @@ def test_every_row_in_time_is_newer_than_the_clock_before_it(slack_us: int, rows
         (in_time,) = admit(clock, ts)
         assert in_time == (ts > before)
         assert clock.clock >= before
+
+
+def test_the_first_representable_instants_are_in_time():
+    first = BEGINNING + 1
+    assert StreamClock(10).admit(np.array([first + 5, first, first + 20, first + 9])).tolist() == [
+        True,
+        True,
+        True,
+        False,
+    ]

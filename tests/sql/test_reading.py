@@ -20,6 +20,7 @@ FIELDS = {
     "r": pa.string(),
     "l": pa.list_(pa.int64()),
     "d": pa.float64(),
+    "at": pa.int64(),
     "ts": pa.timestamp("us"),
 }
 CATALOG: Catalog = {"t": StreamInfo(pa.schema(FIELDS), time="ts")}
@@ -51,6 +52,11 @@ def bind_item(expr: str) -> None:
     ],
 )  # fmt: skip
 def test_what_both_read_alike(expr: str) -> None:
+    bind_item(expr)
+
+
+@pytest.mark.parametrize("expr", ["at", "t.at + 1", 'at IN (1, 2) OR "at" > a', "list_transform(l, x -> x + at)"])
+def test_a_column_may_be_called_what_is_a_word_to_duckdb(expr: str) -> None:
     bind_item(expr)
 
 

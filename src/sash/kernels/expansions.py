@@ -10,6 +10,7 @@ Two-sum and two-product are exact unless they overflow or underflow; callers sca
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 SPLITTER = 134217729.0
@@ -123,3 +124,60 @@ def round_row(row):
         if twice == other - high:
             high = other
     return high
+
+
+@njit(cache=True)
+def divide_row(row, divisor, rest):
+    """The nearest double, ties to even, to the number of a row over that of another, a positive integer.
+
+    `rest` is room for what is left. A double times an integer is exact in two doubles, however small it is.
+    """
+    whole = round_row(divisor)
+    quotient = round_row(row) / whole
+    if row[1] == 0.0 and divisor[1] == 0.0:
+        return quotient
+    for _ in range(4):
+        _set_rest(row, divisor, quotient, rest)
+        better = quotient + round_row(rest) / whole
+        if better == quotient:
+            break
+        quotient = better
+    return _nearest(divisor, quotient, rest)
+
+
+@njit(cache=True)
+def _set_rest(row, divisor, quotient, rest):
+    """`row - quotient * divisor`, which is exact."""
+    clear_row(rest)
+    i = 0
+    while i < row.shape[0] and row[i] != 0.0:
+        add_to_row(rest, row[i])
+        i += 1
+    _subtract_product(divisor, quotient, rest)
+
+
+@njit(cache=True)
+def _subtract_product(divisor, factor, rest):
+    i = 0
+    while i < divisor.shape[0] and divisor[i] != 0.0:
+        product, error = two_product(factor, divisor[i])
+        add_to_row(rest, -product)
+        add_to_row(rest, -error)
+        i += 1
+
+
+@njit(cache=True)
+def _nearest(divisor, quotient, rest):
+    """The quotient or its neighbour on the side where the rest lies, whichever is nearer: twice the rest tells."""
+    side = round_row(rest)
+    if side == 0.0:
+        return quotient
+    neighbour = np.nextafter(quotient, np.inf if side > 0.0 else -np.inf)
+    gap = neighbour - quotient
+    for i in range(rest.shape[0]):
+        rest[i] *= 2.0
+    _subtract_product(divisor, gap, rest)
+    beyond = round_row(rest)
+    if beyond == 0.0:
+        return quotient if np.fmod(quotient / gap, 2.0) == 0.0 else neighbour
+    return neighbour if (beyond > 0.0) == (side > 0.0) else quotient

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from sash.kernels.expansions import add_to_row, clear_row, round_row
-from sash.kernels.wide_integers import add_words, has_38_digits, to_double
+from sash.kernels.expansions import add_to_row, clear_row, divide_row, round_row, two_product
+from sash.kernels.wide_integers import N_WORDS, add_words, has_38_digits, to_parts
 
 COUNT, NANS, POSITIVE_INFINITIES, NEGATIVE_INFINITIES = 0, 1, 2, 3
 N_TALLIES = 4
@@ -56,7 +56,9 @@ def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out
 
 @njit(cache=True)
 def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit, out, out_valid):
-    """Means as doubles: the nearest double to the sum, over the count times `unit`."""
+    """Means as doubles: the nearest to the sum over the count times the sum of `unit`, which is an integer."""
+    scratch = np.zeros((3, ROOM))
+    words = np.empty(2 * N_WORDS)
     for run in range(groups.shape[0]):
         group = groups[run]
         for side in range(2):
@@ -64,7 +66,24 @@ def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit
                 counts[group] += add_integers(starts[run], starts[run + 1], signs, valid, low, high, sums[group])
             n = counts[group]
             out_valid[side, run] = n > 0
-            out[side, run] = to_double(sums[group]) / (n * unit) if n > 0 else 0.0
+            out[side, run] = _divide_integers(sums[group], n, unit, words, scratch) if n > 0 else 0.0
+
+
+@njit(cache=True)
+def _divide_integers(total, n, unit, words, scratch):
+    row, divisor, rest = scratch[0], scratch[1], scratch[2]
+    clear_row(row)
+    clear_row(divisor)
+    to_parts(total, words)
+    for part in words:
+        if part != 0.0:
+            add_to_row(row, part)
+    for part in unit:
+        product, error = two_product(part, np.float64(n))
+        add_to_row(divisor, product)
+        if error != 0.0:
+            add_to_row(divisor, error)
+    return divide_row(row, divisor, rest)
 
 
 @njit(cache=True, inline="always")
@@ -84,7 +103,7 @@ def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, result
 
     Returns the place where it stopped, as a row of `parts` is too short; the number of runs when all are done.
     """
-    scratch = np.zeros(ROOM)
+    scratch = np.zeros((3, ROOM))
     first_run, first_event = at
     for run in range(first_run, groups.shape[0]):
         tally, rows = tallies[groups[run]], parts[groups[run]]
@@ -137,13 +156,19 @@ def _read_sum(tally, rows, is_mean, scratch):
         return np.inf
     if tally[NEGATIVE_INFINITIES] > 0:
         return -np.inf
-    total = round_row(rows[NORMAL]) if rows[LARGE, 0] == 0.0 else _round_bands(rows, scratch)
-    return total / tally[COUNT] if is_mean and tally[COUNT] > 0 else total
+    row, scale = rows[NORMAL], 1.0
+    if rows[LARGE, 0] != 0.0:
+        row, scale = scratch[0], _put_together(rows, scratch[0])
+    if not is_mean or tally[COUNT] == 0:
+        return round_row(row) * scale
+    # What a mean of finite numbers is scaled up to is no larger than they are.
+    scratch[1, 0] = tally[COUNT]
+    return divide_row(row, scratch[1], scratch[2]) * scale
 
 
 @njit(cache=True)
-def _round_bands(rows, scratch):
-    """The sum of both bands, rounded once."""
+def _put_together(rows, scratch):
+    """The sum of both bands as one row, over the number that is returned."""
     clear_row(scratch)
     for part in rows[LARGE]:
         add_to_row(scratch, part)
@@ -156,8 +181,8 @@ def _round_bands(rows, scratch):
             scratch[i] *= SCALE_UP
         for i in range(last, -1, -1):
             add_to_row(scratch, rows[NORMAL, i])
-        return round_row(scratch)
+        return 1.0
     # Beside so large a sum, the parts left can only break a tie: any tiny number with the sign of the greatest does so.
     if last >= 0:
         add_to_row(scratch, SMALLEST_NORMAL if rows[NORMAL, last] > 0.0 else -SMALLEST_NORMAL)
-    return round_row(scratch) * SCALE_UP
+    return SCALE_UP

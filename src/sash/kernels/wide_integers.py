@@ -64,26 +64,6 @@ def has_38_digits(row):
 
 
 @njit(cache=True)
-def to_double(row):
-    """The nearest double, ties to even."""
-    low, middle, high, is_negative = magnitude(row)
-    exponent = 0
-    while high != np.uint64(0) or middle != np.uint64(0):
-        n_bits = np.uint64(32 if (high != np.uint64(0) or (middle >> np.uint64(32)) != np.uint64(0)) else 1)
-        lost = low & ((np.uint64(1) << n_bits) - np.uint64(1))
-        back = np.uint64(64) - n_bits
-        low = (low >> n_bits) | (middle << back)
-        middle = (middle >> n_bits) | (high << back)
-        high = high >> n_bits
-        # What is shifted out only has to break ties: it is kept in the lowest bit.
-        if lost != np.uint64(0):
-            low |= np.uint64(1)
-        exponent += np.int64(n_bits)
-    value = np.float64(low) * 2.0**exponent
-    return -value if is_negative else value
-
-
-@njit(cache=True)
 def to_parts(row, parts):
     """The number as doubles whose exact sum it is, in the first six places of `parts`."""
     low, middle, high, is_negative = magnitude(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from fractions import Fraction
 
 import duckdb
 import pyarrow as pa
@@ -24,8 +25,15 @@ def connection() -> duckdb.DuckDBPyConnection:
         db = duckdb.connect(config={"threads": 1})
         db.execute("SET TimeZone = 'UTC'")
         db.execute("SET enable_external_access = false")
+        db.create_function("exact_mean", _exact_mean, ["VARCHAR", "BIGINT"], "DOUBLE")  # type: ignore[arg-type]
         _local.connection = db
     return _local.connection
+
+
+def _exact_mean(total: str, n_values: int) -> float:
+    """The nearest double to a decimal sum over how many values it is of; DuckDB itself would round more than once."""
+    mean = Fraction(total) / n_values
+    return mean.numerator / mean.denominator
 
 
 def quote(name: str) -> str:

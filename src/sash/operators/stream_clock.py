@@ -42,10 +42,8 @@ class StreamClock:
         seen_after = np.maximum.accumulate(np.maximum(ts, self.newest_us))
         seen_before = np.concatenate([[self.newest_us], seen_after[:-1]])
         self.newest_us = int(seen_after[-1])
-        in_slack = (seen_before == BEGINNING) | (
-            ts >= np.where(seen_before == BEGINNING, 0, seen_before) - self.slack_us
-        )
-        return in_slack & (ts > self.complete_us)
+        oldest = np.maximum(seen_before, BEGINNING + self.slack_us) - self.slack_us
+        return (ts >= oldest) & (ts > self.complete_us)
 
     def complete(self, until_us: int) -> None:
         """Declares that no row with a timestamp up to and including `until_us` is still to come."""

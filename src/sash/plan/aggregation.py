@@ -91,7 +91,7 @@ class GroupByClause:
             return f"CAST(coalesce({count}, 0) AS BIGINT)"
         total = quote(f"_all{sum_name(argument or '')}")
         if aggregate.function == "avg":
-            total = f"CAST({total} AS DOUBLE) / CAST({count} AS DOUBLE)"
+            total = f"exact_mean(CAST({total} AS VARCHAR), CAST({count} AS BIGINT))"
         return f"CASE WHEN {count} > 0 THEN {total} END"
 
     def _argument(self, aggregate: Aggregate) -> str | None:

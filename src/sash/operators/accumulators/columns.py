@@ -21,6 +21,15 @@ def unit_of(type: pa.DataType) -> float:
     return 10.0**type.scale if pa.types.is_decimal(type) else 1.0
 
 
+def parts_of_unit(type: pa.DataType) -> np.ndarray:
+    """The same, exactly: as doubles that add up to it."""
+    left, parts = 10**type.scale if pa.types.is_decimal(type) else 1, []
+    while left:
+        parts.append(float(left))
+        left -= int(parts[-1])
+    return np.array(parts)
+
+
 def valid_flags(array: pa.Array | None) -> np.ndarray:
     """Which values are not NULL; empty if none is NULL."""
     if array is None or not array.null_count:

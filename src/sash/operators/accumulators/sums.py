@@ -18,7 +18,7 @@ from sash.operators.accumulators.columns import (
     doubles,
     from_decimal_words,
     integer_words,
-    unit_of,
+    parts_of_unit,
     valid_flags,
 )
 from sash.operators.accumulators.runs import Runs
@@ -90,7 +90,7 @@ class IntegerSum(Tallies):
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         running_sums.average_integers(
             runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
-            self._counts.array, self._sums.array, unit_of(self._type), out, valid,
+            self._counts.array, self._sums.array, parts_of_unit(self._type), out, valid,
         )  # fmt: skip
         return both(out, valid, self._result)
 
