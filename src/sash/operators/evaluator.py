@@ -25,7 +25,7 @@ def connection() -> duckdb.DuckDBPyConnection:
         db = duckdb.connect(config={"threads": 1})
         db.execute("SET TimeZone = 'UTC'")
         db.execute("SET enable_external_access = false")
-        db.create_function("exact_mean", _exact_mean, ["VARCHAR", "BIGINT"], "DOUBLE")  # type: ignore[arg-type]
+        db.create_function("exact_mean", _exact_mean, ["VARCHAR", "BIGINT"], "DOUBLE")
         _local.connection = db
     return _local.connection
 

@@ -53,7 +53,7 @@ class Sash(DuckDB):
             return f"({sql})" if is_operand else sql
 
 
-def _arrow_sql(generator: DuckDB.Generator, expr: exp.Expr, arrow: str) -> str:
+def _arrow_sql(generator: DuckDB.Generator, expr: exp.Binary, arrow: str) -> str:
     """In brackets, as to DuckDB some arrows bind tighter than all around them, and others less than anything."""
     sql = generator.binary(expr, arrow)
     is_apart = expr.parent is None or isinstance(expr.parent, (exp.Paren, exp.Alias))
