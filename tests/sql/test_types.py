@@ -181,3 +181,9 @@ def test_a_column_without_a_name_is_refused() -> None:
     catalog: Catalog = {"t": StreamInfo(pa.schema({"": pa.int64(), "ts": pa.int64()}), time="ts")}
     with pytest.raises(BindError, match="a column of `t` has an empty name"):
         bind(parse_query("SELECT * FROM t"), catalog)
+
+
+def test_integers_with_and_without_a_sign_meet_in_a_wider_one() -> None:
+    rows = pa.table({"ts": pa.array([1], pa.int64()), "k": pa.array([1], pa.int64()), "u": pa.array([1], pa.uint64())})
+    text = "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM t r WHERE r.u = t.k) WINDOW 5 us"
+    assert sash.sql(text, t=sash.stream(rows, time="ts")).column("k").to_pylist() == [1]

@@ -80,7 +80,7 @@ def compared_types(left: Sequence[Output], right: Sequence[Output], text: str) -
 def _with_digits(common: CommonType, left: Output, right: Output) -> CommonType:
     if not pa.types.is_decimal(common.arrow):
         return common
-    scale = max(side.type.scale for side in (left, right) if pa.types.is_decimal(side.type))
+    scale = max((side.type.scale for side in (left, right) if pa.types.is_decimal(side.type)), default=0)
     return common if scale <= common.arrow.scale else CommonType(pa.decimal128(38, scale), f"DECIMAL(38,{scale})")
 
 
