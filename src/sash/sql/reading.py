@@ -46,7 +46,7 @@ def check_syntax(select: ParsedSelect) -> None:
     """ParseError at an expression of a SELECT as written that DuckDB does not read."""
     for expr, span in _expressions(select):
         tree = _read(_without_queries(expr, span, select.text))
-        if isinstance(tree, _Misread) and isinstance(_read(_quoted(expr, span, select.text)), _Misread):
+        if isinstance(tree, _Misread):
             raise ParseError(tree.reason, select.text, tree.place(span, select.text))
 
 
@@ -54,9 +54,7 @@ def check_reading(select: ParsedSelect) -> None:
     """ParseError at an expression of a SELECT that DuckDB reads otherwise than Sash; all of it is bound already."""
     for expr, span in _expressions(select):
         written = _without_queries(expr, span, select.text)
-        if isinstance(_read(written), _Misread):
-            written = _quoted(expr, span, select.text)
-        if _read(written) != _read(_render(expr.transform(_quote_name))):
+        if _read(written) != _read(_render(expr)):
             remedy = "put brackets where you mean them, or write it otherwise"
             reason = f"DuckDB reads this as `{_spell(written)}`, and Sash does not; {remedy}"
             raise ParseError(reason, select.text, span)
@@ -124,23 +122,6 @@ def _words() -> frozenset[str]:
     query = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
     with duck.connect() as connection:
         return frozenset(name for (name,) in connection.execute(query).fetchall())
-
-
-def _quoted(expr: exp.Expr, span: Span, text: str) -> str:
-    """The same with the names of columns quoted: some may be given to columns that mean something else to DuckDB."""
-    written = _without_queries(expr, span, text)
-    names = [name for column in expr.find_all(exp.Column) for name in column.parts if isinstance(name, exp.Identifier)]
-    for name in sorted(names, key=lambda name: name.meta.get("start", 0), reverse=True):
-        start = name.meta.get("start", 0) - span.start
-        if written[max(start, 0) :].startswith(name.name):
-            written = f'{written[:start]}"{name.name}"{written[start + len(name.name) :]}'
-    return written
-
-
-def _quote_name(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Identifier) and isinstance(node.parent, exp.Column):
-        node.set("quoted", True)
-    return node
 
 
 def _brackets(text: str, start: int) -> Span:
