@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint format types imports lock clean
+.PHONY: help setup demo test check planted lint format types imports lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: $(READY) ## run all tests
 
 check: $(READY) ## run the fast tests
 	$(PYTEST) --hypothesis-profile=dev -m "not slow and not spark"
+
+planted: $(READY) ## plant mistakes in a copy of src/, one at a time, and tell which test notices
+	PYTHONPATH=tests $(BIN)/python -m planted $(PLANTED)
 
 lint: $(READY) ## check format and style
 	$(BIN)/ruff format --check .
