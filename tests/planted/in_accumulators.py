@@ -20,6 +20,7 @@ MISTAKES = (
         "operators/accumulators/deviations.py",
         "unit_of(self._type), out, valid,",
         "1.0, out, valid,",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "a-first-value-that-is-null-lost-at-a-restart",
@@ -27,6 +28,7 @@ MISTAKES = (
         "operators/accumulators/extremes.py",
         "int(groups.max(initial=-1)) + 1, columns[-1].is_valid()",
         "int(groups.max(initial=-1)) + 1, columns[0].is_valid()",
+        ("tests/operators/test_running_group_by.py",),
     ),
     Mistake(
         "nulls-passed-over-by-first-and-last",
@@ -34,6 +36,7 @@ MISTAKES = (
         "operators/accumulators/members.py",
         "valid = ALL_VALID if self._has_time else valid_flags(values)",
         "valid = valid_flags(values)",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "a-median-between-two-integers-rounded-down",
@@ -41,6 +44,7 @@ MISTAKES = (
         "operators/accumulators/ordered.py",
         "(2 * floor + half).astype(np.float64) / 2",
         "floor.astype(np.float64)",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "zeros-of-either-sign-that-differ",
@@ -48,6 +52,7 @@ MISTAKES = (
         "operators/accumulators/sortable.py",
         ".to_numpy(zero_copy_only=False) + 0.0",
         ".to_numpy(zero_copy_only=False)",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "negative-integers-without-their-upper-half",

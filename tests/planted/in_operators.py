@@ -53,6 +53,7 @@ JOINS = (
         "operators/multiway_join.py",
         "return joined.filter(pa.array(found.ts < found.expires)) if self.spec.checks_lives else joined",
         "return joined",
+        ("tests/operators/test_multiway_join.py",),
     ),
     Mistake(
         "a-tap-whose-pairs-live-as-long-as-the-largest-window",
@@ -60,6 +61,7 @@ JOINS = (
         "operators/tapped_join.py",
         "expiries(window.ts[rows - window.base], asked.windows_us[side])",
         "expiries(window.ts[rows - window.base], self.spec.windows_us[side])",
+        ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(
         "a-condition-of-a-query-that-null-satisfies",
@@ -67,6 +69,7 @@ JOINS = (
         "operators/tapped_join.py",
         "COALESCE({each}, FALSE)",
         "COALESCE({each}, TRUE)",
+        ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(
         "since-when-a-tap-looks-forgotten-at-a-restart",
@@ -74,20 +77,22 @@ JOINS = (
         "operators/tapped_join.py",
         'registers.get(f"since {tap.name} {side}", BEGINNING)',
         "BEGINNING",
+        ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(
-        "nulls-of-a-relation-that-equal-zero",
+        "a-condition-on-a-relation-that-is-not-checked-beside-the-keys",
         "lookup_join",
         "operators/lookup_join.py",
-        "    relation = join_keys.without_null_keys(relation, keys)\n",
-        "",
+        "join_keys.pair_condition(spec.keys, spec.residual, stream)",
+        "join_keys.pair_condition(spec.keys, None, stream)",
+        ("tests/golden/test_golden.py -k lookup", "tests/laws/test_snapshot.py"),
     ),
     Mistake(
-        "only-the-first-key-column-looked-at-for-nulls",
+        "nulls-that-equal-each-other-unless-all-keys-are-null",
         "keys",
         "operators/keys.py",
-        "for name in columns:",
-        "for name in columns[:1]:",
+        "if batch.column(name).null_count:",
+        "if batch.column(name).null_count == batch.num_rows:",
     ),
 )
 
@@ -147,6 +152,7 @@ WINDOWS = (
         "operators/stream_clock.py",
         "max(self.threshold(self.newest_us) - 1, self.complete_us)",
         "max(self.threshold(self.newest_us), self.complete_us)",
+        ("tests/operators/test_stream_clock.py",),
     ),
     Mistake(
         "a-tie-broken-by-arrival",
@@ -185,6 +191,7 @@ AGGREGATES = (
         "operators/distinct.py",
         "np.add.reduceat(sign.astype(np.int64), starts) > 0",
         "np.add.reduceat(sign.astype(np.int64), starts) >= 0",
+        ("tests/operators/test_distinct.py",),
     ),
     Mistake(
         "a-group-that-stays-when-its-last-row-has-gone",
@@ -206,6 +213,7 @@ AGGREGATES = (
         "operators/group_by.py",
         '\n        self._keys.next_identity = registers["next_identity"]',
         "",
+        ("tests/operators/test_group_by.py",),
     ),
     Mistake(
         "having-ignored-for-what-is-taken-back",
@@ -234,6 +242,7 @@ AGGREGATES = (
         "operators/running_group_by.py",
         "self._places.array[groups] = block.first + alive + 1",
         "self._places.array[groups] = block.first + alive",
+        ("tests/operators/test_running_group_by.py",),
     ),
     Mistake(
         "nulls-counted-in-parts",
@@ -241,6 +250,7 @@ AGGREGATES = (
         "operators/partial_aggregate.py",
         "weights = signs * values.is_valid().to_numpy(zero_copy_only=False)",
         "weights = signs",
+        ("tests/operators/test_partial_aggregate.py",),
     ),
     Mistake(
         "an-instant-at-which-one-replaces-another-adds-nothing",
@@ -248,6 +258,7 @@ AGGREGATES = (
         "operators/partial_aggregate.py",
         "adds |= (counts != 0) | words.any(axis=1)",
         "adds |= counts != 0",
+        ("tests/operators/test_partial_aggregate.py",),
     ),
     Mistake(
         "rows-compared-as-rows-without-their-nulls",
@@ -269,6 +280,7 @@ AGGREGATES = (
         "operators/membership.py",
         '\n        self._contents.next_identity = registers["next_identity"]',
         "",
+        ("tests/operators/test_membership.py",),
     ),
     Mistake(
         "a-number-given-to-two-keys",
@@ -286,6 +298,7 @@ OTHERS = (
         "operators/union.py",
         "NOT_OF_THIS_SIDE = -1",
         "NOT_OF_THIS_SIDE = 0",
+        ("tests/operators/test_union.py", "tests/laws/test_generated.py -k identities"),
     ),
     Mistake(
         "an-expiry-that-nobody-is-told",
@@ -321,6 +334,7 @@ OTHERS = (
         "operators/changes.py",
         "(int64_column(batch, TS) < int64_column(batch, EXPIRES))",
         "(int64_column(batch, TS) <= int64_column(batch, EXPIRES))",
+        ("tests/operators/test_changes.py", "tests/golden/test_golden.py"),
     ),
     Mistake(
         "a-frontier-beyond-what-may-still-come",

@@ -25,6 +25,7 @@ RULES = (
         "plan/rules/push_filters.py",
         "aliases_of(conjunct) or frozenset([first])",
         "aliases_of(conjunct)",
+        ("tests/plan/test_rules.py", "tests/sql"),
     ),
     Mistake(
         "a-union-that-keeps-its-rows-for-ever",

@@ -84,7 +84,7 @@ class Orchard:
             shutil.rmtree(self._stash)
 
     def _kernels_over(self, path: Path) -> set[str]:
-        """A kernel and those that are compiled with it in them, of which numba would not know that they have changed."""
+        """A kernel, and those that are compiled with it in them: numba would not know that these have changed."""
         folder = self._source / "sash" / "kernels"
         if path.parent != folder:
             return set()

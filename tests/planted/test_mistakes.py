@@ -1,4 +1,4 @@
-"""That every mistake can still be planted, and that everything has one. Who notices them is for `make planted` to say."""
+"""Every mistake can still be planted, and everything has one. Who notices them is for `make planted` to say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from planted.mistake import Mistake
 from planted.mistakes import MISTAKES
 from planted.orchard import SOURCE
