@@ -14,6 +14,7 @@ JOINS = (
         "kernels/bucket_join.py",
         "if found >= 0 and table.ts[row - base] <= table.ts[found - base]:",
         "if found >= 0 and table.ts[row - base] >= table.ts[found - base]:",
+        ("tests/store/test_circular_buckets.py", "tests/operators/test_window_join.py"),
     ),
     Mistake(
         "rows-of-this-step-met-before-their-turn",
@@ -38,11 +39,11 @@ JOINS = (
         "if max(table.slots[slot, TIME], ts) <= min(table.slots[slot, END], end):",
     ),
     Mistake(
-        "a-pair-that-meets-as-one-of-it-leaves",
+        "a-pair-that-lives-as-long-as-the-tuple-that-came-last",
         "hash_join",
         "kernels/hash_join.py",
-        "if ts < min(other[at, END], own_end):",
-        "if ts <= min(other[at, END], own_end):",
+        "out_expires[n_out] = min(other[at, EXPIRES], own_expires)",
+        "out_expires[n_out] = own_expires",
     ),
     Mistake(
         "a-slot-taken-from-a-key-that-lives-on-one-side",
@@ -79,13 +80,14 @@ JOINS = (
         "kernels/key_product.py",
         "ends[depth] = min(end, met_expires[window, cursor])",
         "ends[depth] = met_expires[window, cursor]",
+        ("tests/operators/test_multiway_join.py", "tests/laws/test_multiway.py"),
     ),
     Mistake(
-        "a-head-dropped-while-it-is-still-in-reach",
+        "a-tuple-at-the-end-of-a-period-not-admitted",
         "wjoin_merge",
         "kernels/wjoin_merge.py",
-        "if ts < low or ts + ahead < latest:",
-        "if ts <= low or ts + ahead < latest:",
+        "if ts < best_ts or (ts == best_ts and best == NONE):",
+        "if ts < best_ts:",
         WJOIN,
     ),
     Mistake(
