@@ -194,6 +194,14 @@ AGGREGATES = (
         ("tests/operators/test_distinct.py",),
     ),
     Mistake(
+        "identities-of-what-is-shown-that-begin-anew-at-a-restart",
+        "distinct",
+        "operators/distinct.py",
+        '\n        self._keys.next_identity = registers["next_identity"]',
+        "",
+        ("tests/operators/test_distinct.py -k identity",),
+    ),
+    Mistake(
         "a-group-that-stays-when-its-last-row-has-gone",
         "group_by",
         "operators/group_by.py",
@@ -213,7 +221,7 @@ AGGREGATES = (
         "operators/group_by.py",
         '\n        self._keys.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_group_by.py",),
+        ("tests/operators/test_group_by.py -k identity",),
     ),
     Mistake(
         "having-ignored-for-what-is-taken-back",
@@ -280,7 +288,7 @@ AGGREGATES = (
         "operators/membership.py",
         '\n        self._contents.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_membership.py",),
+        ("tests/operators/test_membership.py -k identity",),
     ),
     Mistake(
         "a-number-given-to-two-keys",
