@@ -147,6 +147,7 @@ SHARING = (
         "kernels/taps.py",
         "in_window = left_ts - right_ts < windows[tap, 1]",
         "in_window = left_ts - right_ts < windows[tap, 0]",
+        ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(
         "a-tap-that-sees-the-last-tuple-before-it-was-opened",
@@ -172,6 +173,7 @@ MEMBERSHIP = (
         "kernels/membership.py",
         "return max(n_left - n_right, 0)",
         "return n_left if n_right == 0 else 0",
+        ("tests/operators/test_membership.py",),
     ),
     Mistake(
         "intersect-all-taken-as-intersect",
@@ -226,6 +228,7 @@ AGGREGATES = (
         "kernels/running_sums.py",
         "signed = value if sign > 0 else -value",
         "signed = value",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "an-infinity-that-stays-when-it-has-left",
@@ -241,6 +244,7 @@ AGGREGATES = (
         "kernels/running_deviations.py",
         "max(0.0, spread) / (count - 1.0)",
         "max(0.0, spread) / count",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "a-carry-lost-when-a-value-leaves",
@@ -263,6 +267,7 @@ AGGREGATES = (
         "kernels/ordered_multiset.py",
         "\n        roots[owner, N_DISTINCT] -= 1",
         "",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "equal-members-ranked-as-one",
@@ -278,6 +283,7 @@ AGGREGATES = (
         "kernels/ordered_aggregates.py",
         "is_stale |= value == results[group, 0]",
         "is_stale |= what == LEAST and value == results[group, 0]",
+        ("tests/operators/test_accumulators.py",),
     ),
     Mistake(
         "a-minimum-since-a-landmark-that-is-the-maximum",

@@ -221,7 +221,7 @@ AGGREGATES = (
         "operators/group_by.py",
         '\n        self._keys.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_group_by.py -k identity",),
+        ("tests/operators/test_group_by.py",),
     ),
     Mistake(
         "having-ignored-for-what-is-taken-back",
@@ -288,7 +288,7 @@ AGGREGATES = (
         "operators/membership.py",
         '\n        self._contents.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_membership.py -k identity",),
+        ("tests/operators/test_membership.py",),
     ),
     Mistake(
         "a-number-given-to-two-keys",
