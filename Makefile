@@ -7,7 +7,7 @@ READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check deep generated lint format types imports lock clean
+.PHONY: help setup demo test check deep generated planted lint format types imports lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ CASES ?= 2000
 SEED ?= 0
 generated: $(READY) ## check CASES generated queries from SEED on, and say what was drawn
 	PYTHONPATH=tests $(BIN)/python -m support.generated --cases $(CASES) --seed $(SEED)
+
+planted: $(READY) ## plant mistakes in a copy of src/, one at a time, and tell which test notices
+	PYTHONPATH=tests $(BIN)/python -m planted $(PLANTED)
 
 lint: $(READY) ## check format and style
 	$(BIN)/ruff format --check .

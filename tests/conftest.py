@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from typer.testing import CliRunner
 
 import sash
@@ -29,6 +29,8 @@ settings.register_profile(
     "ci", max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("ci"), max_examples=1000, derandomize=False, print_blob=True)
+# Where a mistake was planted, it is enough to know who notices: no example is made small.
+settings.register_profile("planted", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 # The default only: `--hypothesis-profile` is applied after this file is read.
 settings.load_profile("dev")
 

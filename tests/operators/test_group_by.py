@@ -176,6 +176,14 @@ def test_a_row_and_its_negative_have_the_same_identity(is_clocked: bool, success
         assert op > 0 or any(change[0] > 0 and change[1] < ts and change[3] == values for change in seen)
 
 
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_a_group_that_comes_later_has_an_identity_of_its_own(is_clocked: bool, succession) -> None:
+    """Also after a restart, which must not begin to count anew while `a` is there."""
+    lives = [lived("a", 5, 1), lived("b", 7, 2), lived("c", 1, 3)]
+    seen = run(succession(lambda: make(is_clocked, id_column="_id.row")), lives, is_clocked)
+    assert len({values[-1] for _, _, _, values in seen}) == 3
+
+
 def test_tuples_that_never_expire_leave_when_they_are_taken_back(succession) -> None:
     """As behind a window of rows."""
     lives = [Lived(("a", 5, 1), 1, NEVER, 4), Lived(("a", 7, 2), 2, NEVER, 6), Lived(("a", 1, 6), 6, NEVER)]

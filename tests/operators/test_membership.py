@@ -171,6 +171,14 @@ def test_a_row_and_its_negative_have_the_same_identity(rule: str, is_clocked: bo
     assert len({values[:2] for values in count}) == 2
 
 
+@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+def test_a_row_that_comes_later_has_an_identity_of_its_own(is_clocked: bool, succession) -> None:
+    """Also after a restart, which must not begin to count anew while `a` is there."""
+    left = [lived("a", 1, 9), lived("b", 2, 9), lived("c", 3, 9)]
+    seen = run(succession(lambda: make("absent", is_clocked, ids=("_id.row", "_id.expires"))), left, [])
+    assert len({values[1] for _, _, _, values in seen}) == 3
+
+
 def test_equal_tuples_must_have_equal_keys_where_they_are_counted() -> None:
     with pytest.raises(AssertionError):
         MembershipSpec("except_all", ("v",), ("other",), ("w",), (9, 9), CLOCKED)

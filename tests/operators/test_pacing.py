@@ -42,3 +42,15 @@ def test_what_expires_at_one_instant_comes_out_at_once(monkeypatch: pytest.Monke
     running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
     running.push("s", rows)
     assert running.advance(10_000_000).filter(pa.compute.field("_op") < 0).num_rows == N_ROWS
+
+
+def test_rows_that_end_a_pause_come_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are there from the first bit of the clock on, and are not brought in again with every other one."""
+    monkeypatch.setattr(pipeline, "N_PACED", 4)
+    rows = pa.table({"ts": [*range(20), 5_000_000, 5_000_001], "k": range(22)})
+    running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
+    changes = pa.concat_tables(
+        [running.push("s", rows.slice(0, 20)), running.push("s", rows.slice(20)), running.finish()]
+    )
+    for sign in (1, -1):
+        assert changes.filter(pa.compute.field("_op") == sign)["k"].to_pylist() == list(range(22 if sign > 0 else 20))

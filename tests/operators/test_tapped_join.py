@@ -32,7 +32,7 @@ N_CONDITIONS = 70
 CONDITIONS = tuple(tuple(f'"{side}.n" >= {number}' for number in range(N_CONDITIONS)) for side in SIDES)
 END = 80
 
-Row = tuple[int, int | None, int]
+Row = tuple[int, int | None, int | None]
 """Time, key, and what conditions look at."""
 
 
@@ -119,7 +119,8 @@ class Alone:
 
 
 KEYS = st.none() | st.integers(0, 2)
-ROWS = st.lists(st.tuples(st.integers(0, 40), KEYS, st.integers(0, N_CONDITIONS)), max_size=14)
+NUMBERS = st.none() | st.integers(0, N_CONDITIONS)
+ROWS = st.lists(st.tuples(st.integers(0, 40), KEYS, NUMBERS), max_size=14)
 LEAST = st.none() | st.integers(0, N_CONDITIONS - 1)
 RESIDUALS = st.none() | st.just('"A.n" < "B.n"')
 WINDOWS = st.sampled_from([1, 3, 8, 20])
@@ -132,6 +133,7 @@ CLOCKS = st.lists(st.integers(0, 45), max_size=4).map(sorted)
 @pytest.mark.parametrize("keys", [("k",), ("s",), ("k", "s"), ()], ids=["number", "string", "both", "none"])
 @given(left=ROWS, right=ROWS, taps=TAPS, clocks=CLOCKS, restarts=st.booleans())
 @example([(1, None, 0)], [(1, None, 0)], {"q#0": Asked((3, 3))}, [], False)
+@example([(1, 0, None)], [(1, 0, 0)], {"q#0": Asked((3, 3), (0, None))}, [], False)
 @example(
     [(0, 1, 66)], [(2, 1, 3)], {"p#0": Asked((3, 1), (65, 3)), "q#0": Asked((1, 3)), "r#0": Asked((20, 20))}, [], True
 )

@@ -1,0 +1,72 @@
+"""Mistakes in aggregate functions."""
+
+from __future__ import annotations
+
+from planted.mistake import Mistake
+
+ACCUMULATORS = ("tests/operators/test_accumulators.py",)
+
+MISTAKES = (
+    Mistake(
+        "decimals-summed-without-their-scale",
+        "sums",
+        "operators/accumulators/sums.py",
+        "scale = self._type.scale if pa.types.is_decimal(self._type) else 0",
+        "scale = 0",
+    ),
+    Mistake(
+        "deviations-of-decimals-without-their-unit",
+        "deviations",
+        "operators/accumulators/deviations.py",
+        "unit_of(self._type), out, valid,",
+        "1.0, out, valid,",
+        ("tests/operators/test_accumulators.py",),
+    ),
+    Mistake(
+        "a-first-value-that-is-null-lost-at-a-restart",
+        "extremes",
+        "operators/accumulators/extremes.py",
+        "int(groups.max(initial=-1)) + 1, columns[-1].is_valid()",
+        "int(groups.max(initial=-1)) + 1, columns[0].is_valid()",
+        ("tests/operators/test_running_group_by.py",),
+    ),
+    Mistake(
+        "nulls-passed-over-by-first-and-last",
+        "members",
+        "operators/accumulators/members.py",
+        "valid = ALL_VALID if self._has_time else valid_flags(values)",
+        "valid = valid_flags(values)",
+        ("tests/operators/test_accumulators.py",),
+    ),
+    Mistake(
+        "a-median-between-two-integers-rounded-down",
+        "ordered",
+        "operators/accumulators/ordered.py",
+        "(2 * floor + half).astype(np.float64) / 2",
+        "floor.astype(np.float64)",
+        ("tests/operators/test_accumulators.py",),
+    ),
+    Mistake(
+        "zeros-of-either-sign-that-differ",
+        "sortable",
+        "operators/accumulators/sortable.py",
+        ".to_numpy(zero_copy_only=False) + 0.0",
+        ".to_numpy(zero_copy_only=False)",
+        ("tests/operators/test_accumulators.py",),
+    ),
+    Mistake(
+        "negative-integers-without-their-upper-half",
+        "columns",
+        "operators/accumulators/columns.py",
+        "return words.view(np.uint64), words >> 63",
+        "return words.view(np.uint64), np.zeros(len(words), np.int64)",
+    ),
+    Mistake(
+        "groups-whose-numbers-are-mixed-up-when-others-have-gone",
+        "tallies",
+        "operators/accumulators/tallies.py",
+        "            each.compact(mapping)",
+        "            pass",
+        (*ACCUMULATORS, "tests/operators/test_group_by.py", "tests/laws/test_long_streams.py"),
+    ),
+)

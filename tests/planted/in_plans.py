@@ -1,0 +1,159 @@
+"""Mistakes in what a query is taken to mean, and in how it is planned."""
+
+from __future__ import annotations
+
+from planted.mistake import Mistake
+
+RULES = (
+    Mistake(
+        "a-relation-that-leads-the-join",
+        "order_joins",
+        "plan/rules/order_joins.py",
+        "first = next(scan for scan in left if scan.source.is_stream)",
+        "first = left[0]",
+    ),
+    Mistake(
+        "a-window-of-rows-ordered-by-the-columns-that-are-read",
+        "prune_columns",
+        "plan/rules/prune_columns.py",
+        "        if scan.counts_rows:\n            return scan\n",
+        "",
+    ),
+    Mistake(
+        "a-constant-condition-that-nobody-checks",
+        "push_filters",
+        "plan/rules/push_filters.py",
+        "aliases_of(conjunct) or frozenset([first])",
+        "aliases_of(conjunct)",
+        ("tests/plan/test_rules.py", "tests/sql"),
+    ),
+    Mistake(
+        "a-union-that-keeps-its-rows-for-ever",
+        "refuse_unbounded",
+        "plan/rules/refuse_unbounded.py",
+        "if isinstance(each, SetOperation) and not _is_union_all(each):",
+        'if isinstance(each, SetOperation) and each.bound.operation != "union":',
+        ("tests/plan/test_refuse_unbounded.py",),
+    ),
+    Mistake(
+        "keys-of-two-types-that-are-equal-only-once-rounded",
+        "split_join_condition",
+        "plan/rules/split_join_condition.py",
+        "if key is None or key.is_cast)",
+        "if key is None)",
+        ("tests/plan/test_rules.py",),
+    ),
+)
+
+PLANS = (
+    Mistake(
+        "an-exchange-by-a-key-that-the-joins-do-not-share",
+        "partition",
+        "plan/partition.py",
+        "            merged |= other\n",
+        "",
+        ("tests/plan/test_partition.py",),
+    ),
+    Mistake(
+        "a-window-of-rows-spread-by-any-key",
+        "partition",
+        "plan/partition.py",
+        "    return not isinstance(window, CountWindow) or name in {",
+        "    return not isinstance(window, CountWindow) or not window.partition_by or name in {",
+        ("tests/plan/test_partition.py",),
+    ),
+    Mistake(
+        "having-ignored-where-parts-are-added-up",
+        "aggregation",
+        "plan/aggregation.py",
+        "grouping = self._grouping((), calls, having, None, with_ids)",
+        "grouping = self._grouping((), calls, None, None, with_ids)",
+        ("tests/laws/test_partial.py", "tests/golden/test_golden.py"),
+    ),
+    Mistake(
+        "a-sum-over-nothing-that-is-zero",
+        "aggregation",
+        "plan/aggregation.py",
+        'return f"CASE WHEN {count} > 0 THEN {total} END"',
+        "return total",
+    ),
+    Mistake(
+        "not-exists-taken-as-exists",
+        "builder",
+        "plan/builder.py",
+        'rule = "absent" if test.is_negated else "present"',
+        'rule = "present"',
+    ),
+)
+
+MEANING = (
+    Mistake(
+        "rows-converted-before-they-are-told-apart",
+        "sets",
+        "sql/sets.py",
+        "if isinstance(block, BoundSet) or block.is_distinct:",
+        "if isinstance(block, BoundSet):",
+        ("tests/sql", "tests/laws/test_snapshot.py"),
+    ),
+    Mistake(
+        "not-in-that-ignores-null",
+        "memberships",
+        "sql/memberships.py",
+        "is_null_aware=is_negated and isinstance(predicate, exp.In),",
+        "is_null_aware=False,",
+    ),
+    Mistake(
+        "a-double-negation-taken-as-one",
+        "subqueries",
+        "sql/subqueries.py",
+        "is_negated ^= isinstance(condition, exp.Not)",
+        "is_negated |= isinstance(condition, exp.Not)",
+        ("tests/sql",),
+    ),
+    Mistake(
+        "an-aggregate-named-by-the-one-before-it",
+        "aggregates",
+        "sql/aggregates.py",
+        "return self._aggregates.index(aggregate)",
+        "return [each.function for each in self._aggregates].index(aggregate.function)",
+        ("tests/sql",),
+    ),
+    Mistake(
+        "a-huge-sum-divided-as-a-decimal",
+        "aggregates",
+        "sql/aggregates.py",
+        "return read_as(column, own.sql_type) if duck.is_renamed(own.sql_type, own.type) else column",
+        "return column",
+    ),
+    Mistake(
+        "distinct-ignored-in-a-count",
+        "calls",
+        "sql/calls.py",
+        'if distinct is not None and function == "count":',
+        'if distinct is not None and function == "count" and len(arguments) > 1:',
+        ("tests/sql",),
+    ),
+    Mistake(
+        "a-direction-ignored",
+        "window_graph",
+        "sql/window_graph.py",
+        "back_us = 0 if pair.is_directed else pair.length_us - 1",
+        "back_us = pair.length_us - 1",
+    ),
+    Mistake(
+        "two-tuples-as-far-apart-as-the-window-of-their-pair",
+        "window_graph",
+        "sql/window_graph.py",
+        "bounds[left][right] = min(bounds[left][right], pair.length_us - 1)",
+        "bounds[left][right] = min(bounds[left][right], pair.length_us)",
+    ),
+    Mistake(
+        "a-stream-that-lives-for-its-shortest-window",
+        "window_graph",
+        "sql/window_graph.py",
+        "lives[alias] = max(lives[alias], window.length_us)",
+        "lives[alias] = min(lives[alias] or window.length_us, window.length_us)",
+    ),
+)
+
+MISTAKES = (*RULES, *PLANS, *MEANING)

@@ -1,0 +1,13 @@
+"""All mistakes."""
+
+from __future__ import annotations
+
+from planted import in_accumulators, in_kernels, in_operators, in_plans, in_stores
+
+MISTAKES = (
+    *in_operators.MISTAKES,
+    *in_accumulators.MISTAKES,
+    *in_kernels.MISTAKES,
+    *in_stores.MISTAKES,
+    *in_plans.MISTAKES,
+)
