@@ -7,7 +7,8 @@
     B        |-------b------|    window of b
     A⋈B      |----|              the pair (a, b)
 
-The condition is the same whichever of the two came first, so a pair is found once: by the tuple that arrives later.
+The condition is the same whichever of the two came first, so a pair is found once: by the tuple that arrives later. A
+negative takes back the tuple with its key and identities that is alive right before its time: there is one at a time.
 State: each input's tuples until no tuple that can still come overlaps them. How pairs are found is the method's choice;
 its index is made from the tuples, and another method can go on with them at any step.
 """
