@@ -23,7 +23,7 @@ from sash.operators.accumulators import make_running_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import IDENTITY, Keys
 from sash.operators.operator import Unpaced
-from sash.store.batch import EXPIRES, NEVER, TS, concat, int64_column, signs
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, concat, int64_column, signs
 from sash.store.block_log import Block, BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.trace import Events
@@ -65,7 +65,7 @@ class RunningGroupBy(Unpaced):
         (batch,) = inputs
         assert np.all(signs(batch) > 0), "a tuple is taken back"
         assert np.all(int64_column(batch, EXPIRES) == NEVER), "a tuple expires"
-        changes = [*self._start(), *self._apply(batch)]
+        changes = [*self._start(batch), *self._apply(batch)]
         return concat(changes) if changes else self.schema.empty_table()
 
     def logs(self) -> dict[str, BlockLog]:
@@ -85,11 +85,13 @@ class RunningGroupBy(Unpaced):
         self._keys.next_identity = registers["next_identity"]
         self._has_started = bool(registers["has_started"])
 
-    def _start(self) -> list[pa.Table]:
+    def _start(self, batch: pa.Table) -> list[pa.Table]:
+        """The row over nothing, of the one group that is always there; not if something is there from the beginning."""
         if self._has_started or self.spec.keys:
             return []
         self._has_started = True
-        return [self._rows.start(self._keys, self._accumulators)]
+        is_empty = bool(np.all(int64_column(batch, TS) > BEGINNING))
+        return [self._rows.start(self._keys, self._accumulators)] if is_empty else []
 
     def _apply(self, batch: pa.Table) -> list[pa.Table]:
         """The changes of the answer that follow from these tuples."""
@@ -104,7 +106,7 @@ class RunningGroupBy(Unpaced):
     def _accumulate(self, events: Events, n_known: int) -> Course:
         """A group is there from its first run on."""
         n_runs = len(events.run_ids)
-        was_there, is_there = np.ones(n_runs, np.bool_), np.ones(n_runs, np.bool_)
+        was_there, is_there = events.run_times > BEGINNING, np.ones(n_runs, np.bool_)
         groups, first_runs = np.unique(events.run_ids, return_index=True)
         was_there[first_runs[groups >= n_known]] = False
         return Course(was_there, is_there, *self._rows.follow(events, self._keys.n_ids, self._accumulators))
