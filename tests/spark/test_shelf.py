@@ -21,7 +21,7 @@ from sash.spark.group import Group
 from sash.spark.packing import pack_frame
 from sash.spark.shelf import Budget, Shelf, open_shelf
 from sash.store import vector as sash_vector
-from sash.store.batch import EXPIRES, OP, TS, int64_column
+from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
 from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
 from sash.store.window_buffer import WindowBuffer
 from sash.testing.case import Case
@@ -193,6 +193,7 @@ def step(buffer: WindowBuffer, number: int) -> list[list[int]]:
     tuples, clock = made_tuples(first, 300), first + 299
     buffer.insert(tuples, clock)
     gone = tuples.slice(0, 5)
+    gone = with_columns(gone, **{TS: int64_column(gone, TS) + 1})
     retired = buffer.retire(gone, read_keys(gone))
     ts = int64_column(tuples, TS)
     found = [pairs for chunk in buffer.probe(read_keys(tuples), ts, ts + 1) for pairs in zip(*chunk)]
