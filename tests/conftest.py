@@ -40,10 +40,16 @@ os.environ["SASH_COSTS"] = os.devnull + "/none"
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark, and before xdist reads the order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what uses the `spark` fixture, however deep, so that `-m "not spark"` never starts a JVM."""
+    """Marks what uses the `spark` fixture, however deep, so that `-m "not spark"` never starts a JVM.
+
+    Leaves out what is for `make deep`.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+    if settings.get_current_profile_name() != "deep":
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
+        items[:] = [item for item in items if not item.get_closest_marker("deep")]
     if config.getoption("loadgroup", default=False):
         _share_out(items)
 

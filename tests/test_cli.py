@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from sash.cli import main
+from support.commands import run_command
 
 SCRIPT = """CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts FROM 'a' FORMAT csv;
 CREATE STREAM b (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts FROM 'b' FORMAT json;
@@ -50,13 +53,7 @@ def sash(place, monkeypatch, capsys) -> Callable[..., Done]:
     monkeypatch.setattr("sash.show.console", Console(width=200))
 
     def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["sash", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return Done(code, *capsys.readouterr())
+        return Done(run_command(monkeypatch, *arguments), *capsys.readouterr())
 
     return run
 
@@ -188,6 +185,33 @@ def test_a_mistake_is_named_before_anything_runs(place, sash, mistake):
     assert not (place / "out").exists()
 
 
+DAYS = """CREATE STREAM days (n INT, day DATE) TIMESTAMP BY day FROM 'days' FORMAT {};
+CREATE QUERY of_days AS SELECT n, day FROM days [RANGE 1 DAY] INTO 'out/days' FORMAT csv;
+"""
+
+
+def test_a_date_is_its_midnight_in_scripts_too(place, sash):
+    (place / "days").mkdir()
+    (place / "days" / "1.csv").write_text("n,day\n1,2026-01-01\n2,2026-01-02\n")
+    (place / "script.sql").write_text(DAYS.format("csv"))
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert done.returncode == 0, done.stderr
+    lines = [line for part in sorted((place / "out" / "days").glob("*/*.csv")) for line in part.read_text().split("\n")]
+    first = "1,2026-01-01 00:00:00.000000,1,2026-01-01 00:00:00.000000,2026-01-02 00:00:00.000000"
+    assert first in lines
+    done = sash("verify", "script.sql")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_date_that_cannot_be_counted_in_microseconds_is_rejected(place, sash):
+    (place / "days").mkdir()
+    days = pa.array([1, 2**31 - 1], pa.int32()).cast(pa.date32())
+    pq.write_table(pa.table({"n": pa.array([1, 2], pa.int32()), "day": days}), place / "days" / "1.parquet")
+    (place / "script.sql").write_text(DAYS.format("parquet"))
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert "2 rows read = 1 accepted + 0 late + 1 rejected" in done.stdout, done.stderr
+
+
 def test_a_strict_run_stops_at_the_record(place, sash):
     (place / "a" / "2.csv").write_text("id,k,ts\n4,x,yesterday\n")
     done = sash("run", "script.sql", "--engine", "embedded", "--strict")
@@ -216,3 +240,77 @@ def test_the_bare_command_describes_itself(sash):
 
 def test_following_needs_spark(sash):
     assert "--follow needs Spark" in sash("run", "script.sql", "--engine", "embedded", "--follow").stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (OSError(28, "No space left on device", "out/x"), "`out/x`: the disk is full; make room, and run again"),
+        (OSError(28, "No space left on device"), "the disk is full; make room, and run again"),
+        (PermissionError(13, "Permission denied", "/x"), "`/x`: this user may not; give it the right, and run again"),
+        (
+            FileNotFoundError(2, "No such file or directory", "/x/y"),
+            "`/x/y`: it is not there; put it back, or create the directory, and run again",
+        ),
+        (
+            OSError(5, "Input/output error", "/x"),
+            "`/x`: Input/output error; check that it can be reached, and run again",
+        ),
+    ],
+)
+def test_what_the_system_refuses_is_no_bug(sash, monkeypatch, error, sentence):
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("sash.embedded.run.run_files", refuse)
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert (done.returncode, done.stderr) == (1, f"error: {sentence}\n")
+
+
+def test_a_bug_is_called_one_and_its_details_are_kept(sash, monkeypatch):
+    def divide(*_: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("sash.embedded.run.run_files", divide)
+    done = sash("run", "script.sql", "--engine", "embedded")
+    first, second = done.stderr.splitlines()
+    assert first == "error: ZeroDivisionError: by nothing (this is a bug in Sash, please report it)"
+    assert "in divide" in Path(second.removeprefix("the details are in ")).read_text()
+
+
+def test_an_interrupted_command_says_so_in_one_line(sash, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sash.cli.verify_script", interrupt)
+    done = sash("verify", "script.sql")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
+    monkeypatch.setattr("sash.embedded.run.run_files", interrupt)
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert (done.returncode, done.stderr) == (130, "stopped at once\n")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code"), [("TERM", "TERM", 143), ("INT", "TERM", 143), ("TERM", "INT", 130)]
+)
+def test_the_exit_code_is_that_of_the_signal_that_ended_the_run(sash, monkeypatch, first, second, code):
+    def interrupt(*_: object) -> None:
+        for name in (first, second):
+            signal.raise_signal(getattr(signal, f"SIG{name}"))
+
+    monkeypatch.setattr("sash.embedded.run.run_files", interrupt)
+    done = sash("run", "script.sql", "--engine", "embedded")
+    assert (done.returncode, done.stderr) == (code, "stopped at once\n")
+
+
+def test_sigterm_ends_any_command_with_one_line(sash, monkeypatch):
+    monkeypatch.setattr("sash.cli.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
+    done = sash("verify", "script.sql")
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "stopped\n")
+
+
+@pytest.mark.parametrize("option", [("--rows", "-1"), ("--files-per-batch", "0"), ("--restarts", "-1")])
+def test_numbers_that_mean_nothing_are_refused(sash, option):
+    done = sash("run", "script.sql", "--engine", "embedded", *option)
+    assert done.returncode == 2
+    assert option[0] in done.stderr

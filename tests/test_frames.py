@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -58,9 +59,10 @@ def test_spark_is_not_started_for_frames_of_this_process():
 
 
 MISTAKES = {
-    "`a` is a builtins.list": {"a": [1], "b": table(B)},
+    "`a` is a builtins.set": {"a": {1}, "b": table(B)},
+    "row 0 of `a` is a int; give a dictionary for each row": {"a": [1], "b": table(B)},
     "row 1 of stream `a` has no time": {"a": table(A | {"ts": [0, None, 1]}), "b": table(B)},
-    "row 0 of stream `a` has no time: `ts` is the least of 64 bits": {
+    "row 0 of stream `a` has no time: `ts` is -9223372036854775808, the least of all 64-bit integers": {
         "a": sash.stream(pa.table({"k": [1], "v": ["x"], "ts": [-(2**63)]}), time="ts"),
         "b": table(B),
     },
@@ -101,13 +103,19 @@ def test_a_query_is_fed_batch_by_batch():
         query.push("a", table(A).select(["k", "v"]))
 
 
-def test_a_batch_with_a_row_without_a_time_is_refused():
+def test_a_row_without_a_time_is_rejected_and_the_first_instants_are_times():
     query = sash.query("SELECT v FROM a", a=sash.stream(pa.schema({"v": pa.int64(), "ts": pa.int64()}), time="ts"))
-    for time in (None, -(2**63)):
-        with pytest.raises(sash.SourceError, match="a row of stream `a` has no time"):
-            query.push("a", pa.table({"v": [1], "ts": pa.array([time], pa.int64())}))
+    timeless = pa.table({"v": [1, 2], "ts": pa.array([None, -(2**63)], pa.int64())})
+    with pytest.warns(sash.SashWarning, match="2 rows of stream `a` were rejected; the first: `ts` is NULL"):
+        query.push("a", timeless)
+    assert query.n_rejected == {"a": 2}
     changes = query.push("a", pa.table({"v": [1, 2], "ts": [-(2**63) + 1, -(2**63) + 2]}))
     assert pa.concat_tables([changes, query.finish()])["v"].to_pylist() == [1, 2]
+
+
+def test_an_array_is_no_limit():
+    with pytest.raises(sash.BindError, match=r"`ahead` is array.*, which does not say of which unit"):
+        sash.stream(table(A), ahead=np.array([1, 2]))
 
 
 def test_a_schema_is_enough_to_explain():

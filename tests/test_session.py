@@ -107,7 +107,8 @@ class TestRun:
         with pytest.raises(SashError) as error:
             session.run()
         assert str(error.value) == (
-            f"{tmp_path}/large holds the output of an earlier run; remove it, or write into another directory"
+            f"{tmp_path}/large holds the output of an earlier run that cannot be gone on from; remove it, "
+            "or write INTO another directory"
         )
 
 
@@ -299,7 +300,8 @@ class TestSnapshot:
         with pytest.raises(SashError) as error:
             other.restore(snapshot)
         assert str(error.value) == (
-            f"{tmp_path}/small holds the output of an earlier run; remove it, or write into another directory"
+            f"{tmp_path}/small holds the output of an earlier run that cannot be gone on from; remove it, "
+            "or write INTO another directory"
         )
         assert len(read(tmp_path / "small", session, "small")) == 2
 
@@ -440,7 +442,8 @@ def test_a_directory_belongs_to_one_query_whatever_the_format(tmp_path: Path) ->
     with pytest.raises(SashError) as error:
         session.query("large", LARGE, into=f"{tmp_path}/./out", format="csv")
     assert str(error.value) == (
-        f"`large` cannot write to `{tmp_path}/out`: that is where `small` writes; choose another"
+        f"`large` cannot write to {tmp_path}/out: `small` writes to {tmp_path}/out; give every query a directory of "
+        "its own, outside those of others"
     )
 
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.arrow import normalised, to_arrow
 from sash.embedded.analyze import analyze_tables
+from sash.embedded.notes import REJECTED, rejections
 from sash.embedded.query import Query
 from sash.embedded.run import run_tables
 from sash.errors import PlanError, SashWarning
-from sash.frames import Relation, Stream, declare, is_spark, normalised, table_catalog, to_arrow
+from sash.frames import Relation, Stream, declare, is_spark, table_catalog
+from sash.moments import Moment, moment_us
 from sash.plan.explain import explain_plan
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -34,7 +37,7 @@ def sql(text: str, /, **frames: Any) -> Any:
     catalog, streams, relations = table_catalog(frames)
     plan = plan_text(text, catalog, streams)
     changes, finished = run_tables(plan, streams, relations)
-    _warn_of_late_rows(finished)
+    _warn_of_rows(finished)
     return changes
 
 
@@ -67,18 +70,19 @@ def query(text: str, /, **frames: Any) -> Query:
             catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
-            catalog[name.lower()] = declare(name, declared, table.schema)
+            catalog[name.lower()] = declare(name, declared, table)
     return Query(plan_text(text, catalog), relations)
 
 
-def complete(frame: Any, stream: str | None = None, until_us: int | None = None) -> None:
+def complete(frame: Any, stream: str | None = None, until_us: Moment | None = None) -> None:
     """Tells the query that runs on a frame returned by `sash.sql` that a stream (or all) is complete.
 
-    Up to and including `until_us`, or up to the newest timestamp seen. What waited for it comes out in the next batch.
+    Up to and including `until_us`, microseconds or a datetime, or up to the newest timestamp seen. What waited for it
+    comes out in the next batch.
     """
     from sash.spark.frame import complete as complete_frame
 
-    complete_frame(frame, (stream or "").lower(), until_us)
+    complete_frame(frame, stream, None if until_us is None else moment_us(until_us))
 
 
 def spark_session(master: str = "local[*]", **config: Any) -> Any:
@@ -93,12 +97,13 @@ def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | Non
     return plan_query(bind(parse_query(text), catalog), streams)
 
 
-def _warn_of_late_rows(finished: Query) -> None:
-    for name, n_late in finished.n_late.items():
-        if n_late:
-            warnings.warn(
-                f"{n_late} of {finished.n_read[name]} rows of stream `{name}` came later than its slack allows and are "
-                "not in the answer; declare a larger slack, or use sash.query to get at them",
-                SashWarning,
-                stacklevel=3,
-            )
+def _warn_of_rows(finished: Query) -> None:
+    late = [
+        f"{n_late} of {finished.n_read[name]} rows of stream `{name}` came later than its slack allows and are not in "
+        "the answer; declare a larger slack, or use sash.query to get at them"
+        for name, n_late in finished.n_late.items()
+        if n_late
+    ]
+    rejected = [f"{told}; use sash.query to get at such rows" for told in rejections(finished.rejected)]
+    for note in (*finished.notes.take(but=REJECTED), *late, *rejected):
+        warnings.warn(note, SashWarning, stacklevel=3)

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-import shutil
 import sys
 import tempfile
 import time
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from sash.bench.commands import bench
-from sash.errors import InternalError, PlanError, SashError, SourceError
+from sash.errors import (
+    InternalError,
+    PlanError,
+    ResourceError,
+    SashError,
+    describe_os_error,
+    mask_secrets,
+)
 from sash.experiments.commands import experiment
+from sash.outputs import check_outputs, refuse_distant, remove_outputs, shared_checkpoints
 from sash.plan.describe_sharing import explain_sharing, shares_any
 from sash.plan.explain import explain_plan
-from sash.run import QueryRun, Report, SharedRun, Tally
-from sash.script import DEFAULT_OUTPUT, Script, read_script
+from sash.run import Report, Tally
+from sash.run_lock import hold_locks
+from sash.script import Script, read_script
 from sash.share import Runs, group_runs, known_layers
 from sash.show import Progress, VerifyProgress, show_changes, show_summary, show_verifications
+from sash.spark.watch import N_RESTARTS
+from sash.stopping import SPOKEN, StoppedError, StopRequest, TerminatedError, ended_by_sigterm
 from sash.verify import N_INSTANTS, verify_script
 from sash.workloads.commands import workload
 
+INTERRUPTED, TERMINATED, NOBODY_READS = 130, 143, 141
+"""Exit codes, as a shell has them for a process that SIGINT, SIGTERM or SIGPIPE has ended."""
 app = typer.Typer(name="sash", add_completion=False)
 app.add_typer(bench)
 app.add_typer(experiment)
@@ -64,34 +78,71 @@ def run(
     file: ScriptFile,
     engine: Annotated[Engine, typer.Option(help="On Spark, or in this process.")] = Engine.spark,
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
-    files_per_batch: Annotated[int, typer.Option(help="At most so many files of a stream in one batch.")] = 8,
+    files_per_batch: Annotated[int, typer.Option(min=1, help="At most so many files of a stream in one batch.")] = 8,
     follow: Annotated[bool, typer.Option("--follow", help="Keep running and answer for files as they arrive.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first record that cannot be read.")] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Remove the outputs and checkpoints of earlier runs first.")
     ] = False,
-    rows: Annotated[int, typer.Option(help="How many of the newest changes to show at the end.")] = 10,
+    restarts: Annotated[
+        int, typer.Option(min=0, help="With --follow: how often in a row to start a query again that fails.")
+    ] = N_RESTARTS,
+    rows: Annotated[int, typer.Option(min=0, help="How many of the newest changes to show at the end.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
 ) -> None:
     """Run the queries of a script, from files to files."""
     if follow and engine is Engine.embedded:
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
-    runs, root = read_script(file).runs(strict), _shared_checkpoints(file)
-    if fresh:
-        shutil.rmtree(root, ignore_errors=True)
-    together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
-    for each in together.all:
-        _prepare_outputs(each, fresh, may_resume=engine is Engine.spark)
-    started = time.monotonic()
-    with Progress(runs, time.monotonic, is_quiet=as_json) as progress:
-        tallies = _run_engine(together, engine, progress.report, (master, files_per_batch, follow))
-    seconds = time.monotonic() - started
+    runs, root = read_script(file).runs(strict), shared_checkpoints(file)
+    with hold_locks([root, *(each.output.path for each in runs)]):
+        if fresh:
+            if engine is Engine.spark:
+                refuse_distant(group_runs(runs, root, lambda path: None, least=2).all)
+            remove_outputs(runs, root)
+        together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
+        check_outputs(together.all, may_resume=engine is Engine.spark)
+        started = time.monotonic()
+        with Progress(runs, time.monotonic, is_quiet=as_json) as progress, StopRequest() as stop:
+            options = SparkOptions(master, files_per_batch, follow, restarts)
+            _run_engine(together, engine, progress, stop, options)
+        seconds = time.monotonic() - started
     if as_json:
-        print(json.dumps({"seconds": seconds, "queries": {name: _facts(tally) for name, tally in tallies.items()}}))
-        return
-    for each in runs:
-        show_changes(each, rows)
-    show_summary(together, tallies, seconds)
+        facts = {name: _facts(tally) for name, tally in progress.tallies.items()}
+        print(
+            json.dumps({"seconds": seconds, "queries": facts} | ({"stopped": stop.signal.name} if stop.signal else {}))
+        )
+    else:
+        for each in () if stop.signal else runs:
+            show_changes(each, rows)
+        show_summary(together, progress.tallies, seconds, engine is Engine.spark)
+    if stop.signal:
+        remedy = "run the same command again to go on" if engine is Engine.spark else "a run with --fresh begins anew"
+        _console().print(f"stopped by {SPOKEN[stop.signal]} after the batch at hand; {remedy}", highlight=False)
+        sys.exit(stop.exit_code)
+
+
+@app.command()
+def repair(
+    file: ScriptFile,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before removing.")] = False,
+) -> None:
+    """Remove what outputs have beyond their checkpoints on Spark, so that a run can go on from an older checkpoint."""
+    from sash.repair import find_repairs, make
+
+    runs, root = read_script(file).runs(), shared_checkpoints(file)
+    with hold_locks([root, *(each.output.path for each in runs)]):
+        repairs = find_repairs(group_runs(runs, root, least=2).all)
+        if not repairs:
+            print("nothing to repair: outputs and checkpoints belong together")
+            return
+        for line in [line for each in repairs for line in each.summary]:
+            print(line)
+        if not yes and not typer.confirm("Remove these batches?"):
+            print("nothing was removed")
+            raise typer.Exit(1)
+        for each in repairs:
+            make(each)
+    print("repaired; sash run goes on from here")
 
 
 @app.command()
@@ -159,67 +210,96 @@ def verify(
 
 def main() -> None:
     """Runs the command. Whatever goes wrong, the user sees a reason, not a traceback."""
-    console = Console(stderr=True, soft_wrap=True)
+    console = _console()
     try:
-        app(standalone_mode=False)
+        with ended_by_sigterm():
+            code = app(standalone_mode=False)
+            sys.stdout.flush()
     except SashError as error:
         _fail(console, error)
-    except typer.Abort:
-        _fail(console, SourceError("stopped"))
-    except KeyboardInterrupt:
-        console.print("stopped" + ("; on Spark the same command goes on from here" if sys.argv[1:2] == ["run"] else ""))
-        sys.exit(130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except TerminatedError:
+        code = TERMINATED
+    except BrokenPipeError:
+        _end_unread()
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # so rich and typer end a command whose output nobody reads
+            _end_unread()
+        raise
+    except OSError as error:
+        _fail(console, describe_os_error(error))
     except Exception as error:
         if hasattr(error, "format_message"):
             console.print(f"[red]error:[/red] {error.format_message()}")  # pyright: ignore[reportAttributeAccessIssue]
             sys.exit(2)
         _fail(console, InternalError(f"{type(error).__name__}: {error}"), error)
+    if code in (INTERRUPTED, TERMINATED):
+        console.print("stopped at once" if sys.argv[1:2] == ["run"] else "stopped")
+    if isinstance(code, int) and code:
+        sys.exit(code)
 
 
-def _run_engine(
-    runs: Runs, engine: Engine, report: Report, spark_options: tuple[str, int | None, bool]
-) -> dict[str, Tally]:
-    if engine is Engine.embedded:
-        from sash.embedded.run import run_files
+def _end_unread() -> NoReturn:
+    """Whoever read the output has gone, as in `sash run … | head`: there is nobody to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(NOBODY_READS)
 
-        return {name: tally for each in runs.all for name, tally in run_files(each, report).items()}
+
+def _console() -> Console:
+    return Console(stderr=True, soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What `sash run` is told about Spark."""
+
+    master: str
+    files_per_batch: int
+    is_followed: bool
+    n_restarts: int
+
+
+def _run_engine(runs: Runs, engine: Engine, progress: Progress, stop: StopRequest, options: SparkOptions) -> None:
+    """Runs until all is answered for, or until somebody says stop; what was done is in the progress."""
+    if engine is Engine.spark:
+        return _run_on_spark(runs, progress.report, stop, options)
+    from sash.embedded.run import run_files
+
+    def report(name: str, tally: Tally) -> None:
+        progress.report(name, tally)
+        stop.check()
+
+    with suppress(StoppedError):
+        for each in runs.all:
+            run_files(each, report)
+
+
+def _run_on_spark(runs: Runs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
     from sash.spark.run import run_on_spark
-    from sash.spark.session import spark_session
+    from sash.spark.session import end_session, find_log, spark_session
+    from sash.spark.watch import Watch
 
-    master, files_per_batch, is_followed = spark_options
-    spark = spark_session(master)
+    spark = spark_session(options.master)
+    log, console, is_well = find_log(spark), _console(), False
+    stop.listen()  # PySpark has a handler of its own, which breaks the line to the JVM
+    logging.getLogger().addHandler(logging.FileHandler(log) if log else logging.NullHandler())
+    watch = Watch(stop.wait, options.n_restarts, lambda said: console.print(_escaped(said), highlight=False))
     try:
-        return run_on_spark(runs.all, spark, report, files_per_batch, is_followed)
+        if not stop.signal:
+            run_on_spark(runs.all, spark, report, options.files_per_batch, options.is_followed, watch)
+        is_well = True
+    except ResourceError as error:
+        raise ResourceError(f"{error}; the details are in `{log}`") if log else error from None
     finally:
-        spark.stop()
-
-
-def _shared_checkpoints(file: Path) -> str:
-    """Where the checkpoints of joins are that queries of a script share: each script has its own, by its path."""
-    parts = Path(os.path.relpath(file)).with_suffix("").parts
-    return f"{DEFAULT_OUTPUT}/{'-'.join(parts)}.checkpoint"
-
-
-def _prepare_outputs(run: QueryRun | SharedRun, is_fresh: bool, may_resume: bool) -> None:
-    """Outputs of an earlier run are gone on from, removed if asked for, and never mixed with new ones."""
-    may_resume = may_resume and Path(run.checkpoint).exists()
-    for each in run.members:
-        outputs = [Path(each.sink.path + suffix) for suffix in ("", ".late", ".rejects", ".checkpoint")]
-        if is_fresh:
-            for path in outputs:
-                shutil.rmtree(path, ignore_errors=True)
-        elif outputs[0].exists() and not may_resume:
-            raise SourceError(
-                f"{outputs[0]} holds the output of an earlier run that cannot be gone on from; "
-                "run with --fresh to replace it, or write INTO another directory"
-            )
+        end_session(spark, is_well)
 
 
 def _facts(tally: Tally) -> dict:
     return asdict(tally) | {"n_accepted": tally.n_accepted}
 
 
-def _fail(console: Console, error: SashError, cause: Exception | None = None) -> None:
+def _fail(console: Console, error: SashError, cause: Exception | None = None) -> NoReturn:
     console.print(f"[red]error:[/red] {_escaped(str(error))}", highlight=False)
     if cause is not None:
         console.print(f"the details are in {_write_details(cause)}", highlight=False)
@@ -234,7 +314,7 @@ def _write_details(cause: Exception) -> str:
     import traceback
 
     with tempfile.NamedTemporaryFile("w", prefix="sash-", suffix=".log", delete=False) as file:
-        traceback.print_exception(cause, file=file)
+        file.write(mask_secrets("".join(traceback.format_exception(cause))))
     return file.name
 
 

@@ -3,70 +3,93 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from sash.errors import SourceError
+from sash.errors import ResourceError
+from sash.run import QueryRun
+from sash.run_lock import LockSet
+from sash.session_output import Bookmark, SessionOutput, refuse_misfit
+from sash.sources.places import real_place, shown_place
 from sash.sources.sink import FileSink
 
 Into = str | os.PathLike | Callable[[Any], None] | None
 """As a user says it."""
 Sink = FileSink | Callable[[Any], None] | None
+Bookmarks = Mapping[str, Bookmark]
+"""By query, how far its output had come when a snapshot was taken."""
 
 
 def open_sink(into: Into, format: str) -> Sink:
     """Where a query writes; nothing is written yet."""
-    return FileSink(_absolute(into), format) if isinstance(into, str | os.PathLike) else into
-
-
-def place_of(sink: Sink) -> Any:
-    """What two queries must not have in common; a directory is one whatever the format."""
-    return sink.path if isinstance(sink, FileSink) else sink
+    return FileSink(real_place(os.fspath(into)), format) if isinstance(into, str | os.PathLike) else into
 
 
 class Delivery:
-    """Passes changes on in this process, and counts the batches in each directory."""
+    """Passes changes on in this process. A directory belongs to one query, and is locked as long as it does.
+
+    A session has no end that it could be told of. So in this process a newer session that may begin or go on in a
+    directory gets it, and the older one is refused when it writes there again; another process has to wait.
+    """
 
     def __init__(self) -> None:
-        self._n_batches: dict[str, int] = {}
-        """By directory."""
+        self._outputs: dict[str, SessionOutput] = {}
+        """By query that writes to a directory."""
+        self._locks = LockSet(yields=True)
 
-    def claim(self, sink: Sink) -> None:
-        """For a query that begins; raises SourceError if its directory holds something already."""
-        if not isinstance(sink, FileSink):
-            return
-        if os.path.exists(sink.path):
-            raise SourceError(
-                f"{sink.path} holds the output of an earlier run; remove it, or write into another directory"
-            )
-        self._n_batches[sink.path] = 0
+    def __contains__(self, name: str) -> bool:
+        return name in self._outputs
 
-    def has(self, sink: Sink) -> bool:
-        """Whether a directory was claimed; what is not one needs not be."""
-        return not isinstance(sink, FileSink) or sink.path in self._n_batches
+    def claim(self, runs: Iterable[QueryRun], bookmarks: Bookmarks) -> None:
+        """Locks the directories of queries; each has to be free, or as its bookmark says. If one is not, or another
+        process has it, that is raised and all stays as it was.
+        """
+        runs = list(runs)
+        self._refuse_misfits(runs, bookmarks)  # before a lock is taken from a session that rightly has it
+        new = self._locks.add(run.output.path for run in runs)
+        try:
+            self._refuse_misfits(runs, bookmarks)
+        except BaseException:
+            self._locks.drop(new)
+            raise
 
-    def n_batches(self, sink: FileSink) -> int:
-        """How many batches were written."""
-        return self._n_batches[sink.path]
+    def begin(self, runs: Iterable[QueryRun], bookmarks: Bookmarks) -> None:
+        """Has queries write to directories that were claimed; what was written after a bookmark is removed."""
+        for run in runs:
+            self._outputs[run.name] = SessionOutput(run, bookmarks.get(run.name))
 
-    def rewind(self, sink: FileSink, n_batches: int) -> None:
-        """Goes on in a directory with its first batches; what was written after them is removed."""
-        sink.remove_from(n_batches)
-        self._n_batches[sink.path] = n_batches
+    def keep(self, runs: Iterable[QueryRun]) -> None:
+        """Lets go of the directories of all other queries."""
+        kept = {run.name: run for run in runs}
+        self._outputs = {name: output for name, output in self._outputs.items() if name in kept}
+        self._locks.keep(run.output.path for run in kept.values())
 
-    def pass_on(self, sink: Sink, changes: pa.Table) -> None:
+    def bookmarks(self) -> dict[str, Bookmark]:
+        """How far each output has come; raises what hinders one from being written."""
+        for name in self._outputs:
+            self._refuse_if_lost(name)
+        return {name: output.bookmark() for name, output in self._outputs.items()}
+
+    def pass_on(self, name: str, sink: Sink, changes: pa.Table) -> None:
         """Delivers changes of one query."""
         if not changes.num_rows:
             return
-        if isinstance(sink, FileSink):
-            number = self._n_batches[sink.path]
-            sink.publish(number, [sink.write_part(number, "part-0", changes)])
-            self._n_batches[sink.path] = number + 1
-        elif sink is not None:
+        if name in self._outputs:
+            self._refuse_if_lost(name)
+            self._outputs[name].write(changes)
+        elif callable(sink):
             sink(changes)
 
+    def _refuse_misfits(self, runs: Iterable[QueryRun], bookmarks: Bookmarks) -> None:
+        for run in runs:
+            refuse_misfit(run, bookmarks.get(run.name))
 
-def _absolute(path: str | os.PathLike) -> str:
-    return str(path) if "://" in str(path) else os.path.abspath(path)
+    def _refuse_if_lost(self, name: str) -> None:
+        path = self._outputs[name].path
+        if not self._locks.holds(path):
+            raise ResourceError(
+                f"`{name}` cannot go on in {shown_place(path)}: another session of this process writes there now; drop "
+                "the query here, or restore a snapshot in a new session"
+            )

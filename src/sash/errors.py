@@ -7,6 +7,8 @@ text also carry where in the text the mistake stands, and print that line underl
 from __future__ import annotations
 
 import difflib
+import errno
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import indent
@@ -21,7 +23,10 @@ class Span:
 
 
 class SashError(Exception):
-    """The root of all errors that Sash raises on purpose."""
+    """The root of all errors that Sash raises on purpose. Their messages hold no secrets of the user's."""
+
+    def __init__(self, message: str = ""):
+        super().__init__(mask_secrets(message))
 
 
 class QueryError(SashError):
@@ -72,6 +77,54 @@ class SashWarning(UserWarning):
     """Something a user should know that does not stop the query, such as rows that came too late."""
 
 
+_SECRET_NAMES = (
+    r"[\w.-]*(?:password|passwd|secret|token|credential|signature|\bsig\b|jaas"
+    r"|(?:access|account|api|private|shared)[._-]?key)[\w.-]*"
+)
+_SECRETS = re.compile(
+    r"""(?P<before>://)(?P<secret>(?:[^\s'"`]|'')*:(?:[^\s'"`]|'')*(?=@))"""  # the user and password of an address
+    r"""|(?P<before_token>https?://)(?P<lone_token>[^\s'"`/:@]+(?=@))"""
+    rf"""|(?P<parameter>[?&;]{_SECRET_NAMES}=)(?P<value>[^&;\s'"`]+)"""
+    rf"""|(?P<option>{_SECRET_NAMES}['"]?\s*=?\s*')(?P<text>[^']+(?='))""",
+    re.IGNORECASE,
+)
+_MASK = "***"
+
+
+def mask_secrets(text: str, keeps_length: bool = False) -> str:
+    """A text without the passwords, keys and tokens in its addresses and in options that are named so."""
+
+    def mask(secret: str) -> str:
+        return "*" * len(secret) if keeps_length or set(secret) == {"*"} else _MASK
+
+    def replace(found: re.Match[str]) -> str:
+        before, secret = (text for text in found.groups() if text is not None)
+        return before + mask(secret)
+
+    return _SECRETS.sub(replace, text)
+
+
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full; make room",
+    errno.EDQUOT: "the disk quota is used up; make room",
+    errno.EACCES: "this user may not; give it the right",
+    errno.EPERM: "this user may not; give it the right",
+    errno.EROFS: "the disk is read-only; choose another directory",
+    errno.ENOENT: "it is not there; put it back, or create the directory",
+    errno.ENOTDIR: "a part of the path is a file; choose another directory",
+    errno.EMFILE: "too many files are open; raise the limit (`ulimit -n`)",
+}
+
+
+def describe_os_error(error: OSError, path: str = "") -> ResourceError:
+    """What the operating system refused, as a sentence with the file, which it need not name, and the remedy."""
+    what = error.strerror or str(error) or type(error).__name__
+    place = f"`{path or error.filename}`: " if path or error.filename else ""
+    return ResourceError(
+        f"{place}{_REMEDIES.get(error.errno or 0, f'{what}; check that it can be reached')}, and run again"
+    )
+
+
 def locate(text: str, offset: int) -> tuple[int, int]:
     """The line and column of a character offset, both counted from 1."""
     before = text[:offset]
@@ -81,7 +134,7 @@ def locate(text: str, offset: int) -> tuple[int, int]:
 def underline(text: str, span: Span) -> str:
     """The line that holds `span`, numbered, with the span marked below it."""
     line, column = locate(text, span.start)
-    content = text.split("\n")[line - 1]
+    content = mask_secrets(text.split("\n")[line - 1], keeps_length=True)
     width = max(1, min(span.end - span.start, len(content) - column + 1))
     gutter = f"  line {line}: "
     return f"{gutter}{content}\n{' ' * (len(gutter) + column - 1)}{'^' * width}"

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sash.arrow import normalised, to_arrow
 from sash.errors import BindError, PlanError, SourceError, suggest
+from sash.moments import Length, length_us
 from sash.operators.changes import read_times
+from sash.sources.ahead import UNLIMITED, choose_ahead
+from sash.sources.time_column import UNITS, tell_times, time_type
+from sash.sql import duck
 from sash.sql.query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
-from sash.sql.windows import parse_interval
-from sash.store.batch import is_timed
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 
@@ -29,6 +32,9 @@ class Stream:
     tie: tuple[str, ...] = ()
     late: str | None = None
     statistics: StreamStatistics = NO_STATISTICS
+    unit: str | None = None
+    ahead: int | str | None = None
+    """In microseconds, UNLIMITED, or None for the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +47,37 @@ class Relation:
 def stream(
     frame: Any,
     time: str | None = None,
-    slack: str | None = None,
+    slack: Length | None = None,
     tie: str | tuple[str, ...] = (),
     late: str | None = None,
     rate: float | None = None,
     distinct: Mapping[str, int] | None = None,
+    unit: str | None = None,
+    ahead: Length | None = None,
 ) -> Stream:
     """Declares a frame to be a stream.
 
     `time` names its time column (a lone timestamp column needs no naming), `slack` says how late a row may be ("5
-    seconds"), `tie` names columns that order rows of one instant. Without a slack, a table or DataFrame at rest is a
-    complete recording in which nothing is late; a Spark stream uses the delay of its watermark, or none. `late` is a
-    directory where a Spark stream's late rows are written as Parquet; without it they are only counted. `rate` (rows
-    per second of event time) and `distinct` (how many values columns have) let the planner choose how to join; of a
-    table given whole they are observed if not declared.
+    seconds", or a timedelta), `tie` names columns that order rows of one instant. Without a slack, a table or DataFrame
+    at rest is a complete recording in which nothing is late; a Spark stream uses the delay of its watermark, or none.
+    `late` is a directory where a Spark stream's late rows are written as Parquet, and with `.rejects` at the end of its
+    name what is rejected; without it they are only counted.
+    `rate` (rows per second of event time) and `distinct` (how many values columns have) let the planner choose how to
+    join; of a table given whole they are observed if not declared. `unit` says what integers in the time column count
+    since 1970: "s", "ms", "us" or "ns"; they are timestamps to the query. Without it they are microseconds, and stay
+    integers. `ahead` says how much newer than all before it a row may be ("1 hour", or "unlimited") unless the next one
+    confirms it; else it is rejected. Without it: 366 days, or the slack if that is longer.
     """
-    slack_us = None if slack is None else parse_interval(slack)
+    slack_us = None if slack is None else length_us(slack, "slack")
+    ahead_us = (
+        None
+        if ahead is None
+        else UNLIMITED
+        if isinstance(ahead, str) and ahead == UNLIMITED
+        else length_us(ahead, "ahead")
+    )
+    if unit is not None and unit not in UNITS:
+        raise BindError(f"`unit` is {unit!r}; give one of {', '.join(map(repr, UNITS))}")
     if late is not None and not is_spark(frame):
         raise BindError(
             "`late` is for Spark streams; the late rows of a query in this process are in sash.query(...).late"
@@ -64,7 +85,9 @@ def stream(
     if late is not None and "://" not in late:
         late = os.path.abspath(late)
     statistics = _statistics(rate, distinct or {})
-    return Stream(frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late, statistics)
+    return Stream(
+        frame, time, slack_us, (tie,) if isinstance(tie, str) else tuple(tie), late, statistics, unit, ahead_us
+    )
 
 
 def _statistics(rate: float | None, distinct: Mapping[str, int]) -> StreamStatistics:
@@ -87,36 +110,25 @@ def is_spark(frame: Any) -> bool:
     return any(kind.__module__.startswith("pyspark.") for kind in type(inner).__mro__)
 
 
-def to_arrow(frame: Any, name: str) -> pa.Table:
-    """An Arrow, pandas or Polars frame as an Arrow table; a schema as one without rows."""
-    if isinstance(frame, pa.Table):
-        return frame
-    if isinstance(frame, pa.Schema):
-        return frame.empty_table()
-    if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    module = type(frame).__module__.split(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    if module == "polars":
-        frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
-        return frame.to_arrow()
-    raise BindError(
-        f"`{name}` is a {type(frame).__module__}.{type(frame).__qualname__}; pass an Arrow, pandas, Polars or Spark one"
-    )
-
-
-def declare(name: str, frame: Stream, schema: pa.Schema, default_slack_us: int = 0) -> StreamInfo:
-    """What binding must know of a stream; checks that its time column can tell time."""
-    time = _time_column(name, frame.time, schema)
+def declare(name: str, frame: Stream, table: pa.Table, default_slack_us: int = 0) -> StreamInfo:
+    """What binding must know of a stream; checks that its time column can tell time. Of the table, which may be empty,
+    only the columns and an example are looked at.
+    """
+    schema = table.schema
+    time = _time_column(name, frame, table)
     for column in frame.tie:
         if column not in schema.names:
             raise BindError(f"stream `{name}` has no column `{column}` to break ties; {suggest(column, schema.names)}")
     for column, _ in frame.statistics.distinct:
         if column not in schema.names:
             raise BindError(f"stream `{name}` has no column `{column}` to count; {suggest(column, schema.names)}")
+    seen = schema.set(schema.names.index(time), pa.field(time, time_type(schema.field(time).type, frame.unit)))
     slack_us = default_slack_us if frame.slack_us is None else frame.slack_us
-    return StreamInfo(schema, time, slack_us, frame.tie, frame.statistics)
+    try:
+        ahead_us = choose_ahead(frame.ahead, slack_us)
+    except ValueError as error:
+        raise BindError(f"stream `{name}`: {error}") from None
+    return StreamInfo(seen, time, slack_us, frame.tie, frame.statistics, unit=frame.unit, ahead_us=ahead_us)
 
 
 def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Table], dict[str, pa.Table]]:
@@ -126,67 +138,80 @@ def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Tabl
     for name, frame in frames.items():
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
-            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
+            hint = None if isinstance(frame, Relation) else _hint(name, table)
+            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema, hint=hint), table
             continue
         declared = frame if isinstance(frame, Stream) else Stream(table)
-        info = declare(name, declared, table.schema)
+        info = declare(name, declared, table)
         catalog[name.lower()] = info
-        streams[name.lower()] = _arrivals(name, table, info.time, is_recording=declared.slack_us is None)
+        streams[name.lower()] = _arrivals(name, table, info, is_recording=declared.slack_us is None)
     return catalog, streams, relations
-
-
-def normalised(table: pa.Table) -> pa.Table:
-    """The table in types that every engine shares: timestamps in microseconds, plain strings, no dictionaries."""
-    fields = [pa.field(field.name, _shared_type(field.type)) for field in table.schema]
-    try:
-        return table.cast(pa.schema(fields))
-    except pa.ArrowInvalid as error:
-        raise SourceError(f"a value does not fit into microseconds or a shared type: {error}") from None
-
-
-def _shared_type(type: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(type):
-        return pa.timestamp("us", tz=None if type.tz is None else "UTC")
-    if pa.types.is_dictionary(type):
-        return _shared_type(type.value_type)
-    if pa.types.is_large_string(type) or pa.types.is_string_view(type):
-        return pa.string()
-    if pa.types.is_large_binary(type) or pa.types.is_binary_view(type):
-        return pa.binary()
-    return type
 
 
 def _has_time(schema: pa.Schema) -> bool:
     return any(pa.types.is_timestamp(field.type) for field in schema)
 
 
-def _time_column(name: str, time: str | None, schema: pa.Schema) -> str:
-    if time is None:
+def _hint(name: str, table: pa.Table) -> str | None:
+    """How a table without a timestamp column could be a stream, if a column of it looks like a time."""
+    for field in table.schema:
+        if pa.types.is_date(field.type):
+            return f"`{name}` has no timestamp column; for its dates, pass sash.stream({name}, time='{field.name}')"
+        text = _example(table, field.name) if pa.types.is_string(field.type) else None
+        if text is not None and duck.is_timestamp(text):
+            return f"`{name}` has no timestamp column; `{field.name}` holds text like '{text}': cast it to a timestamp"
+    return None
+
+
+def _example(table: pa.Table, column: str) -> Any:
+    """The first value that is there."""
+    found = table.column(column).drop_null()
+    return found[0].as_py() if len(found) else None
+
+
+def _time_column(name: str, frame: Stream, table: pa.Table) -> str:
+    schema = table.schema
+    if frame.time is None:
         lone = [field.name for field in schema if pa.types.is_timestamp(field.type)]
         if len(lone) == 1:
             return lone[0]
         seen = "none of its columns is a timestamp" if not lone else f"it has {len(lone)} timestamp columns"
-        raise BindError(f"which column of stream `{name}` is its time? {seen}; say so with sash.stream(..., time=...)")
-    if time not in schema.names:
-        raise BindError(f"stream `{name}` has no time column `{time}`; {suggest(time, schema.names)}")
-    type = schema.field(time).type
-    if not (pa.types.is_timestamp(type) or pa.types.is_int64(type)):
+        hint = _hint(name, table) if not lone else None
         raise BindError(
-            f"column `{time}` of stream `{name}` is {type}; a time column is a timestamp or int64 microseconds"
+            f"which column of stream `{name}` is its time? {seen}; say so with sash.stream(..., time=...)", note=hint
         )
-    return time
+    if frame.time not in schema.names:
+        raise BindError(f"stream `{name}` has no time column `{frame.time}`; {suggest(frame.time, schema.names)}")
+    type = schema.field(frame.time).type
+    if frame.unit is not None and not pa.types.is_integer(type):
+        raise BindError(f"`unit` is for integers, and `{frame.time}` of stream `{name}` is {type}; leave it out")
+    is_time = pa.types.is_timestamp(type) or pa.types.is_date(type) or pa.types.is_int64(type)
+    if frame.unit is None and not is_time:
+        raise BindError(_no_time(name, frame.time, type, _example(table, frame.time)))
+    return frame.time
 
 
-def _arrivals(name: str, table: pa.Table, time: str, is_recording: bool) -> pa.Table:
-    column = table.column(time)
-    if not (has_time := is_timed(column)).all():
-        row = int(np.argmin(has_time))
-        reason = "is NULL" if column[row].as_py() is None else "is the least of 64 bits, which no instant is"
-        raise SourceError(f"row {row} of stream `{name}` has no time: `{time}` {reason}; filter such rows out first")
+def _no_time(name: str, time: str, type: pa.DataType, example: Any) -> str:
+    what = f"column `{time}` of stream `{name}` is {type}"
+    if pa.types.is_string(type):
+        shown = "" if example is None else f", like '{example}'"
+        return f"{what}{shown}; cast it to a timestamp first"
+    if pa.types.is_integer(type):
+        return f"{what}; say what it counts, as in sash.stream(..., unit='s')"
+    return f"{what}; a time column is a timestamp, a date, or an integer: cast it first"
+
+
+def _arrivals(name: str, table: pa.Table, info: StreamInfo, is_recording: bool) -> pa.Table:
+    timed = tell_times(table, info.time, info.unit)
+    if timed.is_timed is not None:
+        row = int(np.argmin(timed.is_timed))
+        raise SourceError(
+            f"row {row} of stream `{name}` has no time: {timed.reasons[0]}; filter such rows out, or correct them"
+        )
     if not is_recording or table.num_rows < 2:
-        return table
-    ts = read_times(column)
-    return table if (ts[1:] >= ts[:-1]).all() else table.take(pa.array(np.argsort(ts, kind="stable")))
+        return timed.rows
+    ts = read_times(timed.rows.column(info.time))
+    return timed.rows if (ts[1:] >= ts[:-1]).all() else timed.rows.take(pa.array(np.argsort(ts, kind="stable")))
 
 
 def refuse_mixture(frames: Mapping[str, Any]) -> None:

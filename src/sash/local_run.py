@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from sash.delivery import Delivery, Sink
 from sash.embedded.session import EmbeddedSession
 from sash.embedded.shared import Answer
+from sash.embedded.snapshot import seal, unseal
 from sash.errors import PlanError
 from sash.plan.physical import Plan
+from sash.run import QueryRun
 from sash.sources.sink import FileSink
 from sash.sql.query import StreamInfo
 
@@ -34,6 +36,13 @@ class Registered:
         """By which a snapshot knows it, besides by its name."""
         return self.plan.fingerprint, self.into
 
+    @property
+    def run(self) -> QueryRun | None:
+        """How it writes to a directory, if it does."""
+        if not isinstance(self.into, FileSink):
+            return None
+        return QueryRun(self.name, self.plan, {}, {}, self.into, text=self.text)
+
 
 Queries = Mapping[str, Registered]
 
@@ -41,6 +50,11 @@ Queries = Mapping[str, Registered]
 def active_plans(queries: Queries) -> dict[str, Plan]:
     """The plans of queries that are not paused."""
     return {each.name: each.plan for each in queries.values() if not each.is_paused}
+
+
+def written_runs(queries: Queries) -> list[QueryRun]:
+    """Of queries that write to directories."""
+    return [run for run in (each.run for each in queries.values()) if run is not None]
 
 
 class LocalRun:
@@ -62,17 +76,20 @@ class LocalRun:
 
     def change(self, queries: Queries) -> None:
         """Goes on with these queries; during a step, when it is over. Raises SourceError if the directory of one that
-        is new is not.
+        is new is not, and ResourceError if another process has it.
         """
-        for name in queries.keys() - self._queries.keys():
-            self._delivery.claim(queries[name].into)
+        runs = written_runs(queries)
+        new = [run for run in runs if run.name not in self._delivery]
+        self._delivery.claim(new, {})
+        self._delivery.begin(new, {})
+        self._delivery.keep(runs)
         self._queries = queries
         if self._postponed is None:
             self._become(queries)
         else:
             self._postponed.append(queries)
 
-    def push(self, stream: str, rows: pa.Table) -> dict[str, pa.Table]:
+    def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
         self._refuse_in_step()
         return self._collected(self._running.push(stream, rows))
@@ -88,8 +105,9 @@ class LocalRun:
         return self._collected(self._running.finish())
 
     def run(self, batches: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
-        """Takes rows of all streams to their end; returns all changes, by query."""
+        """Takes rows of all streams to their end; returns all changes, by query. What is to be told is in `notes`."""
         changes: Changes = {}
+        self._running.is_quiet = True
         for stream, rows in batches:
             self._deliver(self._running.push(stream, rows), changes)
         self._deliver(self._running.finish(), changes)
@@ -114,30 +132,44 @@ class LocalRun:
         """By stream, how many rows came late, and how many were read."""
         return self._running.late()
 
+    def notes(self) -> list[str]:
+        """What whoever brought the rows should be told, beside of those that are late or rejected."""
+        return self._running.notes()
+
+    @property
+    def rejected(self) -> dict[str, list[pa.Table]]:
+        """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
+        return self._running.rejected
+
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
         self._refuse_in_step()
-        written = {
-            each.name: (*each.identity, self._delivery.n_batches(each.into))
-            for each in self._queries.values()
-            if isinstance(each.into, FileSink)
-        }
-        return pickle.dumps((self._running.snapshot(), written))
+        bookmarks = self._delivery.bookmarks()
+        written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
+        return seal("session", (self._running.held(), written))
 
     def restore(self, snapshot: bytes, queries: Queries) -> None:
         """Goes on from a snapshot with these queries. One that it knows goes on in its directory, less what was
-        written into it since; other directories have to be new.
+        written into it since; other directories have to be new. What does not fit is refused before anything changes.
         """
         self._refuse_in_step()
-        state, written = pickle.loads(snapshot)
-        goes_on = {name for name, each in queries.items() if written.get(name, ())[:2] == each.identity}
-        for name in queries.keys() - goes_on - self._queries.keys():
-            self._delivery.claim(queries[name].into)
+        state, written = unseal("session", snapshot)
+        runs = written_runs(queries)
+        bookmarks = {
+            name: bookmark
+            for name, (identity, bookmark) in written.items()
+            if name in queries and queries[name].identity == identity
+        }
+        self._delivery.claim(runs, bookmarks)
         self._queries = queries
         self._become(queries)
-        self._running.restore(state)
-        for _, sink, n_batches in (written[name] for name in goes_on):
-            self._delivery.rewind(sink, n_batches)
+        self._running.hand(state)
+        self._delivery.begin(runs, bookmarks)
+        self._delivery.keep(runs)
+
+    def close(self) -> None:
+        """Lets go of all directories."""
+        self._delivery.keep(())
 
     @property
     def engine(self) -> EmbeddedSession:
@@ -176,7 +208,7 @@ class LocalRun:
 
     def _pass_on(self, query: Registered, changes: pa.Table, failures: list[Exception]) -> None:
         try:
-            self._delivery.pass_on(query.into, changes)
+            self._delivery.pass_on(query.name, query.into, changes)
         except Exception as failure:
             failures.append(failure)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -9,15 +10,19 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.fs
 
-from sash.errors import SourceError
+from sash.errors import SourceError, mask_secrets
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
 from sash.sources.files import FileSource
+from sash.sources.ledger import Ledger
+from sash.sources.output_dir import CHANGES, REJECTS, OutputDir
 from sash.sources.sink import FileSink
 from sash.sources.timed import IDENTITY
 
-KNOWN = "sash.json"
-"""The file of a checkpoint that says what it belongs to."""
+
+def new_identity() -> str:
+    """Of a run, unlike that of any other."""
+    return uuid.uuid4().hex[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +38,33 @@ class QueryRun:
     is_strict: bool = False
     filesystem: pa.fs.FileSystem | None = None
     """What files are read and written through; None: each path's own."""
+    text: str = ""
+    """As the user wrote it."""
+    declarations: tuple[str, ...] = ()
+    """Of what it reads, as the user wrote them."""
+    identity: str = field(default_factory=new_identity)
+    """Of this run; it is in the names of the files that the run writes, so that no other run writes the same."""
+    is_kept: bool = True
+    """Whether what is published stays; if not, it is handed on and removed."""
+
+    @property
+    def output(self) -> OutputDir:
+        """The directories that it writes to."""
+        return OutputDir(self.sink.path, self.sink.format, self.filesystem)
+
+    def open_ledger(self, identity: str | None = None) -> Ledger:
+        """What publishes its batches: from now on only this run may. Whether it may has been checked.
+
+        `identity` is that of the output, if it was given one before.
+        """
+        output = self.output
+        output.clear_staging()
+        head = output.new_head(self.name, mask_secrets(self.text), self.plan.fingerprint, identity)
+        return Ledger(output, output.manifest(), head)
 
     def late_sink(self, stream: str) -> FileSink:
         """Where rows of a stream go that came too late, whole, with the file and line they stand in."""
-        return FileSink(f"{self.sink.path}.late/{stream}", "parquet")
+        return self.output.sink(f"late/{stream}")
 
     def late_schema(self, stream: str) -> pa.Schema:
         """Of the rows in the late output."""
@@ -45,23 +73,21 @@ class QueryRun:
     @property
     def reject_sink(self) -> FileSink:
         """Where records go that could not be read."""
-        return FileSink(f"{self.sink.path}.rejects", "json")
+        return self.output.sink(REJECTS)
 
     @property
     def checkpoint(self) -> str:
         """Where Spark keeps what it needs to go on after a restart."""
-        return f"{self.sink.path}.checkpoint"
+        return self.output.checkpoint
 
     @property
     def members(self) -> tuple[QueryRun, ...]:
         """The queries that run together: this one."""
         return (self,)
 
-    def sinks_of(self, kind: str, stream: str, query: str) -> list[FileSink]:
-        """Where changes, late rows of a stream, and rejects go."""
-        if kind == "changes":
-            return [self.sink]
-        return [self.late_sink(stream) if kind == "late" else self.reject_sink]
+    def places_of(self, kind: str, stream: str, query: str) -> list[tuple[QueryRun, str]]:
+        """Who writes changes, late rows of a stream, and rejects, and to which place of its output."""
+        return [(self, {"changes": CHANGES, "late": f"late/{stream}"}.get(kind, REJECTS))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +116,27 @@ class SharedRun:
     def filesystem(self) -> pa.fs.FileSystem | None:
         return self.members[0].filesystem
 
-    def sinks_of(self, kind: str, stream: str, query: str) -> list[FileSink]:
-        """A query's changes go to its own sink; late rows and rejects are the business of all of them."""
+    @property
+    def identity(self) -> str:
+        return self.members[0].identity
+
+    def places_of(self, kind: str, stream: str, query: str) -> list[tuple[QueryRun, str]]:
+        """A query's changes go to its own output; late rows and rejects are the business of all of them."""
         chosen = [each for each in self.members if kind != "changes" or each.name == query]
-        return [sink for each in chosen for sink in each.sinks_of(kind, stream, query)]
+        return [place for each in chosen for place in each.places_of(kind, stream, query)]
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a run has counted so far: records read = accepted + late + rejected."""
+    """What a run has counted so far: records read + held before = accepted + late + rejected + held."""
 
     n_read: int = 0
     n_late: int = 0
     n_rejected: int = 0
+    n_held: int = 0
+    """Of those read, how many wait for the next one, as they may be too far ahead."""
+    n_held_before: int = 0
+    """How many of an earlier run waited when this one began: they count here as well."""
     n_changes: int = 0
     n_batches: int = 0
     n_state_rows: int = 0
@@ -120,12 +154,14 @@ class Tally:
     kernel_ms: float = 0.0
     conversion_ms: float = 0.0
     state_ms: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    """What a user should know of the rows that came."""
     operators: dict[str, dict[str, float]] = field(default_factory=dict)
     """By operator: rows in and out and milliseconds so far; rows, blocks and bytes held now."""
 
     @property
     def n_accepted(self) -> int:
-        return self.n_read - self.n_late - self.n_rejected
+        return self.n_read + self.n_held_before - self.n_late - self.n_rejected - self.n_held
 
     def add_states(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Takes note of what all partition groups tell of themselves after a batch."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +13,15 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.run import QueryRun
 from sash.sources.files import FileSource, list_files, read_file
+from sash.sources.places import real_place
 from sash.sources.sink import FileSink
+from sash.sources.time_column import time_type
 from sash.sql.bind import bind
 from sash.sql.parse import parse_script
 from sash.sql.parsed import ParsedQuery
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable
+from sash.territory import Territories, refuse_name
 
 DEFAULT_OUTPUT = "sash-output"
 
@@ -34,6 +37,10 @@ class Script:
     catalog: Catalog
     selects: Mapping[str, ParsedQuery]
     """The queries as they were parsed."""
+    texts: Mapping[str, str]
+    """The queries as they were written."""
+    declarations: Mapping[str, str] = field(default_factory=dict)
+    """The streams and tables as they were written."""
 
     def runs(self, is_strict: bool = False) -> list[QueryRun]:
         """The queries, ready to run: every path has been looked at, every table read."""
@@ -48,6 +55,8 @@ class Script:
                 relations,
                 self.sinks[name],
                 is_strict,
+                text=self.texts[name],
+                declarations=tuple(self.declarations[each] for each in plan.reads),
             )
             for name, plan in self.plans.items()
         ]
@@ -69,26 +78,39 @@ def read_script(path: str | Path) -> Script:
 def bind_script(text: str) -> Script:
     """A script's statements, checked as far as they can be without touching data."""
     statements = parse_script(text)
-    streams, tables = {}, {}
+    streams, tables, declarations = {}, {}, {}
     catalog: Catalog = {}
-    plans, sinks, selects = {}, {}, {}
+    plans, sinks, selects, texts = {}, {}, {}, {}
+    territories = Territories(text)
     for statement in statements:
         match statement:
             case CreateStream() as made:
+                refuse_name(made.name, "stream", "its late rows", text, made.span)
                 streams[made.name.lower()] = _source(made, text)
-                catalog[made.name.lower()] = StreamInfo(
-                    made.schema, made.time, made.slack_us, made.tie, made.statistics, made.sql_types
-                )
+                declarations[made.name.lower()] = made.text
+                catalog[made.name.lower()] = _stream_info(made)
             case CreateTable() as made:
                 tables[made.name.lower()] = _source(made, text)
+                declarations[made.name.lower()] = made.text
                 catalog[made.name.lower()] = RelationInfo(made.schema, made.sql_types)
             case CreateQuery() as made:
                 plans[made.name] = plan_query(bind(made.select, catalog))
                 sinks[made.name] = _sink(made, text)
-                selects[made.name] = made.select
+                territories.add(made.name, sinks[made.name], made.into.span if made.into else made.span)
+                selects[made.name], texts[made.name] = made.select, made.text
     if not plans:
         raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
-    return Script(streams, tables, plans, sinks, catalog, selects)
+    territories.refuse_sources([(name, source.path) for name, source in {**streams, **tables}.items()])
+    return Script(streams, tables, plans, sinks, catalog, selects, texts, declarations)
+
+
+def _stream_info(made: CreateStream) -> StreamInfo:
+    """Of a stream as queries see it: integers with a unit are timestamps."""
+    place = made.schema.get_field_index(made.time)
+    seen = made.schema.set(place, pa.field(made.time, time_type(made.schema.field(place).type, made.unit)))
+    return StreamInfo(
+        seen, made.time, made.slack_us, made.tie, made.statistics, made.sql_types, made.unit, made.ahead_us
+    )
 
 
 def _source(made: CreateStream | CreateTable, text: str) -> FileSource:
@@ -101,13 +123,16 @@ def _source(made: CreateStream | CreateTable, text: str) -> FileSource:
 def _sink(made: CreateQuery, text: str) -> FileSink:
     into = made.into
     if into is None:
-        return FileSink(f"{DEFAULT_OUTPUT}/{made.name}", "parquet")
+        refuse_name(made.name, "query", "its changes", text, made.span)
+        return FileSink(real_place(f"{DEFAULT_OUTPUT}/{made.name}"), "parquet")
     if into.options:
         raise PlanError("INTO takes no options; leave OPTIONS out", text, into.span)
     try:
-        return FileSink(into.path, into.format)
+        return FileSink(real_place(into.path), into.format)
     except PlanError as error:
         raise PlanError(error.reason, text, into.span) from None
+    except SourceError as error:
+        raise PlanError(str(error), text, into.span) from None
 
 
 def _read_table(name: str, source: FileSource) -> pa.Table:

@@ -20,17 +20,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.delivery import Into, Sink, open_sink, place_of
+from sash.arrow import normalised, to_arrow
+from sash.delivery import Into, Sink, open_sink
+from sash.embedded.notes import rejections
 from sash.embedded.run import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
-from sash.frames import Relation, Stream, declare, is_spark, normalised, stream, table_catalog, to_arrow
+from sash.frames import Relation, Stream, declare, is_spark, stream, table_catalog
 from sash.local_run import LocalRun, Registered, active_plans
+from sash.moments import Moment, moment_us
 from sash.plan.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.shared_plan import check_sharing
-from sash.script import DEFAULT_OUTPUT
-from sash.sources.sink import FileSink
+from sash.session_places import SessionPlaces
+from sash.sources.places import real_place
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.query import Catalog, RelationInfo, StreamInfo
@@ -44,11 +47,14 @@ class Session:
         self._frames: dict[str, Any] = {}
         self._queries: dict[str, Registered] = {}
         self._local: LocalRun | None = None
+        self._rejected: dict[str, list[pa.Table]] = {}
+        """Of the last run that is over."""
         self._handle: Any = None
         """What runs on Spark."""
 
     def stream(self, name: str, frame: Any, **declaration: Any) -> None:
-        """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct.
+        """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct,
+        unit, ahead.
 
         To feed it batch by batch with `push`, a schema or an empty table will do.
         """
@@ -111,19 +117,26 @@ class Session:
         try:
             changes = running.run(interleaved(streams, tables))
         finally:
+            running.close()
             self._local = None
-        self._warn_of_late_rows(running)
+        self._rejected = running.rejected
+        self._warn_of_rows(running)
         return changes
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
-        """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
-        running, known = self._running(), self._known_stream(stream)
-        return running.push(known, normalised(to_arrow(rows, stream)))
+        """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query.
 
-    def advance(self, time_us: int, stream: str | None = None) -> dict[str, pa.Table]:
-        """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
+        The rows are an Arrow, pandas or Polars frame, or a list of dictionaries.
+        """
+        running, known = self._running(), self._known_stream(stream)
+        return running.push(known, rows)
+
+    def advance(self, time_us: Moment, stream: str | None = None) -> dict[str, pa.Table]:
+        """Declares one stream, or all, complete up to and including a time, in microseconds or as a datetime; returns
+        the changes that are due now.
+        """
         running, known = self._running(), None if stream is None else self._known_stream(stream)
-        return running.advance(time_us, known)
+        return running.advance(moment_us(time_us), known)
 
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
@@ -142,6 +155,11 @@ class Session:
                 return None
             return tally.partial_until_us if tally.partial_until_us > (tally.clock_us or BEGINNING) else None
         return self._running().partial_until_us(name)
+
+    @property
+    def rejected(self) -> dict[str, list[pa.Table]]:
+        """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
+        return self._rejected if self._local is None and self._rejected else self._running().rejected
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process, with these or other queries; see `restore`."""
@@ -180,8 +198,8 @@ class Session:
             return spark_catalog(self._frames)
         catalog: Catalog = {}
         for name, frame in self._frames.items():
-            schema = normalised(to_arrow(frame.frame, name).slice(0, 0)).schema
-            catalog[name] = declare(name, frame, schema) if isinstance(frame, Stream) else RelationInfo(schema)
+            table = normalised(to_arrow(frame.frame, name).slice(0, 1))
+            catalog[name] = declare(name, frame, table) if isinstance(frame, Stream) else RelationInfo(table.schema)
         return catalog
 
     def _plan(self, text: str) -> Plan:
@@ -206,14 +224,14 @@ class Session:
 
     def _sink(self, name: str, into: Into, format: str) -> Sink:
         """Where a query writes, which is nobody else's place."""
-        sink = open_sink(into, format)
-        for other in self._queries.values():
-            if sink is not None and place_of(other.into) == place_of(sink):
-                place = f"`{sink.path}`" if isinstance(sink, FileSink) else "this function"
-                raise PlanError(
-                    f"`{name}` cannot write to {place}: that is where `{other.name}` writes; choose another"
-                )
+        sink, handle = open_sink(into, format), self._handle
+        checkpoint = handle.checkpoint if handle is not None and not handle.is_stopped else None
+        self._places.refuse_taken(name, sink, checkpoint)
         return sink
+
+    @property
+    def _places(self) -> SessionPlaces:
+        return SessionPlaces(self._queries, self._frames)
 
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
@@ -247,15 +265,16 @@ class Session:
             self._local = running
         return self._local
 
-    def _warn_of_late_rows(self, finished: LocalRun) -> None:
-        for name, (n_late, n_read) in finished.late().items():
-            if n_late:
-                warnings.warn(
-                    f"{n_late} of {n_read} rows of stream `{name}` came later than its slack allows and are in no "
-                    "answer; declare a larger slack",
-                    SashWarning,
-                    stacklevel=3,
-                )
+    def _warn_of_rows(self, finished: LocalRun) -> None:
+        late = [
+            f"{n_late} of {n_read} rows of stream `{name}` came later than its slack allows and are in no answer; "
+            "declare a larger slack"
+            for name, (n_late, n_read) in finished.late().items()
+            if n_late
+        ]
+        rejected = [f"{told}; such rows are in session.rejected" for told in rejections(finished.rejected)]
+        for note in (*finished.notes(), *late, *rejected):
+            warnings.warn(note, SashWarning, stacklevel=3)
 
     def _run_on_spark(self, checkpoint: str | os.PathLike | None, n_stages: int) -> Any:
         if checkpoint is None:
@@ -264,7 +283,9 @@ class Session:
             raise PlanError("the session runs already; stop it first, with the handle that `run` has returned")
         from sash.spark.session_run import SessionHandle
 
-        handle = SessionHandle(self._frames, os.path.abspath(checkpoint), n_stages)
+        place = real_place(os.fspath(checkpoint))
+        self._places.refuse_checkpoint(place)
+        handle = SessionHandle(self._frames, place, n_stages)
         try:
             self._change_on_spark(handle)
         except BaseException:
@@ -274,7 +295,5 @@ class Session:
         return handle
 
     def _change_on_spark(self, handle: Any) -> None:
-        """A query without a sink writes where one of a script would."""
-        default = {name: FileSink(os.path.abspath(f"{DEFAULT_OUTPUT}/{name}"), "parquet") for name in self._queries}
         active = active_plans(self._queries)
-        handle.change(active, {name: self._queries[name].into or default[name] for name in active})
+        handle.change(active, {name: self._places.sink_of(name, self._queries[name].into) for name in active})

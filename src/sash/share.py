@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sash.plan.shared_plan import SharedPlan, shared_plan
 from sash.plan.sharing import Signature, share_groups
-from sash.run import KNOWN, QueryRun, SharedRun
+from sash.run import QueryRun, SharedRun
+from sash.sources.removal import CHECKPOINT_MARK
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,12 @@ class Runs:
 
 def known_layers(checkpoint: str) -> int | None:
     """With how many layers a share group was started that goes on from a checkpoint; None if there is none."""
-    path = Path(checkpoint) / KNOWN
+    path = Path(checkpoint) / CHECKPOINT_MARK
     if not path.exists():
         return None
     try:
         return int(json.loads(path.read_text()).get("layers", 1))
-    except ValueError:
+    except (OSError, ValueError, TypeError, AttributeError):
         return None  # damaged, as the run will say
 
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 import pyarrow as pa
 from rich.console import Console
 from rich.live import Live
@@ -17,8 +18,9 @@ from sash.calibrate import UNITS, Fit
 from sash.operators.changes import read_times
 from sash.run import QueryRun, Tally
 from sash.share import Runs
+from sash.sources.places import shown_place
 from sash.sources.sink import read_sink
-from sash.store.batch import TS
+from sash.store.batch import BEGINNING, TS
 from sash.verify import Verification
 
 console = Console()
@@ -28,7 +30,7 @@ class Progress:
     """A live table with a line per query. The clock is passed in: seconds that never go back."""
 
     def __init__(self, runs: Sequence[QueryRun], clock: Callable[[], float], is_quiet: bool = False):
-        self._tallies = {run.name: Tally() for run in runs}
+        self.tallies = {run.name: Tally() for run in runs}
         self._plans = {run.name: run.plan for run in runs}
         self._clock = clock
         self._started = clock()
@@ -36,7 +38,7 @@ class Progress:
 
     def report(self, name: str, tally: Tally) -> None:
         """Takes note of what a query has done so far."""
-        self._tallies[name] = tally
+        self.tallies[name] = tally
 
     def __enter__(self) -> Progress:
         if self._live:
@@ -55,7 +57,7 @@ class Progress:
         for heading in ("query", "batches", "rows read", "rows/s", "changes", "state rows", "state", "work", "up to"):
             table.add_column(heading, justify="left" if heading in ("query", "work", "up to") else "right")
         seconds = max(self._clock() - self._started, 1e-9)
-        for name, tally in self._tallies.items():
+        for name, tally in self.tallies.items():
             table.add_row(
                 name,
                 f"{tally.n_batches:,}" if tally.n_batches else f"starting, {seconds:.0f} s",
@@ -122,6 +124,8 @@ def show_verifications(found: Mapping[str, Verification]) -> None:
     """What was compared for each query, and where it differs first."""
     for name, each in found.items():
         console.print(f"[bold]{name}[/bold]: {each.summary}", highlight=False)
+        for note in each.notes:
+            console.print(f"  {note}", highlight=False, markup=False)
         if each.differences:
             console.print(_table_of(each.differences[0].rows))
 
@@ -132,14 +136,14 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
     if not changes.num_rows:
         console.print(f"\n[bold]{run.name}[/bold]: no changes")
         return
-    order = pa.array(read_times(changes.column(TS)).argsort(kind="stable")[max(0, changes.num_rows - n_rows) :])
+    order = pa.array(_order_by_time(changes.column(TS))[max(0, changes.num_rows - n_rows) :])
     title = f"{run.name}: the newest {len(order):,} of {changes.num_rows:,} changes"
     console.print()
     console.print(_table_of(changes.take(order), title))
 
 
-def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float) -> None:
-    """What was read and where everything went."""
+def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float, goes_on: bool = False) -> None:
+    """What was read and where everything went. `goes_on`: the next run reads only files that are new."""
     console.print()
     for group in runs.shared:
         names = ", ".join(each.name for each in group.members)
@@ -147,14 +151,22 @@ def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float) -> None:
     for run in [each for group in runs.all for each in group.members]:
         tally = tallies[run.name]
         console.print(
-            f"[bold]{run.name}[/bold]: {tally.n_read:,} rows read = {tally.n_accepted:,} accepted + "
-            f"{tally.n_late:,} late + {tally.n_rejected:,} rejected; {tally.n_changes:,} changes in {run.sink.path}",
+            f"[bold]{run.name}[/bold]: {_format_account(tally)}; {tally.n_changes:,} changes in "
+            f"{shown_place(run.sink.path)}",
             highlight=False,
         )
         for stream, n_late in tally.late_by_stream.items():
-            console.print(f"  late rows of {stream}: {n_late:,} in {run.late_sink(stream).path}", highlight=False)
+            console.print(
+                f"  late rows of {stream}: {n_late:,} in {shown_place(run.late_sink(stream).path)}", highlight=False
+            )
         if tally.n_rejected:
-            console.print(f"  rejected records: {tally.n_rejected:,} in {run.reject_sink.path}", highlight=False)
+            remedy = "; bring corrected records in a file of another name" if goes_on else ""
+            console.print(
+                f"  rejected records: {tally.n_rejected:,} in {shown_place(run.reject_sink.path)}{remedy}",
+                highlight=False,
+            )
+        for note in tally.notes:
+            console.print(f"  {note}", highlight=False, markup=False)
         if tally.partial_until_us is not None:
             until = datetime.fromtimestamp(tally.partial_until_us / 1e6, UTC).replace(tzinfo=None)
             console.print(f"  began late: its answers are exact from {until} on", highlight=False)
@@ -171,6 +183,13 @@ def format_bytes(n_bytes: float) -> str:
     return f"{n_bytes:,.1f} GiB"
 
 
+def _order_by_time(column: pa.ChunkedArray) -> np.ndarray:
+    """What holds since the beginning of time has no `_ts`, and is the oldest."""
+    times = np.full(len(column), BEGINNING)
+    times[column.is_valid().to_numpy()] = read_times(column.drop_null())
+    return times.argsort(kind="stable")
+
+
 def _table_of(rows: pa.Table, title: str | None = None) -> Table:
     table = Table(title=title, title_justify="left")
     for field in rows.schema:
@@ -179,6 +198,16 @@ def _table_of(rows: pa.Table, title: str | None = None) -> Table:
     for row in rows.to_pylist():
         table.add_row(*(_format_value(value) for value in row.values()))
     return table
+
+
+def _format_account(tally: Tally) -> str:
+    """What has become of every row."""
+    before = f" + {tally.n_held_before:,} held before" if tally.n_held_before else ""
+    held = f" + {tally.n_held:,} held" if tally.n_held else ""
+    return (
+        f"{tally.n_read:,} rows read{before} = {tally.n_accepted:,} accepted + {tally.n_late:,} late + "
+        f"{tally.n_rejected:,} rejected{held}"
+    )
 
 
 def _format_work(tally: Tally) -> str:

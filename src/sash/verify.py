@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.embedded.notes import REJECTED, rejections
 from sash.embedded.run import run_tables
 from sash.errors import BindError, PlanError, suggest
 from sash.frames import is_spark, table_catalog
@@ -27,7 +28,7 @@ from sash.sources.timed import read_stream_file
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedQuery
-from sash.sql.query import Catalog, Output
+from sash.sql.query import Catalog, Output, StreamInfo
 from sash.testing.literals import draw
 from sash.testing.oracle import Comparison, Step
 from sash.testing.reference import accept, value_of
@@ -69,6 +70,8 @@ class Verification:
     n_differing: int
     differences: tuple[Difference, ...]
     """The first instants that differ, at most ten."""
+    notes: tuple[str, ...] = ()
+    """What else should be known of the rows, in sentences."""
 
     def __bool__(self) -> bool:
         return not self.n_differing
@@ -93,7 +96,7 @@ class Verification:
         return {"agrees": bool(self), **told, "differences": shown}
 
     def __repr__(self) -> str:
-        return "\n".join([self.summary, *(draw(one.rows) for one in self.differences[:1])])
+        return "\n".join([self.summary, *self.notes, *(draw(one.rows) for one in self.differences[:1])])
 
 
 def verify(text: str, instants: int | None = N_INSTANTS, /, **frames: Any) -> Verification:
@@ -118,8 +121,8 @@ def verify_script(
     relations = script.relations()
     found = {}
     for name in names:
-        times = {stream: info.time for stream, info in script.plans[name].streams.items()}
-        streams = {stream: _read_stream(script.streams[stream], time) for stream, time in times.items()}
+        infos = script.plans[name].streams
+        streams = {stream: _read_stream(script.streams[stream], info) for stream, info in infos.items()}
         verifier = _Verifier(script.selects[name], script.catalog, streams, relations)
         found[name] = verifier.verify(instants, partial(report, name))
     return found
@@ -150,7 +153,8 @@ class _Verifier:
             report(n_done, len(instants))
         n_read, n_late = sum(finished.n_read.values()), sum(finished.n_late.values())
         looked_at = (len(instants), len(comparison.instants))
-        return Verification(*looked_at, n_read, n_late, changes.num_rows, n_rows, n_differing, tuple(shown))
+        notes = (*finished.notes.take(but=REJECTED), *rejections(finished.rejected))
+        return Verification(*looked_at, n_read, n_late, changes.num_rows, n_rows, n_differing, tuple(shown), notes)
 
     def _compare(self, plan: Plan, changes: pa.Table) -> Comparison:
         tables = {**accept({name: self.streams[name] for name in plan.streams}, self.catalog), **self.relations}
@@ -166,11 +170,11 @@ def _sample(instants: list[int], n_instants: int | None) -> list[int]:
     return [instants[place] for place in places]
 
 
-def _read_stream(source: FileSource, time: str) -> pa.Table:
+def _read_stream(source: FileSource, info: StreamInfo) -> pa.Table:
     """All rows of a stream, in order of arrival; what cannot be read is left out, as in a run."""
-    tables = [source.schema.empty_table()]
+    tables = [info.schema.empty_table()]
     for file in list_files(source):
-        tables += [records.rows for records in read_stream_file(source, file.path, time)]
+        tables += [records.rows for records in read_stream_file(source, file.path, info.time, unit=info.unit)]
     return pa.concat_tables(tables)
 
 

@@ -2,7 +2,7 @@
 
     ```python           is run; the blocks of a page share one namespace
     ```sh               is run by a shell, unless it needs Spark, make or pip, or measures: then its commands are only
-                        checked
+                        checked; those of the first pages that need Spark or make are run by tests of their own
     ```sql              is planned over the streams and tables that the page has declared so far
     ```sql file=NAME    is also saved under this name
     ```text             what the block before it prints: its output, its warnings, or for SQL the EXPLAIN or the error
@@ -21,6 +21,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import warnings
@@ -31,6 +32,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import sash
 from sash.cli import app
 from sash.errors import SashError, SashWarning
 from sash.plan.explain import explain_plan
@@ -80,15 +82,19 @@ class Reader:
     directory: Path
     names: dict = field(default_factory=lambda: {"__name__": "__main__"})
     catalog: Catalog = field(default_factory=dict)
+    has_spark: bool = False
+    """Whether `sash run` may start Spark."""
 
-    def run(self, block: Block) -> str:
-        """What the block prints."""
+    def run(self, block: Block) -> str | None:
+        """What the block prints; None if its commands are only checked."""
         if block.file:
             (self.directory / block.file).write_text(block.code)
         match block.language:
             case "python":
                 return _tidy(self._run_python(block), self.directory)
             case "sh":
+                if not _is_run(block, self.has_spark):
+                    return _check_commands(block)
                 return _tidy(self._run_shell(block), self.directory)
             case "sql":
                 return self._run_sql(block)
@@ -103,10 +109,6 @@ class Reader:
         return printed.getvalue()
 
     def _run_shell(self, block: Block) -> str:
-        if not _is_run(block):
-            for command in _commands(block):
-                _check_command(command)
-            return ""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         command = ["bash", "-c", block.code]
         environment = {**os.environ, "PATH": path, "COLUMNS": "100"}
@@ -157,12 +159,14 @@ def blocks_without_spark(page: Path) -> list[Block]:
     return blocks[:first]
 
 
-def follow(page: Path, blocks: list[Block], directory: Path, is_rewritten: bool) -> None:
+def follow(page: Path, blocks: list[Block], directory: Path, is_rewritten: bool, has_spark: bool = False) -> None:
     """Runs blocks of a page and compares what they print with what the page says, or makes the page say it."""
-    reader = Reader(page, directory)
+    reader = Reader(page, directory, has_spark=has_spark)
     told: list[tuple[Block, str]] = []
     for block in blocks:
         seen = reader.run(block)
+        if seen is None:
+            continue
         if is_rewritten and block.output:
             told.append((block.output, seen))
         elif _without_speed(seen) != _without_speed(block.expected) and (block.output or _must_print(block)):
@@ -197,11 +201,18 @@ def _commands(block: Block) -> Iterator[list[str]]:
             yield words
 
 
-def _is_run(block: Block) -> bool:
+def _is_run(block: Block, has_spark: bool) -> bool:
     """Whether a shell block can be run here; heredocs keep us from looking at each line as a command."""
     if re.search(r"^(make|pip|git|cd|sash bench|sash calibrate|sash experiment)\b", block.code, re.MULTILINE):
         return False
-    return all("--engine embedded" in line for line in re.findall(r"^sash run .*", block.code, re.MULTILINE))
+    return has_spark or all(
+        "--engine embedded" in line for line in re.findall(r"^sash run .*", block.code, re.MULTILINE)
+    )
+
+
+def _check_commands(block: Block) -> None:
+    for command in _commands(block):
+        _check_command(command)
 
 
 def _check_command(words: list[str]) -> None:
@@ -244,6 +255,107 @@ def test_page_with_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """
     monkeypatch.chdir(tmp_path)
     follow(page, read_blocks(page.read_text(encoding="utf-8")), tmp_path, is_rewritten)
+
+
+README, GETTING_STARTED = ROOT / "README.md", ROOT / "docs" / "getting-started.md"
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_getting_started_with_its_commands_on_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = read_blocks(GETTING_STARTED.read_text(encoding="utf-8"))
+    assert [block.code for block in blocks if "--fresh abroad.sql" in block.code] == ["sash run --fresh abroad.sql\n"]
+    follow(GETTING_STARTED, blocks, tmp_path, is_rewritten, has_spark=True)
+
+
+def _shell(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """What a reader sees who has installed Sash, and whose shell stops at the first command that fails."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": SOURCES}
+    return subprocess.run(["bash", "-ec", text], capture_output=True, text=True, cwd=directory, env=environment)
+
+
+SOURCES = str(Path(sash.__file__).parents[1])
+"""Those that are tested: what is installed may be others."""
+
+
+@pytest.mark.deep
+@pytest.mark.slow
+@pytest.mark.spark
+def test_the_commands_of_the_readme_in_a_checkout(tmp_path: Path) -> None:
+    """`make demo` and then the commands on files, with what is installed here instead of a new `.venv`."""
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("data", "output"))
+    (tmp_path / "ready").touch()
+    blocks = [block.code for block in read_blocks(README.read_text(encoding="utf-8")) if block.language == "sh"]
+    (demo,) = [line.partition("#")[0].strip() for block in blocks for line in block.splitlines() if "make demo" in line]
+    installed = f"BIN={Path(sys.executable).parent} READY=ready"
+    done = _shell(f"{demo} -o ready {installed}", tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert "hot_and_humid: the newest 10 of" in done.stdout
+    assert not (tmp_path / ".venv").exists()
+    on_spark = _answer(tmp_path)
+    assert on_spark
+    (commands,) = [block for block in blocks if "sash run examples" in block]
+    done = _shell(commands, tmp_path)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert " 0 rows read" in done.stdout, "on Spark it went on, and there was nothing new"
+    assert _answer(tmp_path) == on_spark, "written anew, in this process"
+
+
+def _answer(checkout: Path) -> list[tuple]:
+    import duckdb
+
+    files = checkout / "examples" / "output" / "hot_and_humid" / "*" / "*.parquet"
+    rows = duckdb.read_parquet(str(files), hive_partitioning=False)  # how input was cut into batches is not the answer
+    return rows.order("ALL").fetchall()
+
+
+NO_PYSPARK = """
+import sys
+
+
+class Blocked:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] in ("pyspark", "py4j"):
+            raise ImportError(f"{name} is not installed")
+
+
+sys.meta_path.insert(0, Blocked)
+"""
+FOLLOW = """
+import sys
+from pathlib import Path
+from tests.docs.test_snippets import STARTS_SPARK, follow, read_blocks
+
+try:
+    import pyspark
+except ImportError:
+    page = Path(sys.argv[1])
+    blocks = [block for block in read_blocks(page.read_text(encoding="utf-8")) if STARTS_SPARK not in block.code]
+    follow(page, blocks, Path.cwd(), is_rewritten=False)
+else:
+    sys.exit("pyspark is there")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [README, GETTING_STARTED], ids=_name)
+def test_what_needs_no_spark_runs_without_pyspark(page: Path, tmp_path: Path) -> None:
+    """In a process that cannot import it, and so can none of the commands that this starts."""
+    shim, place = tmp_path / "shim", tmp_path / "place"
+    shim.mkdir()
+    place.mkdir()
+    (shim / "sitecustomize.py").write_text(NO_PYSPARK)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(shim), SOURCES, str(ROOT)])}
+    command = [sys.executable, "-c", FOLLOW, str(page)]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "ARCHITECTURE.md"], ids=_name)

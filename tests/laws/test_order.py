@@ -67,7 +67,7 @@ def check_late_rows(case: Case, steps: list[Step]) -> None:
     assert_changes(changes, expected_changes(case.bound, case.tables))
     for name, arrived in case.arrivals.items():
         late = pa.concat_tables([arrived.schema.empty_table(), *finished.late[name]])
-        accepted, expected_late = split_late(arrived, finished.plan.streams[name])
+        accepted, expected_late, _ = split_late(arrived, finished.plan.streams[name])
         assert row_keys(late) == row_keys(expected_late)
         assert finished.n_read[name] == arrived.num_rows
         assert finished.n_late[name] == late.num_rows

@@ -106,3 +106,16 @@ def test_a_mean_of_parts_is_rounded_once() -> None:
     assert "PartialAggregate" in sash.explain(text, **frames)
     means = sash.sql(text, **frames).column("mean").to_pylist()
     assert means == [sum(cents[:n]) / (n * 100) for n in range(1, len(cents) + 1)]
+
+
+def test_having_asks_of_what_all_parts_add_up_to() -> None:
+    """
+    v       1 at 0   2 at 1   4 at 2     0 at 9     joined with itself, so that it is spread by the key
+    sum     1        3        7          6 at 3     4 at 4     nothing at 5
+    """
+    rows = sash.stream(pa.table({"ts": [0, 1, 2, 9], "k": [0, 1, 2, 3], "v": [1, 2, 4, 0]}), time="ts")
+    text = "SELECT count(*) AS n, sum(A.v) AS total FROM s A, s B WHERE A.k = B.k HAVING sum(A.v) > 3 WINDOW 3 us"
+    assert "PartialAggregate" in sash.explain(text, s=rows)
+    changes = sash.sql(text, s=rows).select(["_ts", "_op", "n", "total"]).to_pylist()
+    shown = [(row["_ts"], row["_op"], row["n"], row["total"]) for row in changes]
+    assert shown == [(2, 1, 3, 7), (3, 1, 2, 6), (4, 1, 1, 4), (5, -1, None, None)]

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sash.kernels.verdicts import HELD, IN_TIME, LATE, TOO_FAR
 from sash.operators.stream_clock import StreamClock
-from sash.store.batch import BEGINNING
+from sash.store.batch import BEGINNING, NEVER
 
 
 def admit(clock: StreamClock, *ts: int) -> list[bool]:
@@ -110,3 +111,87 @@ def test_the_first_representable_instants_are_in_time():
         True,
         False,
     ]
+
+
+class TestAhead:
+    """
+    ahead 10:  ts        5    6    99   99   7    8    60   59   61
+               base           5    6    6    6    7    8    60   60
+               too far             x    x
+    """
+
+    def test_a_row_is_too_far_ahead_of_what_is_before_and_after_it(self) -> None:
+        assert judge([5, 6, 99, 99, 7, 8, 60, 59, 61]) == [0, 0, TOO_FAR, TOO_FAR, 0, 0, 0, 0, 0]
+
+    def test_what_nothing_has_followed_is_held_and_does_not_move_the_clock(self) -> None:
+        clock = StreamClock(2, ahead_us=10)
+        assert verdicts_of(clock, 5, 99) == [IN_TIME, HELD]
+        assert (clock.newest_us, clock.held_us) == (5, 99)
+        assert clock.judge(np.array([99])).before == HELD
+        assert clock.judge(np.array([6])).before == TOO_FAR
+        assert (clock.newest_us, clock.is_holding) == (6, False)
+
+    def test_a_stream_that_rests_long_loses_nothing(self) -> None:
+        assert judge([5, 105, 205, 305, 305, 306]) == [0] * 6
+
+    def test_a_value_that_is_always_the_same_does_not_confirm_itself(self) -> None:
+        assert judge([5, 999, 6, 999, 999, 7, 999, 8]) == [0, TOO_FAR, 0, TOO_FAR, TOO_FAR, 0, TOO_FAR, 0]
+
+    def test_the_first_row_is_taken_unless_it_is_known_where_the_stream_is(self) -> None:
+        assert judge([99, 5, 6]) == [IN_TIME, LATE, LATE]
+        clock = StreamClock(2, ahead_us=10)
+        clock.complete(4)
+        assert verdicts_of(clock, 99, 5, 6) == [TOO_FAR, IN_TIME, IN_TIME]
+
+    def test_a_completion_confirms_what_is_not_too_far_ahead_of_it(self) -> None:
+        clock = StreamClock(2, 5, ahead_us=10, held_us=99)
+        assert clock.complete(88) == HELD
+        assert clock.complete(89) == IN_TIME
+        assert (clock.newest_us, clock.complete_us, clock.is_holding) == (99, 89, False)
+
+    @given(
+        slack_us=st.integers(0, 5),
+        ahead_us=st.integers(5, 10),
+        rows=st.lists(st.sampled_from([*range(12), 20, 21, 40, 60, BEGINNING + 1, NEVER - 1]), max_size=16),
+        cuts=st.lists(st.integers(0, 16), max_size=5),
+    )
+    def test_it_does_not_depend_on_batches(
+        self, slack_us: int, ahead_us: int, rows: list[int], cuts: list[int]
+    ) -> None:
+        clock, verdicts = StreamClock(slack_us, ahead_us=ahead_us), []
+        for low, high in pairwise(sorted({0, *(min(at, len(rows)) for at in cuts), len(rows)})):
+            judgement = clock.judge(np.array(rows[low:high], np.int64))
+            if judgement.before != HELD:
+                verdicts = [judgement.before if verdict == HELD else verdict for verdict in verdicts]
+            verdicts += [IN_TIME] * (high - low) if judgement.verdicts is None else judgement.verdicts.tolist()
+        told = [IN_TIME if verdict == HELD else verdict for verdict in verdicts]
+        assert told == simple_judge(slack_us, ahead_us, rows)
+
+    @given(slack_us=st.integers(0, 5), rows=st.lists(st.integers(0, 40), max_size=16))
+    def test_where_nothing_is_late_nothing_is_too_far_ahead(self, slack_us: int, rows: list[int]) -> None:
+        """Law 3: within the slack, the order of arrival makes no difference."""
+        assert TOO_FAR not in judge(rows, slack_us, slack_us) or not all(simple_admit(slack_us, rows, BEGINNING))
+
+
+def verdicts_of(clock: StreamClock, *ts: int) -> list[int]:
+    found = clock.judge(np.array(ts, np.int64)).verdicts
+    return [IN_TIME] * len(ts) if found is None else found.tolist()
+
+
+def judge(rows: list[int], slack_us: int = 2, ahead_us: int = 10) -> list[int]:
+    """The verdicts on all rows of a stream; what nothing has followed is in time."""
+    found = verdicts_of(StreamClock(slack_us, ahead_us=ahead_us), *rows)
+    return [IN_TIME if verdict == HELD else verdict for verdict in found]
+
+
+def simple_judge(slack_us: int, ahead_us: int, rows: list[int]) -> list[int]:
+    """The law in plain Python."""
+    verdicts: list[int] = []
+    for place, ts in enumerate(rows):
+        before = [other for other, verdict in zip(rows, verdicts) if verdict != TOO_FAR]
+        after = next((other for other in rows[place:] if other != ts), ts)
+        if before and ts > max(before) + ahead_us and ts > after + ahead_us:
+            verdicts.append(TOO_FAR)
+        else:
+            verdicts.append(IN_TIME if all(ts >= other - slack_us for other in before) else LATE)
+    return verdicts

@@ -143,8 +143,17 @@ WINDOWS = (
         "a-late-row-accepted",
         "stream_clock",
         "operators/stream_clock.py",
-        "return (ts >= oldest) & (ts > self.complete_us)",
-        "return (ts >= oldest - 1) & (ts > self.complete_us)",
+        "return in_slack & (ts > self.complete_us)",
+        "return in_slack & (ts >= self.complete_us)",
+        ("tests/operators/test_stream_clock.py",),
+    ),
+    Mistake(
+        "a-row-far-ahead-that-is-not-looked-at",
+        "stream_clock",
+        "operators/stream_clock.py",
+        "if ts.max() <= min(base_us, NEVER - self.ahead_us) + self.ahead_us:",
+        "if ts[-1] <= min(base_us, NEVER - self.ahead_us) + self.ahead_us:",
+        ("tests/operators/test_stream_clock.py",),
     ),
     Mistake(
         "a-clock-that-does-not-wait-for-the-last-of-the-slack",
@@ -221,7 +230,7 @@ AGGREGATES = (
         "operators/group_by.py",
         '\n        self._keys.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_group_by.py",),
+        ("tests/operators/test_group_by.py -k identity",),
     ),
     Mistake(
         "having-ignored-for-what-is-taken-back",
@@ -288,7 +297,7 @@ AGGREGATES = (
         "operators/membership.py",
         '\n        self._contents.next_identity = registers["next_identity"]',
         "",
-        ("tests/operators/test_membership.py",),
+        ("tests/operators/test_membership.py -k identity",),
     ),
     Mistake(
         "a-number-given-to-two-keys",

@@ -126,7 +126,7 @@ def test_a_disk_that_fails(tmp_path, faulty, format, broken):
         list(read_file(FileSource(str(tmp_path), format, SCHEMA), f"{tmp_path}/f", faulty(fail)))
     assert str(error.value) == (
         f"file `{tmp_path}/f` cannot be read as `{format}`: [Errno 5] Input/output error; "
-        "repair the file or move it away"
+        "repair it where it is, or put a file without rows in its place"
     )
 
 

@@ -135,7 +135,7 @@ def test_a_damaged_file_is_an_error(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     source = FileSource(str(tmp_path), "parquet", pa.schema([("a", pa.int64())]))
     with pytest.raises(
-        SourceError, match=r"^file `.*f\.parquet` cannot be read as `parquet`: .*; repair the file or move"
+        SourceError, match=r"^file `.*f\.parquet` cannot be read as `parquet`: .*; repair it where it is, or put"
     ):
         list(read_file(source, str(path)))
 

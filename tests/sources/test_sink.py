@@ -16,7 +16,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.errors import PlanError, SourceError
+from sash.errors import PlanError, ResourceError, SourceError
 from sash.sources import FileSink, read_sink
 
 FORMATS = ["csv", "json", "parquet"]
@@ -70,7 +70,7 @@ def test_a_failed_attempt_is_left_out_and_removed(sink, tmp_path):
     later = sink.write_part(4, "attempt-0", rows(4))
     sink.publish(3, [sink.write_part(3, "attempt-1", rows(3))])
     assert published(sink) == [3]
-    assert files_below(tmp_path) == [os.path.relpath(later, tmp_path), "out/batch=3/attempt-1.parquet"]
+    assert files_below(tmp_path) == [os.path.relpath(later.path, tmp_path), "out/batch=3/attempt-1.parquet"]
 
 
 def test_a_replayed_batch_stays_as_it_is(sink, tmp_path):
@@ -139,12 +139,10 @@ def test_a_full_disk(sink, faulty):
         if operation == "open_output_stream":
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(SourceError) as error:
+    with pytest.raises(ResourceError) as error:
         sink.write_part(0, "p", rows(1), faulty(fail))
-    assert str(error.value) == (
-        f"`{os.path.dirname(sink.path)}/.out.staging/batch=0/p.parquet.staged` cannot be written: "
-        "[Errno 28] No space left on device; make room or give this user the right"
-    )
+    staged = f"{os.path.dirname(sink.path)}/.out.staging/batch=0/p.parquet.staged"
+    assert str(error.value) == f"`{staged}`: the disk is full; make room, and run again"
 
 
 def test_a_directory_on_another_device(sink, faulty):

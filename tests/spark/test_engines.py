@@ -184,6 +184,11 @@ def test_a_watermark_is_the_slack_and_late_rows_are_written_and_counted(spark, t
     changes = run_frame(out, tmp_path / "checkpoint")
     assert [row[0] for row in changes] == ["1", "2", "4"]
     assert pq.read_table(late).column("k").to_pylist() == [3]
+    (tmp_path / "checkpoint" / "commits" / "1").unlink()
+    run_frame(out, tmp_path / "checkpoint")
+    assert pq.read_table(late).column("k").to_pylist() == [3], "a batch that is repeated replaces what it wrote"
+    run_frame(sash.sql("SELECT A.k FROM a A [RANGE 1 SECOND]", a=stream), tmp_path / "another")
+    assert pq.read_table(late).column("k").to_pylist() == [3, 3], "another query leaves it as it is"
 
 
 @pytest.mark.parametrize(

@@ -155,11 +155,26 @@ FAULTS = [
 def test_attempts_that_fail(folder, outputs):
     write_streams(folder, TWO_FRAGMENTS, 5)
     expected, _ = folder.run_embedded("embedded")
-    (tally,) = run_program(folder, {"spark": {}}, master="local[2,4]", faults=FAULTS)
+    (tally,) = run_program(folder, {"spark": {}}, faults=FAULTS)
     assert outputs(folder.run("spark")) == outputs(expected)
     assert {path.name for path in (folder.root / "happened").iterdir()} == {f"{each[0]}-{each[1]}" for each in FAULTS}
     assert tally["n_index_rebuilds"] >= len(FAULTS)
     assert tally["n_index_hits"] > 0
+
+
+def test_a_worker_that_does_not_start_in_time(folder, outputs):
+    """Spark gives the one that it starts on the driver ten seconds; here the first never comes."""
+    write_streams(folder, ONE_FRAGMENT, 1)
+    expected, _ = folder.run_embedded("embedded")
+    python, late = folder.root / "python", folder.root / "late"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *driver_worker*) mkdir "{late}" 2> /dev/null && exit ;; esac\n'
+        f'exec "{sys.executable}" "$@"\n'
+    )
+    python.chmod(0o755)
+    run_program(folder, {"spark": {}}, {"PYSPARK_PYTHON": str(python)})
+    assert late.exists()
+    assert outputs(folder.run("spark")) == outputs(expected)
 
 
 HIDING = """

@@ -32,6 +32,7 @@ def own(spark: SparkSession) -> SparkSession:
         ("spark.sql.shuffle.partitions", "2"),
         ("spark.sql.streaming.checkpointFileManagerClass", sash_session.LOCAL_FILE_MANAGER),
         ("spark.python.unix.domain.socket.enabled", "true"),
+        ("spark.python.authenticate.socketTimeout", "60s"),
         ("spark.ui.enabled", "false"),
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.driver.host", "127.0.0.1"),
@@ -64,6 +65,21 @@ def test_a_cluster_keeps_its_own_addresses_and_memory() -> None:
 )
 def test_cores_of_a_master(master: str, cores: int | None) -> None:
     assert sash_session._count_local_cores(master) == cores
+
+
+@pytest.mark.parametrize(
+    ("master", "chosen"),
+    [
+        ("local", "local[1,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3,1]", "local[3,1]"),
+        ("spark://head:7077", "spark://head:7077"),
+    ],
+)
+def test_a_task_is_tried_four_times(master: str, chosen: str) -> None:
+    """A worker may die; a local master gives up at once unless it is told not to."""
+    assert sash_session._with_retries(master) == chosen
 
 
 @pytest.mark.parametrize(
@@ -124,7 +140,7 @@ class TestCheck:
             (
                 "spark.sql.shuffle.partitions",
                 "200",
-                "`spark.sql.shuffle.partitions` is 200 on `local[2]`: every batch runs that many tasks and commits "
+                "`spark.sql.shuffle.partitions` is 200 on `local[2,4]`: every batch runs that many tasks and commits "
                 "that many state stores; set it to 2 before the query first starts, as its checkpoint keeps the number",
             ),
             (

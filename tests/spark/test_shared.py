@@ -19,6 +19,7 @@ import sash
 from sash.embedded.run import run_files
 from sash.errors import PlanError, ResourceError, SourceError
 from sash.run import QueryRun
+from sash.run_lock import hold_locks
 from sash.script import bind_script
 from sash.share import group_runs
 from sash.sources.sink import FileSink, read_sink
@@ -242,12 +243,12 @@ def test_sinks_that_are_not_a_query_s_own(streams):
     (out / "old" / "batch=0").mkdir(parents=True)
     streams.add()
     session = streams.session("joined", "counted")
-    with pytest.raises(PlanError, match="that is where `joined` writes"):
+    with pytest.raises(PlanError, match=r"`large` cannot write to .*out/joined: `joined` writes to"):
         session.query("large", QUERIES["large"], into=out / "joined", format="csv")
     with running(streams, session) as handle:
         handle.process_all_available()
         for text in (QUERIES["large"], QUERIES["apart"]):
-            with pytest.raises(SourceError, match=r"out/old holds the output of another run"):
+            with pytest.raises(SourceError, match=r"out/old is not an output of Sash: it holds `batch=0`"):
                 session.query("large", text, into=out / "old")
         session.drop("counted")
         with pytest.raises(SourceError, match=r"`large` cannot write to .*out/counted: that is where `counted` writes"):
@@ -264,13 +265,57 @@ def test_sinks_that_are_not_a_query_s_own(streams):
     assert not streams.spark.streams.active
 
 
-def test_a_checkpoint_of_another_join_is_refused(streams):
+def test_directories_that_overlap_are_refused_before_anything_runs(streams, monkeypatch):
+    monkeypatch.chdir(streams.root)
+    session = streams.session()
+    session.query("large", QUERIES["large"])
+    for into in ("sash-output/large", "sash-output", "sash-output/large/batch=0", "sash-output/large.checkpoint"):
+        with pytest.raises(PlanError, match=r"`joined` cannot write to .*: `large` writes to sash-output/large;"):
+            session.query("joined", QUERIES["joined"], into=into)
+    for into in ("a", "b/0.parquet/out"):
+        with pytest.raises(
+            PlanError, match=rf"`joined` cannot write to {into}, as `{into[0]}` is read from {into[0]};"
+        ):
+            session.query("joined", QUERIES["joined"], into=into)
+    for checkpoint in ("sash-output", "sash-output/large", "sash-output/large.late/x"):
+        with pytest.raises(PlanError, match=r"`large` cannot write to sash-output/large, as the checkpoint of the"):
+            session.run(checkpoint=checkpoint)
+    with running(streams, session):
+        with pytest.raises(PlanError, match=r"`joined` cannot write to checkpoint/x, as the checkpoint of the session"):
+            session.query("joined", QUERIES["joined"], into="checkpoint/x")
+        with pytest.raises(PlanError, match="`large` writes to sash-output/large"):
+            session.query("joined", QUERIES["joined"], into="sash-output/large")
+
+
+def test_outputs_are_locked_as_long_as_their_queries_run(streams):
+    out = streams.root / "out"
+    streams.add()
+    first, second = streams.session("joined", "counted"), streams.session("joined")
+    with running(streams, first) as handle:
+        with pytest.raises(ResourceError, match="out/joined is written to by another run"):
+            second.run(checkpoint=streams.root / "another")
+        handle.process_all_available()
+        first.drop("counted")
+        with hold_locks([str(out / "counted"), str(out / "all")]):
+            with pytest.raises(ResourceError, match="out/all is written to by another run"):
+                first.query("all", QUERIES["all"], into=out / "all")
+            handle.finish()
+        with pytest.raises(SourceError, match="out/counted: that is where `counted` writes"):
+            first.query("large", QUERIES["large"], into=out / "counted")
+        with hold_locks([str(out / "counted")]):
+            pass
+    assert streams.written("joined") == rows_of(streams.alone("joined"))
+    with hold_locks([str(out / "joined"), str(streams.root / "checkpoint"), str(streams.root / "another")]):
+        pass
+
+
+def test_a_checkpoint_that_was_made_another_s_is_refused(streams):
     streams.add()
     with running(streams, streams.session("joined", "counted")):
         pass
     (known,) = (streams.root / "checkpoint").glob("*/sash.json")
     known.write_text(json.dumps(json.loads(known.read_text()) | {"plan": "another"}))
-    with pytest.raises(SourceError, match=r"sash\.json belongs to another query"):
+    with pytest.raises(SourceError, match=r"sash\.json is damaged: it is not what was written"):
         streams.run(streams.session("joined", "counted", "apart"))
     assert not streams.spark.streams.active
 

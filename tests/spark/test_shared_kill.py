@@ -10,26 +10,23 @@ import os
 import random
 import signal
 import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.spark.test_kill import (
-    LONGEST_DELAY_SECONDS,
-    N_KILLS,
-    SECONDS_FOR_A_RUN,
-    SEED,
-    run_program,
-    started,
-    story,
-    write_files,
-    write_streams,
-)
 
 from sash.embedded.run import run_files
 from sash.script import bind_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+N_KILLS = int(os.environ.get("SASH_KILLS", "3"))
+SEED = int(os.environ.get("SASH_SEED", "1"))
+LONGEST_DELAY_SECONDS = 2.5
+SECONDS_FOR_A_RUN = 300
 
 STREAMS = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
@@ -142,3 +139,57 @@ def check_outputs(folder, outputs) -> None:
     for one, other in zip(seen, expected, strict=True):
         assert outputs(one) == outputs(other), one.name
         assert len(outputs(one)[0]) > 20
+
+
+def write_streams(folder) -> None:
+    for number in range(8):
+        low = 5 * number
+        folder.write("a", [f"{low + i},k{i % 3},{low + i}" for i in range(5)])
+        folder.write("b", [f"{low + i},k{i % 2},{low + i // 2}" for i in range(5)])
+
+
+def run_program(program: Path, script: Path, place: str, at: int) -> int:
+    command = [sys.executable, str(program), str(script), place, str(at)]
+    with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as run:
+        _, errors = run.communicate()
+    assert run.returncode in (0, -9), errors.decode()
+    return run.returncode
+
+
+def write_files(folder, numbers: Iterator[int], n_files: int) -> None:
+    """Each file is newer than all before it, as a run that ends declares its input complete."""
+    for _ in range(n_files):
+        low = 5 * next(numbers)
+        for stream, step in (("a", 1), ("b", 2)):
+            folder.write(stream, [f"{low + i},k{i % 3},{timestamp(low + i // step)}" for i in range(5)])
+
+
+def timestamp(seconds: int) -> str:
+    return f"2026-01-01 {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+@contextmanager
+def started(program: Path, script: Path, directory: Path) -> Iterator[subprocess.Popen]:
+    """A run that has answered its first batch, or has ended."""
+    done = directory / "done"
+    done.unlink(missing_ok=True)
+    with (directory / "errors").open("w") as errors:
+        command = [sys.executable, program, script, done, directory / "spark.log"]
+        run = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            for _ in range(20 * SECONDS_FOR_A_RUN):
+                if done.exists() or run.poll() is not None:
+                    break
+                with suppress(subprocess.TimeoutExpired):
+                    run.wait(0.05)
+            yield run
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+
+
+def story(delays: list[float], directory: Path) -> str:
+    """What happened before a failure."""
+    errors, log = ((directory / name).read_text()[-3000:] for name in ("errors", "spark.log"))
+    return f"seed {SEED}, killed after {delays} seconds; the last run said: {errors}\nSpark said: {log}"

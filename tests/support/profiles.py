@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from hypothesis import settings
 
+T = TypeVar("T")
 
-def volume(*, dev: int, ci: int, deep: int) -> int:
+
+def volume(*, dev: T, ci: T, deep: T) -> T:
     """The number for the Hypothesis profile that was asked for; where mistakes are planted, as in CI."""
     return {"dev": dev, "deep": deep}.get(settings.get_current_profile_name(), ci)

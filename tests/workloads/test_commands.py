@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sash.cli import main
 from sash.workloads.batches import Cut, batches
 from sash.workloads.commands import N_FILES
 from sash.workloads.progress import Progress
 from sash.workloads.recorder import Clock
 from sash.workloads.registry import KINDS, make_workload
+from support.commands import run_command
 
 NOW_US = 10**15
 """2001-09-09 01:46:40"""
@@ -26,13 +25,7 @@ def run(tmp_path, monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sash", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as exit:
-            code = int(exit.code or 0)
-        return code, *capsys.readouterr()
+        return run_command(monkeypatch, *arguments), *capsys.readouterr()
 
     return run
 
@@ -177,7 +170,8 @@ def test_what_is_there_already_is_left_alone(run):
     assert "error: `workload` is not empty; remove what is there, or name another --out" in errors
 
 
-def test_progress_waits_for_two_seconds(capsys):
+def test_progress_waits_for_two_seconds(capsys, monkeypatch):
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
     now = [0.0]
     workload = make_workload("sensors", {"duration": "10s", "rate": 10.0, "arrivals": "even"})
     with Progress("sensors", workload.duration_us, lambda: now[0]) as progress:
@@ -189,3 +183,9 @@ def test_progress_waits_for_two_seconds(capsys):
         now[0] = 2.0
         progress.note(taken[2])
     assert "sensors: 150 rows" in capsys.readouterr().err
+    monkeypatch.setattr("rich.console.Console.is_terminal", False)
+    now[0] = 0.0
+    with Progress("sensors", workload.duration_us, lambda: now[0]) as progress:
+        now[0] = 2.0
+        progress.note(taken[0])
+    assert capsys.readouterr().err == "", "a file has no use for it"

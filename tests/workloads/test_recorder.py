@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from sash.errors import PlanError, SourceError
+from sash.errors import PlanError, ResourceError, SourceError
 from sash.script import read_script
 from sash.sources.files import FileSource, list_files, read_file
 from sash.workloads.arrivals import START_US
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sash.workloads.recorder.write_rows", fail)
-    with pytest.raises(SourceError, match=r"000000.csv` cannot be written: .*No space left on device; make room"):
+    with pytest.raises(ResourceError, match=r"000000.csv`: the disk is full; make room, and run again"):
         recorder.write(Batch("humidity", SENSORS.streams[0].schema.empty_table(), 0))
     assert list((tmp_path / "out" / "humidity").iterdir()) == []
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from sash.embedded.notes import REJECTED, rejections
 from sash.embedded.query import Query
 from sash.embedded.run import in_order_of_arrival, interleaved
 from sash.operators.changes import read_times
@@ -33,8 +34,8 @@ def analyze_files(run: QueryRun) -> str:
 
     def batches() -> Iterable[tuple[str, pa.Table]]:
         for stream, file in in_order_of_arrival(run):
-            time = run.plan.streams[stream].time
-            for records in read_stream_file(run.streams[stream], file.path, time, run.filesystem):
+            info = run.plan.streams[stream]
+            for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
                 yield stream, records.rows
 
     return _analyze(run.plan, run.relations, batches())
@@ -42,6 +43,7 @@ def analyze_files(run: QueryRun) -> str:
 
 def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]]) -> str:
     query, span = Query(plan, relations), Span()
+    query.is_quiet = True
     measures: dict[str, Measure] = {}
     for stream, rows in batches:
         span.see(read_times(rows.column(plan.streams[stream].time)))
@@ -56,7 +58,8 @@ def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tu
             measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
         elif isinstance(operator, MultiwayJoin):
             measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
-    return explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures)
+    notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
+    return "\n".join([explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures), *notes])
 
 
 def _take_note(query: Query, measures: dict[str, Measure]) -> None:

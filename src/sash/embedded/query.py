@@ -9,13 +9,17 @@ Changes come out in order of `_ts`, each as soon as no row that could change wha
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from sash.embedded.intake import Intake
-from sash.errors import SourceError
+from sash.embedded.notes import Notes
+from sash.embedded.snapshot import seal, unseal
+from sash.errors import SashWarning, SourceError
+from sash.moments import Moment, moment_us
 from sash.operators.changes import to_changes
 from sash.operators.operator import Operator
 from sash.operators.pipeline import Work
@@ -26,24 +30,44 @@ from sash.plan.physical import Plan
 class Query:
     """A running query."""
 
-    def __init__(self, plan: Plan, relations: Mapping[str, pa.Table], clocks: Mapping[str, StreamClock] | None = None):
+    is_quiet = False
+    """Whether warnings are told by somebody else."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        relations: Mapping[str, pa.Table],
+        clocks: Mapping[str, StreamClock] | None = None,
+        waiting: Mapping[str, Sequence[pa.Table]] | None = None,
+    ):
         self.plan = plan
-        self._intake = Intake(plan.streams, clocks)
+        self._intake = Intake(plan.streams, clocks, waiting)
         self._pipeline = plan.pipeline(relations, in_order=True)
 
-    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> pa.Table:
-        """Takes rows of a stream, in order of arrival; returns the changes that are due now."""
-        return self._step(self._intake.take(stream, rows, self.plan.slots))
+    def push(self, stream: str, rows: Any) -> pa.Table:
+        """Takes rows of a stream, in order of arrival; returns the changes that are due now.
 
-    def advance(self, time_us: int, stream: str | None = None) -> pa.Table:
-        """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
-        self._intake.complete(time_us, stream)
-        return self._step({})
+        The rows are an Arrow, pandas or Polars frame, or a list of dictionaries. What has no time is in `rejected`.
+        Where a warning is an error, nothing of them is taken: they may be pushed again, without it.
+        """
+        mark = self._intake.mark(stream)
+        arrivals = self._intake.take(stream, rows, self.plan.slots)
+        try:
+            self._warn()
+        except SashWarning:
+            self._intake.give_back(mark)
+            raise
+        return self._step(arrivals)
+
+    def advance(self, time_us: Moment, stream: str | None = None) -> pa.Table:
+        """Declares one stream, or all, complete up to and including a time, in microseconds or as a datetime; returns
+        the changes that are due now.
+        """
+        return self._step(self._intake.complete(moment_us(time_us), stream, self.plan.slots))
 
     def finish(self) -> pa.Table:
         """Declares all streams complete up to the last timestamp seen in any of them."""
-        self._intake.complete_all()
-        return self._step({})
+        return self._step(self._intake.complete_all(self.plan.slots))
 
     @property
     def clock(self) -> int:
@@ -71,6 +95,26 @@ class Query:
         return self._intake.n_late
 
     @property
+    def rejected(self) -> dict[str, list[pa.Table]]:
+        """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
+        return self._intake.rejected
+
+    @property
+    def n_rejected(self) -> dict[str, int]:
+        """Rejected rows so far, by stream."""
+        return self._intake.n_rejected
+
+    @property
+    def notes(self) -> Notes:
+        """What whoever pushes should be told."""
+        return self._intake.notes
+
+    @property
+    def n_held(self) -> dict[str, int]:
+        """Rows that may be too far ahead, by stream: what comes next decides."""
+        return self._intake.n_held
+
+    @property
     def n_state_rows(self) -> int:
         """Rows held in state now."""
         return self._pipeline.n_rows
@@ -90,16 +134,31 @@ class Query:
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
-        state = self._pipeline.entries(), self._pipeline.registers()
-        return pickle.dumps((self.plan.fingerprint, state, self._intake.held()))
+        return seal("query", self.held())
 
     def restore(self, snapshot: bytes) -> None:
-        """Becomes the query that the snapshot was taken of; it must be of the same text."""
-        fingerprint, state, intake = pickle.loads(snapshot)
+        """Becomes the query that the snapshot was taken of; it must be of the same text.
+
+        Raises SourceError, and stays as it was, if the snapshot is damaged, or of another query or version.
+        """
+        self.hand(unseal("query", snapshot))
+
+    def held(self) -> Any:
+        """All that is needed to go on, as plain data; see `hand`."""
+        return self.plan.fingerprint, (self._pipeline.entries(), self._pipeline.registers()), self._intake.held()
+
+    def hand(self, held: Any) -> None:
+        """Goes on with what `held` gave."""
+        fingerprint, state, intake = held
         if fingerprint != self.plan.fingerprint:
             raise SourceError("the snapshot belongs to another query; restore it into the query it was taken of")
         self._pipeline.restore(*state)
         self._intake.hand(intake)
+
+    def _warn(self) -> None:
+        """Tells whoever pushes."""
+        for note in () if self.is_quiet else self._intake.notes.take():
+            warnings.warn(note, SashWarning, stacklevel=3)
 
     def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:
         parts = self._pipeline.paced_steps(arrivals, self.clock, self._intake.clocks_of(self.plan.slots))

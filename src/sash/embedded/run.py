@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 
+from sash.embedded.notes import REASON, REJECTED
 from sash.embedded.query import Query
 from sash.embedded.shared import Answer, SharedQuery
 from sash.operators.changes import read_times
@@ -14,39 +16,92 @@ from sash.plan.physical import Plan
 from sash.plan.statistics import ROWS_PER_STEP
 from sash.run import QueryRun, Report, SharedRun, Tally, strict_error
 from sash.sources.files import StreamFile, list_files
-from sash.sources.records import Records
-from sash.sources.sink import FileSink
-from sash.sources.timed import read_stream_file, with_identity
+from sash.sources.output_dir import CHANGES, REJECTS
+from sash.sources.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.sql.query import StreamInfo
 from sash.store.batch import BEGINNING
 
 
 def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:
-    """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them."""
+    """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them.
+
+    What should be told of the rows is left to the caller: `query.notes`, `query.n_late` and `query.rejected`.
+    """
     query = Query(plan, relations)
+    query.is_quiet = True
     changes = [query.push(name, part) for name, part in interleaved(plan.streams, tables)]
     changes.append(query.finish())
     return pa.concat_tables(changes).combine_chunks(), query
 
 
 def run_files(run: QueryRun | SharedRun, report: Report) -> dict[str, Tally]:
-    """Runs a script's query, or those that share a join, over the files that are there now, and writes the outputs."""
-    query, tallies = _make_query(run), {each.name: Tally() for each in run.members}
+    """Runs a script's query, or those that share a join, over the files that are there now, and writes the outputs.
+
+    Nothing is gone on from, so each output has to be new.
+    """
+    for each in run.members:
+        each.output.refuse_occupied()
+    writers = {each.name: _Writer(each) for each in run.members}
+    query, tallies = _make_query(run), {name: writer.tally for name, writer in writers.items()}
     for stream, file in in_order_of_arrival(run):
-        for records in read_stream_file(run.streams[stream], file.path, run.plan.streams[stream].time, run.filesystem):
-            _set_aside(run, stream, records, tallies)
-            _write(run, query.push(stream, with_identity(records.rows, file.path, records.lines)), tallies)
-            _write_late(run, query, stream, tallies)
-            for tally in tallies.values():
-                tally.n_read += records.rows.num_rows + records.rejects.num_rows
+        info = run.plan.streams[stream]
+        for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
+            _refuse_if_strict(run, records.rejects)
+            answers = query.push(stream, with_identity(records.rows, file.path, records.lines))
+            changes = _by_query(run, answers)
+            late, query.late[stream] = query.late[stream], []
+            rejects = pa.concat_tables([records.rejects, *_take_rejected(query, stream)])
+            _refuse_if_strict(run, rejects)
+            notes = query.notes.take(but=REJECTED)  # the summary counts them
+            n_read = records.rows.num_rows + records.rejects.num_rows
+            for name, writer in writers.items():
+                told = {REJECTS: [rejects], CHANGES: changes.get(name, []), f"late/{stream}": late}
+                writer.write_step(stream, n_read, told)
+                writer.tally.notes += notes
             _take_stock(query, tallies, report)
-    _write(run, query.finish(), tallies)
+    changes = _by_query(run, query.finish())
+    for name, writer in writers.items():
+        writer.publish({CHANGES: changes.get(name, [])})
     _take_stock(query, tallies, report)
     return tallies
 
 
+class _Writer:
+    """Writes and counts what one query answers."""
+
+    def __init__(self, run: QueryRun):
+        self._run = run
+        self._ledger = run.open_ledger()
+        self.tally = Tally()
+
+    def write_step(self, stream: str, n_read: int, tables: Mapping[str, list[pa.Table]]) -> None:
+        """What has come of some records of a stream, by place, as one batch."""
+        self.tally.n_read += n_read
+        self.tally.n_rejected += _count(tables[REJECTS])
+        self.tally.add_late(stream, _count(tables[f"late/{stream}"]))
+        self.publish(tables)
+
+    def publish(self, tables: Mapping[str, list[pa.Table]]) -> None:
+        """Rows by place, as one batch; nothing if there are none."""
+        self.tally.n_changes += _count(tables[CHANGES])
+        batch, name, output = self.tally.n_batches, f"part-{self._run.identity}-0", self._run.output
+        parts = {
+            place: [output.sink(place).write_part(batch, name, pa.concat_tables(rows), self._run.filesystem)]
+            for place, rows in tables.items()
+            if _count(rows)
+        }
+        if parts:
+            self._ledger.publish(batch, parts)
+
+
+def _count(tables: Iterable[pa.Table]) -> int:
+    return sum(table.num_rows for table in tables)
+
+
 def _make_query(run: QueryRun | SharedRun) -> Query | SharedQuery:
-    return SharedQuery(run.plan, run.relations) if isinstance(run, SharedRun) else Query(run.plan, run.relations)
+    query = SharedQuery(run.plan, run.relations) if isinstance(run, SharedRun) else Query(run.plan, run.relations)
+    query.is_quiet = True
+    return query
 
 
 def _take_stock(query: Query | SharedQuery, tallies: Mapping[str, Tally], report: Report) -> None:
@@ -77,40 +132,25 @@ def in_order_of_arrival(run: QueryRun | SharedRun) -> list[tuple[str, StreamFile
     return sorted(arrivals, key=lambda item: (item[1].modified_us, item[1].path, item[0]))
 
 
-def _set_aside(run: QueryRun | SharedRun, stream: str, records: Records, tallies: Mapping[str, Tally]) -> None:
-    if not records.rejects.num_rows:
-        return
-    if run.is_strict:
-        raise strict_error(records.rejects.slice(0, 1).to_pylist()[0])
-    for each in run.members:
-        tallies[each.name].n_rejected += records.rejects.num_rows
-        _publish(each, each.reject_sink, tallies[each.name], records.rejects)
+def _refuse_if_strict(run: QueryRun | SharedRun, rejects: pa.Table) -> None:
+    if run.is_strict and rejects.num_rows:
+        raise strict_error(rejects.slice(0, 1).to_pylist()[0])
 
 
-def _write(run: QueryRun | SharedRun, answers: pa.Table | Iterable[Answer], tallies: Mapping[str, Tally]) -> None:
-    """Writes the changes of a step, each query's into its own sink, as one batch."""
+def _take_rejected(query: Query | SharedQuery, stream: str) -> list[pa.Table]:
+    """Rejects for rows that were read and are too far ahead."""
+    rejected, query.rejected[stream] = query.rejected[stream], []
+    return [_reject(rows.drop_columns([REASON]), rows[REASON].to_pylist()) for rows in rejected]
+
+
+def _reject(rows: pa.Table, reasons: Sequence[str]) -> pa.Table:
+    file, line = (rows[field.name].to_pylist() for field in IDENTITY)
+    return reject_rows(rows.drop_columns([field.name for field in IDENTITY]), file, np.array(line), reasons)
+
+
+def _by_query(run: QueryRun | SharedRun, answers: pa.Table | Iterable[Answer]) -> dict[str, list[pa.Table]]:
+    """The changes of a step."""
     changes: dict[str, list[pa.Table]] = {}
     for name, table in [(run.name, answers)] if isinstance(answers, pa.Table) else answers:
         changes.setdefault(name, []).append(table)
-    for each in run.members:
-        if each.name in changes:
-            table = pa.concat_tables(changes[each.name])
-            tallies[each.name].n_changes += table.num_rows
-            _publish(each, each.sink, tallies[each.name], table)
-
-
-def _write_late(
-    run: QueryRun | SharedRun, query: Query | SharedQuery, stream: str, tallies: Mapping[str, Tally]
-) -> None:
-    late, query.late[stream] = query.late[stream], []
-    if late:
-        rows = pa.concat_tables(late)
-        for each in run.members:
-            tallies[each.name].add_late(stream, rows.num_rows)
-            _publish(each, each.late_sink(stream), tallies[each.name], rows)
-
-
-def _publish(run: QueryRun, sink: FileSink, tally: Tally, table: pa.Table) -> None:
-    if table.num_rows:
-        staged = sink.write_part(tally.n_batches, "part-0", table, run.filesystem)
-        sink.publish(tally.n_batches, [staged], run.filesystem)
+    return changes

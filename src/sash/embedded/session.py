@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from typing import Any
 
 import pyarrow as pa
 
 from sash.embedded.intake import Intake
+from sash.embedded.notes import REJECTED
 from sash.embedded.query import Query
 from sash.embedded.shared import Answer, SharedQuery
-from sash.errors import SourceError
+from sash.errors import SashWarning, SourceError
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import shared_plan
@@ -26,6 +28,8 @@ class EmbeddedSession:
     def __init__(self, relations: Mapping[str, pa.Table]):
         self.is_prompt = True
         """Whether somebody takes changes as they come; see `SharedQuery`."""
+        self.is_quiet = False
+        """Whether warnings are told by somebody else; see `notes`."""
         self._relations = relations
         self._groups: dict[Signature, SharedQuery] = {}
         self._alone: dict[str, Query] = {}
@@ -49,32 +53,41 @@ class EmbeddedSession:
                 self._groups[signature].change(plan)
                 fresh -= set(names)
             else:
-                self._groups[signature] = SharedQuery(plan, self._relations, _clocks_for(plan.streams, clocks))
+                self._groups[signature] = SharedQuery(plan, self._relations, *self._progress(plan.streams, clocks))
             self._groups[signature].is_prompt = self.is_prompt
         for name in reasons:
             known = self._alone.get(name)
             if known is None or known.plan.fingerprint != plans[name].fingerprint:
-                self._alone[name] = Query(plans[name], self._relations, _clocks_for(plans[name].streams, clocks))
+                self._alone[name] = Query(plans[name], self._relations, *self._progress(plans[name].streams, clocks))
+                self._alone[name].is_quiet = True
                 fresh.add(name)
         self._groups = {signature: each for signature, each in self._groups.items() if signature in groups}
         self._alone = {name: each for name, each in self._alone.items() if name in reasons}
         begun = {name: _newest_us(plans[name], clocks) for name in fresh}
         self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
 
-    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> Iterator[Answer]:
+    def push(self, stream: str, rows: Any) -> Iterator[Answer]:
         """Takes rows of a stream, in order of arrival; the changes that are due, as they come. To be exhausted."""
+        intake = self._intakes[stream]
+        rows, mark = intake.read(stream, rows), intake.mark(stream)
+        intake.take(stream, rows, ())
+        try:
+            for note in () if self.is_quiet else intake.notes.take():
+                warnings.warn(note, SashWarning, stacklevel=6)
+        except SashWarning:
+            intake.give_back(mark)  # nobody has taken the rows: they may be pushed again
+            raise
         for group in self._groups.values():
             if stream in group.plan.streams:
                 yield from group.push(stream, rows)
         for name, query in self._alone.items():
             if stream in query.plan.streams:
                 yield name, query.push(stream, rows)
-        self._intakes[stream].take(stream, rows, ())
 
     def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
         """Declares one stream, or all, complete up to and including a time. To be exhausted."""
         for name in self._intakes if stream is None else [stream]:
-            self._intakes[name].complete(time_us)
+            self._intakes[name].complete(time_us, name, ())
         for group in self._groups.values():
             if stream is None or stream in group.plan.streams:
                 yield from group.advance(time_us, stream)
@@ -84,6 +97,8 @@ class EmbeddedSession:
 
     def finish(self) -> Iterator[Answer]:
         """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
+        for intake in self._intakes.values():
+            intake.believe()
         for group in self._groups.values():
             yield from group.finish()
         for name, query in self._alone.items():
@@ -111,31 +126,40 @@ class EmbeddedSession:
         """By stream, how many rows came late, and how many were read."""
         return {name: (intake.n_late[name], intake.n_read[name]) for name, intake in self._intakes.items()}
 
+    def notes(self) -> list[str]:
+        """What whoever brought the rows should be told, beside of those that are late or rejected."""
+        return [note for intake in self._intakes.values() for note in intake.notes.take(but=REJECTED)]
+
+    @property
+    def rejected(self) -> dict[str, list[pa.Table]]:
+        """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
+        return {name: intake.rejected[name] for name, intake in self._intakes.items()}
+
     @property
     def groups(self) -> list[SharedQuery]:
         """The share groups."""
         return list(self._groups.values())
 
-    def snapshot(self) -> bytes:
-        """All that is needed to go on in another process."""
-        groups = {signature.fingerprint: each.snapshot() for signature, each in self._groups.items()}
-        alone = {name: each.snapshot() for name, each in self._alone.items()}
+    def held(self) -> Any:
+        """All that is needed to go on in another process; see `hand`."""
+        groups = {signature.fingerprint: each.held() for signature, each in self._groups.items()}
+        alone = {name: each.held() for name, each in self._alone.items()}
         intakes = {name: intake.held() for name, intake in self._intakes.items()}
-        return pickle.dumps((groups, alone, self._begun_us, intakes))
+        return groups, alone, self._begun_us, intakes
 
-    def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot; queries that it does not know begin now."""
-        groups, alone, begun_us, intakes = pickle.loads(snapshot)
+    def hand(self, held: Any) -> None:
+        """Goes on with what `held` gave; queries that it does not know begin now."""
+        groups, alone, begun_us, intakes = held
         for name in intakes:
             if name not in self._intakes:
                 raise SourceError(f"the snapshot has the stream `{name}`, and this session has not; register it first")
         plans = {name: self._plan(name) for name in (*self._shared_names(), *self._alone)}
         known = {signature: each for signature, each in self._groups.items() if signature.fingerprint in groups}
         for signature, each in known.items():
-            each.restore(groups[signature.fingerprint])
+            each.hand(groups[signature.fingerprint])
         kept = {name: each for name, each in self._alone.items() if name in alone and _is_of(alone[name], each)}
         for name, each in kept.items():
-            each.restore(alone[name])
+            each.hand(alone[name])
         goes_on = {*kept, *(name for each in known.values() for name in each.plan.plans)}
         self._groups, self._alone = known, kept
         self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
@@ -155,6 +179,15 @@ class EmbeddedSession:
     def _shared_names(self) -> set[str]:
         return {name for group in self._groups.values() for name in group.plan.plans}
 
+    def _progress(
+        self, streams: Iterable[str], clocks: Mapping[str, StreamClock]
+    ) -> tuple[dict[str, StreamClock], dict[str, list[pa.Table]]]:
+        """For a query that comes later, how far its streams are: what was late for others is late for it, and what
+        they hold it holds.
+        """
+        found = {name: copy(clocks[name]) for name in streams}
+        return found, {name: self._intakes[name].waiting[name] for name in found if found[name].is_holding}
+
     def _clocks(self) -> dict[str, StreamClock]:
         """How far each stream has come; to its end, once some query was finished."""
         found = {name: copy(intake.clocks[name]) for name, intake in self._intakes.items()}
@@ -164,14 +197,9 @@ class EmbeddedSession:
         return found
 
 
-def _is_of(snapshot: bytes, query: Query) -> bool:
-    """Whether a snapshot was taken of this query, and not of another one of its name."""
-    return pickle.loads(snapshot)[0] == query.plan.fingerprint
-
-
-def _clocks_for(streams: Iterable[str], known: Mapping[str, StreamClock]) -> dict[str, StreamClock]:
-    """Clocks for a query that comes later: what was late for others is late for it."""
-    return {name: copy(known[name]) for name in streams}
+def _is_of(held: Any, query: Query) -> bool:
+    """Whether this is held of this query, and not of another one of its name."""
+    return held[0] == query.plan.fingerprint
 
 
 def _newest_us(plan: Plan, clocks: Mapping[str, StreamClock]) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from sash.embedded.intake import Intake
+from sash.embedded.notes import Notes
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.choose_schedule import BurstWatch, choose_schedule
@@ -32,6 +33,8 @@ class SharedQuery:
     they make.
     """
 
+    is_quiet = True
+    """Whether warnings are told by somebody else; here they always are."""
     is_prompt = True
     """Whether somebody takes changes as they come; if not, nobody gains by a schedule, and the fastest is kept."""
 
@@ -40,27 +43,26 @@ class SharedQuery:
         plan: SharedPlan,
         relations: Mapping[str, pa.Table],
         clocks: Mapping[str, StreamClock] | None = None,
+        waiting: Mapping[str, Sequence[pa.Table]] | None = None,
     ):
         self.plan = plan
         self._relations = relations
-        self._intake = Intake(plan.streams, clocks)
+        self._intake = Intake(plan.streams, clocks, waiting)
         self._pipeline = plan.pipeline(relations)
         self._pipeline.begin(self._intake.newest_us)
         self._bursts, self._pairs = BurstWatch(), BurstWatch()
 
-    def push(self, stream: str, rows: pa.Table | pa.RecordBatch) -> Iterator[Answer]:
+    def push(self, stream: str, rows: Any) -> Iterator[Answer]:
         """Takes rows of a stream, in order of arrival. To be exhausted."""
         return self._step(self._intake.take(stream, rows, self.plan.slots))
 
     def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
         """Declares one stream, or all, complete up to and including a time. To be exhausted."""
-        self._intake.complete(time_us, stream)
-        return self._step({})
+        return self._step(self._intake.complete(time_us, stream, self.plan.slots))
 
     def finish(self) -> Iterator[Answer]:
         """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
-        self._intake.complete_all()
-        return self._step({})
+        return self._step(self._intake.complete_all(self.plan.slots))
 
     def change(self, plan: SharedPlan) -> None:
         """Goes on with another set of queries. Those that are new begin with what is in their windows."""
@@ -96,6 +98,26 @@ class SharedQuery:
         return self._intake.n_late
 
     @property
+    def rejected(self) -> dict[str, list[pa.Table]]:
+        """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
+        return self._intake.rejected
+
+    @property
+    def n_rejected(self) -> dict[str, int]:
+        """Rejected rows so far, by stream."""
+        return self._intake.n_rejected
+
+    @property
+    def n_held(self) -> dict[str, int]:
+        """Rows that may be too far ahead, by stream: what comes next decides."""
+        return self._intake.n_held
+
+    @property
+    def notes(self) -> Notes:
+        """What whoever pushes should be told."""
+        return self._intake.notes
+
+    @property
     def n_state_rows(self) -> int:
         """Rows held in state now."""
         return self._pipeline.n_rows
@@ -113,14 +135,13 @@ class SharedQuery:
         """The operators that run, by name."""
         return self._pipeline.operators()
 
-    def snapshot(self) -> bytes:
-        """All that is needed to go on in another process; see `restore`."""
-        state = self._pipeline.entries(), self._pipeline.registers()
-        return pickle.dumps((self.plan.fingerprint, state, self._intake.held()))
+    def held(self) -> Any:
+        """All that is needed to go on in another process; see `hand`."""
+        return self.plan.fingerprint, (self._pipeline.entries(), self._pipeline.registers()), self._intake.held()
 
-    def restore(self, snapshot: bytes) -> None:
-        """Goes on from a snapshot of queries with the same join; they need not be the same queries."""
-        fingerprint, (entries, registers), intake = pickle.loads(snapshot)
+    def hand(self, held: Any) -> None:
+        """Goes on with what `held` gave for queries with the same join; they need not be the same queries."""
+        fingerprint, (entries, registers), intake = held
         if fingerprint != self.plan.fingerprint:
             raise SourceError("the snapshot belongs to queries with another join; restore it into those")
         self._intake.hand(intake)

@@ -146,3 +146,8 @@ class Plan:
     def streams(self) -> dict[str, StreamInfo]:
         """The streams that are read, by name."""
         return {slot.source.name: slot.info for slot in self.slots}
+
+    @property
+    def reads(self) -> list[str]:
+        """The names of the streams and relations that are read, each once."""
+        return list(dict.fromkeys(each.source.name for each in (*self.slots, *self.lookups)))

@@ -7,7 +7,6 @@ Whatever is wrong with a single record makes it a reject; whatever is wrong with
 from __future__ import annotations
 
 import fnmatch
-import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pyarrow.fs
 
 from sash.errors import PlanError, SourceError, suggest
 from sash.sources import csv, json, parquet
+from sash.sources.places import absolute_path, split_glob
 from sash.sources.records import Records
 from sash.sources.values import sql_name
 
@@ -79,12 +79,14 @@ def resolve_path(path: str, filesystem: pa.fs.FileSystem | None) -> tuple[pa.fs.
     """The file system of a path and the path within it; a given file system is taken as it is."""
     if filesystem is not None:
         return filesystem, path
+    path = absolute_path(path)
     if "://" not in path:
-        return pa.fs.LocalFileSystem(), os.path.abspath(path)
+        return pa.fs.LocalFileSystem(), path
     try:
         return pa.fs.FileSystem.from_uri(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise SourceError(f"`{path}` is not the address of a file system that can be used: {error}") from error
+        reason = str(error).partition("\n")[0]
+        raise SourceError(f"`{path}` is not the address of a file system that can be used: {reason}") from error
 
 
 def list_files(source: FileSource, filesystem: pa.fs.FileSystem | None = None) -> list[StreamFile]:
@@ -98,6 +100,14 @@ def list_files(source: FileSource, filesystem: pa.fs.FileSystem | None = None) -
         raise SourceError(f"`{source.path}` cannot be listed: {error}; check that it can be reached") from error
     files = [StreamFile(info.path, (info.mtime_ns or 0) // 1000) for info in found]
     return sorted(files, key=lambda file: (file.modified_us, file.path))
+
+
+def is_visible(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None = None) -> bool:
+    """Whether `list_files` would name this file of a source, and not take it for work in progress."""
+    base, _ = split_glob(resolve_path(source.path, filesystem)[1])
+    within = path.partition("://")[2].partition("/")[2] if "://" in path else path
+    below = within.lstrip("/").removeprefix(base.strip("/")).strip("/")
+    return not any(is_hidden(name) for name in below.split("/"))
 
 
 def read_file(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None = None) -> Iterator[Records]:
@@ -121,7 +131,7 @@ def read_file(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None
     except (OSError, pa.ArrowException) as error:
         raise SourceError(
             f"file `{path}` cannot be read as `{source.format}`: {' '.join(str(error).split())}; "
-            "repair the file or move it away"
+            "repair it where it is, or put a file without rows in its place"
         ) from error
 
 
@@ -131,7 +141,7 @@ def _find(filesystem: pa.fs.FileSystem, path: str) -> Iterator[pa.fs.FileInfo]:
         return iter([info])
     if info.type == pa.fs.FileType.Directory:
         return _list_directory(filesystem, path)
-    base, pattern = _split_glob(path)
+    base, pattern = split_glob(path)
     if not pattern:
         raise SourceError(f"`{path}` does not exist; check the path or create the directory")
     if filesystem.get_file_info(base).type != pa.fs.FileType.Directory:
@@ -160,15 +170,9 @@ def _list_glob(filesystem: pa.fs.FileSystem, directory: str, pattern: list[str])
 
 
 def _list_visible(filesystem: pa.fs.FileSystem, directory: str) -> list[pa.fs.FileInfo]:
-    return [
-        info
-        for info in filesystem.get_file_info(pa.fs.FileSelector(directory))
-        if not info.base_name.startswith((".", "_"))
-    ]
+    return [info for info in filesystem.get_file_info(pa.fs.FileSelector(directory)) if not is_hidden(info.base_name)]
 
 
-def _split_glob(path: str) -> tuple[str, list[str]]:
-    """The directory before the first name with a wildcard, and the names from there on."""
-    names = path.split("/")
-    n_plain = next((idx for idx, name in enumerate(names) if any(sign in name for sign in "*?[")), len(names))
-    return "/".join(names[:n_plain]) or "/", names[n_plain:]
+def is_hidden(name: str) -> bool:
+    """Whether readers pass over a file or directory of this name."""
+    return name.startswith((".", "_"))

@@ -6,14 +6,17 @@
 
 Staging stands beside the directory and not in it, since DuckDB's globs enter hidden directories. A batch that is
 replayed after a crash finds its directory there already and leaves it as it is: every attempt has the same rows.
+Names of parts are the run's own, and staging is emptied when a run starts: what another one left is never published.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv
@@ -21,11 +24,25 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from sash.errors import PlanError, SourceError
+from sash.sources.disk import Disk, telling_of
 from sash.sources.files import FileSource, check_columns, check_format, read_file, resolve_path
 from sash.sources.values import connection
 
 _STAGED = ".staged"
 _WITHOUT_DIRECTORIES = ("s3", "gcs", "abfs")
+
+
+class Part(NamedTuple):
+    """A file that was written and may be published."""
+
+    path: str
+    n_bytes: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """Under which it is published."""
+        return os.path.basename(self.path).removesuffix(_STAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,44 +51,43 @@ class FileSink:
 
     path: str
     format: str
+    staging: str = ""
+    """Where work in progress is, if not beside the directory; on the same device."""
 
     def __post_init__(self):
         check_format(self.format)
 
-    def write_part(self, batch_id: int, part: str, table: pa.Table, filesystem: pa.fs.FileSystem | None = None) -> str:
-        """Writes rows of a batch where nobody looks, durably, and returns the path to pass to `publish`.
+    def write_part(self, batch_id: int, part: str, table: pa.Table, filesystem: pa.fs.FileSystem | None = None) -> Part:
+        """Writes rows of a batch where nobody looks, durably, and returns what to pass to `publish`.
 
-        Called by tasks; `part` is unique to the attempt, so that no two attempts write the same file.
+        Called by tasks; `part` is unique to the run and the attempt, so that no two attempts write the same file.
         """
         check_columns(self.format, table.schema)
-        system, root = self._resolve(filesystem)
-        directory = f"{_staging(root)}/batch={batch_id}"
+        disk, root = self.resolve(filesystem)
+        directory = f"{self._staging(root)}/batch={batch_id}"
         path = f"{directory}/{part}.{self.format}{_STAGED}"
-        try:
-            system.create_dir(directory)
-            with system.open_output_stream(path, compression=None) as stream:
-                write_rows(table, stream, self.format)
-            _sync(system, path)
-        except OSError as error:
-            raise SourceError(f"`{path}` cannot be written: {error}; make room or give this user the right") from error
-        return path
+        content = _encode(table, self.format)
+        with telling_of(path):
+            disk.make_directory(directory)
+            disk.write(path, content)
+        return Part(path, len(content), hashlib.sha256(content).hexdigest())
 
-    def publish(self, batch_id: int, staged: Sequence[str], filesystem: pa.fs.FileSystem | None = None) -> None:
+    def publish(self, batch_id: int, parts: Sequence[Part], filesystem: pa.fs.FileSystem | None = None) -> None:
         """Makes exactly these parts visible as `batch=<id>`, all at once, and removes what earlier attempts left.
 
         Called once all tasks of the batch are done; may be called again, with the same parts or with those of a replay.
         Without parts there is nothing to see and no directory.
         """
-        system, root = self._resolve(filesystem)
+        disk, root = self.resolve(filesystem)
         published = f"{root}/batch={batch_id}"
         try:
-            if staged and not _exists(system, published):
-                ready = _gather(system, f"{_staging(root)}/ready/batch={batch_id}", staged)
-                system.create_dir(root)
-                system.move(ready, published)
-                _sync(system, root)
-                _sync(system, os.path.dirname(root))
-            _discard_staged(system, root, batch_id)
+            if parts and not disk.exists(published):
+                ready = _gather(disk, f"{self._staging(root)}/ready/batch={batch_id}", parts)
+                disk.make_directory(root)
+                disk.rename(ready, published)
+                disk.sync(root)
+                disk.sync(os.path.dirname(root))
+            _discard_staged(disk, self._staging(root), batch_id)
         except OSError as error:
             raise SourceError(
                 f"batch {batch_id} cannot be published in `{self.path}`: {error}; "
@@ -85,28 +101,24 @@ class FileSink:
 
         For tasks that cannot wait for a driver to publish: `part` must be the same for every attempt.
         """
-        system, root = self._resolve(filesystem)
+        disk, root = self.resolve(filesystem)
         attempt = f"{part}-{uuid.uuid4().hex}"
         staged = self.write_part(batch_id, attempt, table, filesystem)
-        system.create_dir(f"{root}/batch={batch_id}")
-        system.move(staged, f"{root}/batch={batch_id}/{part}.{self.format}")
+        disk.make_directory(f"{root}/batch={batch_id}")
+        disk.rename(staged.path, f"{root}/batch={batch_id}/{part}.{self.format}")
 
-    def remove_from(self, batch_id: int, filesystem: pa.fs.FileSystem | None = None) -> None:
-        """Removes this batch and all later ones, for whoever starts again from before they were written."""
-        system, root = self._resolve(filesystem)
-        for directory in (root, _staging(root), f"{_staging(root)}/ready"):
-            for other_id, path in reversed(_list_batches(system, directory)):
-                if other_id >= batch_id:
-                    system.delete_dir(path)
-
-    def _resolve(self, filesystem: pa.fs.FileSystem | None) -> tuple[pa.fs.FileSystem, str]:
+    def resolve(self, filesystem: pa.fs.FileSystem | None) -> tuple[Disk, str]:
+        """The disk that it is on, and where there."""
         system, root = resolve_path(self.path, filesystem)
         if system.type_name in _WITHOUT_DIRECTORIES:
             raise PlanError(
                 f"`INTO '{self.path}'` needs a file system that renames directories and `{system.type_name}` does not; "
                 "write to a local or HDFS directory"
             )
-        return system, root.rstrip("/")
+        return Disk(system), root.rstrip("/")
+
+    def _staging(self, root: str) -> str:
+        return self.staging or staging_of(root)
 
 
 def write_rows(table: pa.Table, stream: pa.NativeFile, format: str) -> None:
@@ -119,8 +131,10 @@ def read_sink(sink: FileSink, schema: pa.Schema, filesystem: pa.fs.FileSystem | 
     system, root = resolve_path(sink.path, filesystem)
     source = FileSource(root, sink.format, schema)
     tables = [schema.empty_table()]
-    for _, directory in _list_batches(system, root):
-        for info in sorted(system.get_file_info(pa.fs.FileSelector(directory)), key=lambda info: info.path):
+    for _, directory in list_batches(Disk(system), root):
+        for info in Disk(system).entries(directory):
+            if info.base_name.startswith((".", "_")):
+                continue
             for records in read_file(source, info.path, system):
                 for reject in records.rejects.to_pylist():
                     raise SourceError("file `{file}`, line {line}: {reason}; was it changed?".format_map(reject))
@@ -128,51 +142,61 @@ def read_sink(sink: FileSink, schema: pa.Schema, filesystem: pa.fs.FileSystem | 
     return pa.concat_tables(tables)
 
 
-def _staging(root: str) -> str:
+def staging_of(root: str) -> str:
+    """The directory for work in progress: beside the one it is for."""
     parent, _, name = root.rpartition("/")
     return f"{parent}/.{name}.staging"
 
 
-def _gather(filesystem: pa.fs.FileSystem, ready: str, staged: Sequence[str]) -> str:
+def clear_staging(disk: Disk, staging: str) -> None:
+    """Empties a directory for work in progress, as far as it is Sash's."""
+    try:
+        for info in disk.entries(staging):
+            if info.base_name.startswith("batch=") or info.base_name in ("ready", "late", "rejects"):
+                disk.remove_tree(info.path)
+            elif info.base_name.endswith(".new"):
+                disk.remove_file(info.path)
+    except OSError as error:
+        raise SourceError(f"`{staging}` cannot be emptied: {error}; remove it") from error
+
+
+def list_batches(disk: Disk, directory: str) -> list[tuple[int, str]]:
+    """The directories named `batch=<id>`, by id."""
+    named = [(info.base_name.partition("batch="), info.path) for info in disk.entries(directory)]
+    return sorted((int(text), path) for (before, _, text), path in named if not before and _is_number(text))
+
+
+def _is_number(text: str) -> bool:
+    """As Sash writes them: `01` and `１` are not."""
+    return text.isascii() and text.isdecimal() and text == str(int(text))
+
+
+def _encode(table: pa.Table, format: str) -> pa.Buffer:
+    """In memory first: so what reaches the disk has one hash, known without reading it again."""
+    stream = pa.BufferOutputStream()
+    write_rows(table, stream, format)
+    return stream.getvalue()
+
+
+def _gather(disk: Disk, ready: str, parts: Sequence[Part]) -> str:
     """Moves the parts into the directory `ready` under their final names, going on where an earlier try broke off."""
-    moves = {f"{ready}/{os.path.basename(path).removesuffix(_STAGED)}": path for path in staged}
-    filesystem.create_dir(ready)
-    present = {info.path for info in filesystem.get_file_info(pa.fs.FileSelector(ready))}
-    for path in present - moves.keys():
-        filesystem.delete_file(path)
-    for target in moves.keys() - present:
-        filesystem.move(moves[target], target)
-    _sync(filesystem, ready)
+    moves = {f"{ready}/{part.name}": part.path for part in parts}
+    disk.make_directory(ready)
+    present = {info.path for info in disk.entries(ready)}
+    for path in sorted(present - moves.keys()):
+        disk.remove_file(path)
+    for target in sorted(moves.keys() - present):
+        disk.rename(moves[target], target)
+    disk.sync(ready)
     return ready
 
 
-def _discard_staged(filesystem: pa.fs.FileSystem, root: str, batch_id: int) -> None:
+def _discard_staged(disk: Disk, staging: str, batch_id: int) -> None:
     """Removes what is left of this batch and of older ones; later batches may be under way."""
-    for directory in (_staging(root), f"{_staging(root)}/ready"):
-        for other_id, path in _list_batches(filesystem, directory):
+    for directory in (staging, f"{staging}/ready"):
+        for other_id, path in list_batches(disk, directory):
             if other_id <= batch_id:
-                filesystem.delete_dir(path)
-
-
-def _list_batches(filesystem: pa.fs.FileSystem, directory: str) -> list[tuple[int, str]]:
-    """The directories named `batch=<id>`, by id."""
-    entries = filesystem.get_file_info(pa.fs.FileSelector(directory, allow_not_found=True))
-    named = [(info.base_name.partition("batch="), info.path) for info in entries]
-    return sorted((int(text), path) for (before, _, text), path in named if not before and text.isdecimal())
-
-
-def _exists(filesystem: pa.fs.FileSystem, path: str) -> bool:
-    return filesystem.get_file_info(path).type != pa.fs.FileType.NotFound
-
-
-def _sync(filesystem: pa.fs.FileSystem, path: str) -> None:
-    """Waits until a file or a directory's entries are on the disk; other file systems do so when a stream is closed."""
-    if filesystem.type_name == "local":
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+                disk.remove_tree(path)
 
 
 def _write_csv(table: pa.Table, stream: pa.NativeFile) -> None:

@@ -35,7 +35,6 @@ import pyarrow as pa
 
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
-from sash.store.batch import TS, int64_column
 from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
 
@@ -157,8 +156,3 @@ def split_by_group(tuples: pa.Table, partition: tuple[str, ...], n_groups: int) 
         low, high = int(bounds[group]), int(bounds[group + 1])
         if high > low:
             yield group, tuples.slice(low, high - low).combine_chunks()
-
-
-def in_time(tuples: pa.Table, threshold: int) -> np.ndarray:
-    """Which tuples are not older than the threshold."""
-    return int64_column(tuples, TS) >= threshold

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -15,25 +12,33 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sash.errors import PlanError
+from sash.errors import BindError, PlanError, suggest
 from sash.plan.physical import Plan
 from sash.plan.shared_plan import SharedPlan
 from sash.run import QueryRun, SharedRun
+from sash.sources.output_dir import REJECTS
 from sash.sources.sink import FileSink
+from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.portable import portable, portable_stage
+from sash.spark.scratch import make_control_directory
 from sash.spark.session import read_budget
 from sash.spark.stage import Answer, GroupStage
 from sash.store.codec import decode_table
 
 GROUPS_PER_PARTITION = 2
 CONTROL = "_sash_control"
+STREAMS = "_sash_streams"
+"""The attributes by which `complete` knows a frame: where to write, and which streams its query reads."""
 METRICS = "sash"
 """The name of the observed metrics of a streaming query."""
+ANY_AGE = f"{2**63 - 1}ms"
+"""For `maxFileAge`: by default Spark ignores files that are a week older than the newest one. What it costs is that
+Spark remembers all names, a few hundred bytes each; its log has them all in any case."""
 FILE_COLUMNS = "path string, modificationTime timestamp, length long, content binary"
 
 
@@ -44,18 +49,25 @@ def change_frame(
     late: Mapping[str, str],
     spark: SparkSession,
 ) -> DataFrame:
-    """The changes of a plan as a streaming DataFrame; `late` are directories for late rows, by stream."""
-    n_groups, control = count_groups(plan, spark), Path(tempfile.mkdtemp(prefix="sash-control-"))
+    """The changes of a plan as a streaming DataFrame; `late` are directories for late rows, by stream, and beside them
+    those for rejects.
+    """
+    # Not a stamp that is drawn: a batch that is repeated after a restart has to hear what was said before it.
+    n_groups, control = (
+        count_groups(plan, spark),
+        Control(make_control_directory(), plan.fingerprint),
+    )
     packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
     messages = _group_frame(plan, packed, relations, n_groups, control)
-    answers = messages.where("kind IN ('changes', 'late')").select("grp", "kind", "stream", "payload")
+    answers = messages.where("kind IN ('changes', 'late', 'rejects')").select("grp", "kind", "stream", "payload")
     frame = answers.mapInArrow(_unpack(late), spark_schema(plan))
     setattr(frame, CONTROL, control)
+    setattr(frame, STREAMS, tuple(plan.streams))
     return frame
 
 
 def file_message_frame(
-    run: QueryRun | SharedRun, spark: SparkSession, n_groups: int, control: Path, files_per_batch: int | None
+    run: QueryRun | SharedRun, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
 ) -> DataFrame:
     """The messages that the groups of a run answer with, over its files."""
     packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.plan.streams]
@@ -63,21 +75,29 @@ def file_message_frame(
 
 
 def row_message_frame(
-    run: QueryRun | SharedRun, streams: Mapping[str, DataFrame], n_groups: int, control: Path
+    run: QueryRun | SharedRun, streams: Mapping[str, DataFrame], n_groups: int, control: Control
 ) -> DataFrame:
     """The messages that the groups of a run answer with, over a user's frames."""
     packed = [_packed_rows(run.plan, name, streams[name], n_groups) for name in run.plan.streams]
     return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
 
 
-def complete(frame: DataFrame, stream: str = "", until_us: int | None = None) -> None:
+def complete(frame: DataFrame, stream: str | None = None, until_us: int | None = None) -> None:
     """Tells the query that runs on a frame of `change_frame` that a stream, or all, is complete up to a time.
 
     Without a time: up to the newest timestamp seen. Rows that come later and are not newer count as late.
     """
     if not hasattr(frame, CONTROL):
         raise PlanError("only the frame that `sash.sql` returned can be completed; pass that one, not one made from it")
-    write_control(getattr(frame, CONTROL), stream, until_us)
+    known = "" if stream is None else known_stream(stream, getattr(frame, STREAMS))
+    getattr(frame, CONTROL).say(Punctuation(known, until_us))
+
+
+def known_stream(stream: str, known: Iterable[str]) -> str:
+    """The stream as it is called; raises BindError if there is none: what waits for it would wait for ever."""
+    if stream.lower() not in known:
+        raise BindError(f"there is no stream `{stream}` to complete; {suggest(stream, known)}")
+    return stream.lower()
 
 
 def count_groups(plan: Plan | SharedPlan, spark: SparkSession) -> int:
@@ -95,25 +115,18 @@ def spark_schema(plan: Plan) -> StructType:
         raise PlanError(f"Spark has no type for a column of the answer: {error}; CAST it to one that it has") from None
 
 
-def write_control(directory: Path, stream: str = "", complete_us: int | None = None) -> None:
-    """Says to a running query that a stream (or all) is complete up to a time (or up to the newest timestamp seen)."""
-    name = f"{uuid.uuid4().hex}.json"
-    time = "null" if complete_us is None else complete_us
-    (directory / f".{name}").write_text(f'{{"stream": "{stream}", "complete_us": {time}}}\n')
-    (directory / f".{name}").rename(directory / name)
-
-
 def _group_frame(
     plan: Plan | SharedPlan,
     packed: Sequence[DataFrame],
     relations: Mapping[str, pa.Table],
     n_groups: int,
-    control: Path,
+    control: Control,
     make_answer: Callable[[], Answer] | None = None,
 ) -> DataFrame:
     spark = packed[0].sparkSession
-    said = spark.readStream.schema("stream string, complete_us long").json(str(control))
-    punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups)), MESSAGE_DDL)
+    reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("maxFileAge", ANY_AGE)
+    said = reader.load(str(control.directory)).select("path", "content")
+    punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups, control.stamp)), MESSAGE_DDL)
     messages = reduce(DataFrame.unionByName, packed, punctuations)
     budget = read_budget(spark)
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
@@ -134,6 +147,7 @@ def _packed_files(
 ) -> DataFrame:
     """Spark keeps track of which files have arrived; the workers read them."""
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("recursiveFileLookup", "true")
+    reader = reader.option("maxFileAge", ANY_AGE)
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
     source = run.streams[name]
@@ -144,22 +158,42 @@ def _packed_files(
 
 
 def _unpack(late: Mapping[str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """For `mapInArrow`: changes become rows; late rows are written where the user wants them, or only counted."""
+    """For `mapInArrow`: changes become rows; late rows and rejects are written where the user wants them, or only
+    counted.
+    """
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rejects: dict[str, list[pa.Table]] = {}
         for batch in batches:
             for group, kind, stream, payload in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if kind == "changes":
                     yield from decode_table(payload).to_batches()
+                elif stream in late and kind == "rejects":
+                    rejects.setdefault(stream, []).append(decode_table(payload))
                 elif stream in late:
-                    _write_late(FileSink(late[stream], "parquet"), f"group-{group}", decode_table(payload))
+                    _write_late(FileSink(late[stream], "parquet"), f"{group:05d}", decode_table(payload))
+        for stream, tables in rejects.items():
+            _write_rejects(late[stream], tables)
 
     return unpack
 
 
+def _write_rejects(late: str, tables: Sequence[pa.Table]) -> None:
+    """All that a task has, as one part: what readers rejected comes in messages that have no number."""
+    context = TaskContext.get()
+    assert context is not None
+    sink = FileSink(f"{late.rstrip('/')}.{REJECTS}", "parquet")
+    _write_late(sink, f"task-{context.partitionId()}", pa.concat_tables(tables))
+
+
 def _write_late(sink: FileSink, part: str, rows: pa.Table) -> None:
-    """A retried task writes the same rows under the same name, so that each late row is there once."""
+    """A batch that is repeated writes the same rows under the same name, so that each late row is there once.
+
+    The name has the identity that Spark keeps in the query's checkpoint: another query, or a new checkpoint, may write
+    to the same directory.
+    """
     context = TaskContext.get()
     assert context is not None
     batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-    sink.replace_part(batch, part, rows)
+    query = context.getLocalProperty("sql.streaming.queryId")
+    sink.replace_part(batch, f"part-{query}-{part}", rows)

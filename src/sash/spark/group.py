@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
@@ -16,13 +15,16 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.shared_pipeline import SharedPipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.fragment import Fragment
-from sash.plan.physical import Plan, Slot
+from sash.plan.physical import Plan
 from sash.plan.shared_plan import Layer, SharedPlan
-from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, in_time, message, split_by_group, to_all_groups
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, concat, int64_column, with_columns
+from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
+from sash.spark.hearing import Hearing, Place
+from sash.spark.sorting import SortedOut, rereads
+from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_columns
+from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Home
 
-FORMAT = 2
+FORMAT = 3
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
@@ -42,7 +44,13 @@ class Group:
         self._n_groups = n_groups
         self._identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
         self.pipeline = pipeline
-        self._clocks = {name: StreamClock(info.slack_us) for name, info in plan.streams.items()}
+        self._clocks = {name: StreamClock(info.slack_us, ahead_us=info.ahead_us) for name, info in plan.streams.items()}
+        self._waiting: dict[int, pa.Table] = {}
+        """By slot, tuples that may be too far ahead; what comes next decides."""
+        self._places: dict[str, list[Place]] = {}
+        """By stream, where the rows stand that these were made of, of all groups."""
+        self._before = self._standing()
+        """Where each stream was when the batch began."""
         self._is_changed = False
         """Whether the set of queries has changed since the last batch."""
 
@@ -53,27 +61,32 @@ class Group:
         it sends to the next fragment have the same identities both times.
         """
         messages = sorted(messages)
-        thresholds = self._hear_arrivals(messages)
-        arrivals: dict[int, list[pa.Table]] = {}
-        late: dict[str, list[pa.Table]] = {}
+        self._before = self._standing()
+        hearing = self._hear(messages)
+        sorted_out = SortedOut(self.plan)
+        for slot, tuples in self._waiting.items():
+            sorted_out.take_waiting(slot, tuples, hearing)
         for each in messages:
             if each.kind == "rows":
-                tuples, too_late = self._sort_out(each, thresholds[each.stream, each.origin])
-                arrivals.setdefault(each.slot, []).append(tuples)
-                late.setdefault(each.stream, []).extend(too_late)
+                sorted_out.take(each, hearing.verdicts[each.stream, each.origin])
             elif each.kind == "tuples":
-                arrivals.setdefault(each.slot, []).append(each.table)
-            elif each.kind == "complete":
-                self._hear_completion(each)
+                sorted_out.arrivals.setdefault(each.slot, []).append(each.table)
             elif each.kind == "clocks":
                 self._clocks = {name: StreamClock(*values) for name, values in each.facts.items()}
-        for stream, parts in late.items():
-            if parts:
-                yield message("late", concat(parts), self.number, stream)
+        self._waiting, self._places = sorted_out.waiting(), hearing.places()
+        yield from sorted_out.messages(self.number)
         if self.number == 0:
-            yield from self._pass_on(messages, thresholds)
-        batches = {slot: concat(parts) for slot, parts in arrivals.items()}
-        yield from self._run(batches)
+            yield from self._pass_on(messages, hearing)
+        yield from self._run({slot: concat(parts) for slot, parts in sorted_out.arrivals.items()})
+
+    def _hear(self, messages: list[Message]) -> Hearing:
+        """Moves the clocks on: arrivals in their order, then what was declared complete."""
+        hearing = Hearing(self._clocks, self._places)
+        hearing.hear_arrivals(messages)
+        for each in messages:
+            if each.kind == "complete":
+                hearing.hear_completion(each)
+        return hearing
 
     def reset(self, home: Home) -> None:
         """Starts afresh, with everything that is kept from now on in `home`."""
@@ -81,12 +94,13 @@ class Group:
 
     def held(self) -> dict[str, Any]:
         """All that the group keeps from batch to batch, indexes included."""
-        return {"pipeline": self.pipeline.held(), "clocks": self._clocks}
+        held = {"clocks": self._clocks, "waiting": self._waiting, "places": self._places}
+        return held | {"pipeline": self.pipeline.held()}
 
     def hand(self, state: Mapping[str, Any]) -> None:
         """Goes on with what `held` gave."""
         self.pipeline.hand(state["pipeline"])
-        self._clocks = state["clocks"]
+        self._clocks, self._waiting, self._places = state["clocks"], state["waiting"], state["places"]
 
     def _run(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Message]:
         """What the operators make of the tuples that have come."""
@@ -128,11 +142,11 @@ class Group:
                 tuples = with_columns(tuples, **{name: int64_column(tuples, name) * n_groups + self.number})
         return tuples
 
-    def _pass_on(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
+    def _pass_on(self, messages: list[Message], hearing: Hearing) -> Iterator[Message]:
         """What the whole query must hear: the first fragment tells the output, and each fragment the next."""
         heard = [each for each in messages if each.kind in ("arrival", "complete")]
         if self.fragment.number == 0:
-            yield from self._rereads(messages, thresholds)
+            yield from rereads(messages, hearing)
             yield from (each._replace(stage=OUTPUT) for each in heard if each.kind == "arrival")
         following = self.fragment.number + 1
         if following == len(self.plan.fragments):
@@ -147,9 +161,22 @@ class Group:
                 yield from to_all_groups(each, self.plan, self._n_groups, following)
 
     @property
+    def progress(self) -> dict[str, dict[str, dict[str, int]]]:
+        """By stream, before the batch and after it: how far it is, the time of rows that wait, and how many wait."""
+        after = self._standing()
+        return {name: {"before": self._before[name], "after": after[name]} for name in after}
+
+    @property
     def clock(self) -> int:
         """Every tuple up to and including this time has come."""
         return min(clock.clock for clock in self._clocks.values())
+
+    def _standing(self) -> dict[str, dict[str, int]]:
+        n_held = {name: sum(place.n_rows for place in places) for name, places in self._places.items()}
+        return {
+            name: {"newest_us": clock.base_us, "held_us": clock.held_us, "n_held": n_held.get(name, 0)}
+            for name, clock in self._clocks.items()
+        }
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """What the state store must put and delete since the last call, beside the head."""
@@ -163,6 +190,8 @@ class Group:
                 "identity": self._identity,
                 "edition": self.plan.edition,
                 "clocks": clocks,
+                "waiting": {slot: encode_table(tuples).hex() for slot, tuples in self._waiting.items()},
+                "places": self._places,
                 "registers": self.pipeline.registers(),
             }
         ).encode()
@@ -177,6 +206,8 @@ class Group:
                 "restore the setting, or give the query a checkpoint directory of its own"
             )
         self._clocks = {name: StreamClock(*values) for name, values in known["clocks"].items()}
+        self._waiting = {int(slot): decode_table(bytes.fromhex(text)) for slot, text in known["waiting"].items()}
+        self._places = {name: [_place(*each) for each in places] for name, places in known["places"].items()}
         if isinstance(self.pipeline, SharedPipeline):
             seen_us = max(clock.newest_us for clock in self._clocks.values())
             self.pipeline.restore(entries, known["registers"], seen_us)
@@ -188,67 +219,12 @@ class Group:
         """Whether the state with this head was left by the same set of queries, so that all of it can be used."""
         return json.loads(head).get("edition", self.plan.edition) == self.plan.edition
 
-    def _hear_arrivals(self, messages: list[Message]) -> dict[tuple[str, str], int]:
-        """Moves the clocks on; says for each arrival which timestamp was the least that came in time."""
-        facts: dict[tuple[str, str], list[int]] = {}
-        for each in messages:
-            if each.kind == "arrival":
-                newest = each.facts["newest_us"]
-                facts.setdefault((each.stream, each.origin), []).append(BEGINNING if newest is None else newest)
-        thresholds = {}
-        for (stream, origin), newest in sorted(facts.items()):
-            clock = self._clocks[stream]
-            thresholds[stream, origin] = clock.threshold(clock.newest_us)
-            clock.newest_us = max(clock.newest_us, *newest)
-        return thresholds
 
-    def _hear_completion(self, each: Message) -> None:
-        """An empty stream name speaks for all streams; no time, for the newest timestamp of any."""
-        until = each.facts["complete_us"]
-        if until is None:
-            until = max(clock.newest_us for clock in self._clocks.values())
-        for name, clock in self._clocks.items():
-            if each.stream in ("", name):
-                clock.complete(until)
-
-    def _sort_out(self, rows: Message, threshold: int) -> tuple[pa.Table, list[pa.Table]]:
-        """The tuples in time. Late ones of a file are fetched whole elsewhere; those of a frame are reported here."""
-        tuples = rows.table
-        timely = in_time(tuples, threshold)
-        if timely.all():
-            return tuples, []
-        late = []
-        first_slot = next(slot.number for slot in self.plan.slots if slot.source.name == rows.stream)
-        if not rows.origin and rows.slot == first_slot:
-            late = [_as_rows(tuples.filter(pa.array(~timely)), self.plan.slots[rows.slot])]
-        return tuples.filter(pa.array(timely)), late
-
-    def _rereads(self, messages: list[Message], thresholds: Mapping[tuple[str, str], int]) -> Iterator[Message]:
-        """Files with rows that are late only because of files before them, which their readers did not see."""
-        for each in messages:
-            if each.kind != "arrival" or not each.origin:
-                continue
-            oldest, threshold = each.facts["oldest_us"], thresholds[each.stream, each.origin]
-            if oldest is not None and oldest < threshold:
-                yield message("reread", {"path": each.facts["path"], "threshold": threshold}, stream=each.stream)
+def _place(path: str, segment: int, n_rows: int = 1, kept: Iterable[tuple[int, str]] = ()) -> Place:
+    return Place(path, segment, n_rows, tuple((line, text) for line, text in kept))
 
 
 def _bounded(table: pa.Table) -> Iterator[pa.Table]:
     """A table in parts that fit into a message."""
     for start in range(0, table.num_rows, ROWS_PER_MESSAGE):
         yield table.slice(start, ROWS_PER_MESSAGE)
-
-
-def _as_rows(tuples: pa.Table, slot: Slot) -> pa.Table:
-    """The columns of the stream that the query reads, as they were named there, and its time."""
-    prefix, info = f"{slot.source.alias}.", slot.info
-    own = [name for name in tuples.column_names if name.startswith(prefix)]
-    rows = tuples.select(own).rename_columns([name.removeprefix(prefix) for name in own])
-    if info.time in rows.column_names:
-        return rows
-    return rows.append_column(info.time, tuples.column(TS).cast(info.schema.field(info.time).type))
-
-
-def late_rows(rows: pa.Table, ts: np.ndarray, slack_us: int, threshold: int) -> pa.Table:
-    """Of a file's rows, those in time within the file but older than the threshold."""
-    return rows.filter(pa.array(StreamClock(slack_us).admit(ts) & (ts < threshold)))

@@ -55,6 +55,7 @@ def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
         "n_bytes": sum(each["bytes"] for each in operators.values()),
         "clock": group.clock,
         "partial_until": _partial_until(group),
+        "streams": group.progress if group.fragment.number == group.number == 0 else {},
         "hits": moves.n_hits,
         "rebuilds": moves.n_rebuilds,
         "evictions": moves.n_evictions,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
 from pyspark import TaskContext
 
-from sash.operators.changes import read_times
 from sash.run import QueryRun, SharedRun
-from sash.sources.timed import read_stream_file, with_identity
+from sash.sources.files import resolve_path
+from sash.sources.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.spark.exchange import Message, message
-from sash.spark.group import late_rows
+from sash.spark.sorting import kept_rejects, late_rows, lost_rejects, too_far_rows
 
 
 class Writer:
@@ -22,7 +24,7 @@ class Writer:
         assert context is not None
         self._run = run
         self._batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        self._prefix = f"part-{context.partitionId():05d}-{context.taskAttemptId()}"
+        self._prefix = f"part-{run.identity}-{context.partitionId():05d}-{context.taskAttemptId()}"
         self._n_parts = 0
 
     def __call__(self, each: Message) -> Iterator[Message]:
@@ -31,28 +33,54 @@ class Writer:
         elif each.kind == "rejects":
             yield from self._stage(each, each.table, each.table.slice(0, 1).to_pylist()[0])
         elif each.kind == "reread":
-            yield from self._fetch_late(each)
+            yield from self._fetch(each)
         else:
             yield each
 
-    def _fetch_late(self, each: Message) -> Iterator[Message]:
-        info = self._run.plan.streams[each.stream]
-        facts = each.facts
-        source, path = self._run.streams[each.stream], facts["path"]
-        rows = pa.concat_tables(
-            with_identity(records.rows, path, records.lines)
-            for records in read_stream_file(source, path, info.time, self._run.filesystem)
-        )
-        late = late_rows(rows, read_times(rows.column(info.time)), info.slack_us, facts["threshold"])
-        yield from self._stage(each._replace(kind="late"), late)
+    def _fetch(self, each: Message) -> Iterator[Message]:
+        """Rows of a file that its reader took for being in time."""
+        late, rejects = fetch_rows(self._run, each.stream, each.facts)
+        if late.num_rows:
+            yield from self._stage(each._replace(kind="late"), late)
+        if rejects.num_rows:
+            yield from self._stage(each._replace(kind="rejects"), rejects, rejects.slice(0, 1).to_pylist()[0])
 
     def _stage(self, each: Message, table: pa.Table, sample: dict | None = None) -> Iterator[Message]:
-        """Writes a table to all sinks that it is for, and tells where it is."""
+        """Writes a table to all places that it is for, and tells where it is."""
         self._n_parts += 1
-        paths = {
-            sink.path: sink.write_part(self._batch, f"{self._prefix}-{self._n_parts}", table, self._run.filesystem)
-            for sink in self._run.sinks_of(each.kind, each.stream, each.query)
+        parts = {
+            f"{run.name}/{place}": run.output.sink(place).write_part(
+                self._batch, f"{self._prefix}-{self._n_parts}", table, run.filesystem
+            )
+            for run, place in self._run.places_of(each.kind, each.stream, each.query)
         }
-        facts = {"paths": paths, "n_rows": table.num_rows, "sample": sample}
+        facts = {"parts": parts, "n_rows": table.num_rows, "sample": sample}
         told = message(each.kind, facts, stream=each.stream, query=each.query)
         yield told._replace(n_rows=table.num_rows)
+
+
+def fetch_rows(run: QueryRun | SharedRun, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, pa.Table]:
+    """The late rows that a reread wants, and the rejects.
+
+    A file whose rows have waited since an earlier batch was read and may have been archived: what was kept of them will
+    do.
+    """
+    info, source, path = run.plan.streams[stream], run.streams[stream], facts["path"]
+    late, rejects = pa.table({}), kept_rejects(info, facts)
+    if not facts["late"] and not facts["too_far"]:
+        return late, rejects
+    if not facts["late"] and all(n_rows for *_, n_rows in facts["too_far"]) and not _is_there(run, path):
+        return late, pa.concat_tables([rejects, lost_rejects(info, facts)])
+    rows = pa.concat_tables(
+        with_identity(records.rows, path, records.lines)
+        for records in read_stream_file(source, path, info.time, run.filesystem, info.unit)
+    )
+    found, reasons = too_far_rows(rows, info, facts)
+    lines = found.column(IDENTITY[1].name).to_numpy()
+    read = reject_rows(found.drop_columns([field.name for field in IDENTITY]), path, lines, reasons)
+    return late_rows(rows, info, facts), pa.concat_tables([rejects, read])
+
+
+def _is_there(run: QueryRun | SharedRun, path: str) -> bool:
+    system, path = resolve_path(path, run.filesystem)
+    return system.get_file_info(path).type != pyarrow.fs.FileType.NotFound

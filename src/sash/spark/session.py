@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -16,7 +18,9 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
+from sash.spark.failures import describe_java_error, translate
 from sash.spark.java import find_java
+from sash.spark.scratch import make_log, remove_log, sweep
 from sash.spark.shelf import Budget
 
 STATE_STORE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
@@ -32,8 +36,11 @@ MEMORY = "spark.sash.memory"
 LOG = "spark.sash.log"
 """Not a setting of Spark's: where the JVM that Sash launched writes its log."""
 
+TASK_ATTEMPTS = 4
 _LOOPBACK = "127.0.0.1"
 _GIB = 1 << 30
+_JAVA_ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)
+"""How a JVM tells why it does not begin."""
 
 
 def spark_session(
@@ -47,20 +54,30 @@ def spark_session(
 
     If this process already runs Spark, its session is returned: settings that are fixed at launch, and the log, stay.
     """
-    settings = _choose_settings(master) | {"spark.master": master, "spark.app.name": app_name}
+    settings = _choose_settings(master) | {"spark.master": _with_retries(master), "spark.app.name": app_name}
     settings |= {key: _spell(value) for key, value in config.items()}
     is_new = SparkContext._active_spark_context is None
     _prepare_environment(master)
     if _must_launch():
-        settings[LOG] = str(log or _make_log_file())
+        sweep()
+        settings[LOG] = str(log or make_log())
         _launch(settings)
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    if is_new and not spark.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
-        spark.conf.set(SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
+    with _telling_of_a_dead_jvm():
+        spark = builder.getOrCreate()
+        if is_new and not spark.sparkContext.getConf().contains(SHUFFLE_PARTITIONS):
+            spark.conf.set(SHUFFLE_PARTITIONS, spark.sparkContext.defaultParallelism)
     return spark
+
+
+@contextmanager
+def _telling_of_a_dead_jvm() -> Iterator[None]:
+    try:
+        yield
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise translate(error) from error
 
 
 def read_budget(spark: SparkSession) -> Budget:
@@ -74,6 +91,15 @@ def find_log(spark: SparkSession) -> Path | None:
     """The file that holds Spark's log, or None if Sash did not launch this session's JVM."""
     path = spark.conf.get(LOG, None)
     return Path(path) if path else None
+
+
+def end_session(spark: SparkSession, is_well: bool) -> None:
+    """Stops the session, whether its JVM still answers or not; its temporary log goes with it if all went well."""
+    with suppress(Exception):
+        log = find_log(spark)
+        spark.stop()
+        if is_well and log:
+            remove_log(log)
 
 
 def check_session(spark: SparkSession) -> list[str]:
@@ -95,6 +121,8 @@ def _choose_settings(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Rows are packed into blocks in Python: fewer, larger hand-overs. Spark cuts at 64 MiB in any case.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        # By default a worker on a busy machine has 15 seconds to say who it is.
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
@@ -119,6 +147,12 @@ def _count_local_cores(master: str) -> int | None:
     if not local:
         return None
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
+
+
+def _with_retries(master: str) -> str:
+    """A local master that tries a task as often as a cluster does; by itself it gives up at the first failure."""
+    local = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
+    return f"local[{local[1] or 1},{TASK_ATTEMPTS}]" if local else master
 
 
 def _choose_driver_gib() -> int:
@@ -153,12 +187,6 @@ def _must_launch() -> bool:
     return SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
-def _make_log_file() -> str:
-    handle, path = tempfile.mkstemp(prefix="sash-spark-", suffix=".log")
-    os.close(handle)
-    return path
-
-
 def _launch(settings: dict[str, str]) -> None:
     """Starts the JVM and its SparkContext with the JVM's stderr in the log file.
 
@@ -169,8 +197,15 @@ def _launch(settings: dict[str, str]) -> None:
     # These print an error of Spark's with its whole JVM stack, although the same error is raised in Python.
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel("CRITICAL")
-    conf = SparkConf().setAll(list(settings.items()))
-    SparkContext(conf=conf, gateway=_launch_jvm(conf, Path(settings[LOG])))
+    conf, log = SparkConf().setAll(list(settings.items())), Path(settings[LOG])
+    gateway = _launch_jvm(conf, log)
+    try:
+        with _telling_of_a_dead_jvm():
+            context = SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        raise _does_not_start(settings["spark.master"], describe_java_error(error), log) from error
+    # Else a JVM that dies leaves a traceback on the terminal, beside the error that is raised.
+    context._accumulatorServer.handle_error = lambda request, client_address: None  # pyright: ignore
 
 
 def _launch_jvm(conf: SparkConf, log: Path) -> JavaGateway:
@@ -180,11 +215,22 @@ def _launch_jvm(conf: SparkConf, log: Path) -> JavaGateway:
         raise ResourceError(f"cannot write Spark's log to `{log}`: {error.strerror}; name another file") from error
     with sink:
         try:
-            return launch_gateway(conf, popen_kwargs={"stderr": sink})
+            # In a session of its own: a signal to the group of this process, as Ctrl-C is, reaches neither the JVM nor
+            # its workers, which have a batch to finish. They end when the pipe from this process breaks.
+            return launch_gateway(conf, popen_kwargs={"stderr": sink, "start_new_session": True})
         except PySparkRuntimeError as error:
+            reason = _JAVA_ENDED.search(log.read_text(errors="replace"))
+            if reason:
+                raise _does_not_start(conf.get("spark.master") or "", reason[1], log) from error
             raise ResourceError(
                 f"Java at `{os.environ['JAVA_HOME']}` did not start Spark; the reason stands in `{log}`"
             ) from error
+
+
+def _does_not_start(master: str, reason: str, log: Path) -> ResourceError:
+    return ResourceError(
+        f"Spark does not start on `{master}`: {reason}; correct the master or the setting; the details are in `{log}`"
+    )
 
 
 def _require_rocksdb(spark: SparkSession) -> None:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sash.errors import PlanError, ResourceError, SashError, SashWarning
+from sash.moments import Moment, moment_us
 from sash.plan.physical import Plan
 from sash.run import QueryRun, SharedRun, Tally
+from sash.run_lock import LockSet
 from sash.share import Runs, group_runs
 from sash.sources.sink import FileSink
 from sash.spark.checkpoint import Checkpoint
-from sash.spark.frame import row_message_frame
+from sash.spark.control import Control
+from sash.spark.frame import known_stream, row_message_frame
 from sash.spark.run import RunningQuery
 from sash.spark.session import check_session
 from sash.spark.sql import load_relation, streaming_frames
@@ -28,7 +31,8 @@ class SessionHandle:
     def __init__(self, frames: Mapping[str, Any], checkpoint: str, n_stages: int = 1):
         self._streams = streaming_frames(frames)
         self._spark: SparkSession = next(iter(self._streams.values())).sparkSession
-        self._checkpoint = Path(checkpoint)
+        self.checkpoint = checkpoint
+        """The directory that it goes on from."""
         self._n_stages = n_stages
         self._relations = {
             name: load_relation(name, frame) for name, frame in frames.items() if name not in self._streams
@@ -40,6 +44,8 @@ class SessionHandle:
         self.is_stopped = False
         for complaint in check_session(self._spark):
             warnings.warn(complaint, SashWarning, stacklevel=4)
+        self._locks = LockSet()
+        self._locks.add([checkpoint])
 
     def change(self, plans: Mapping[str, Plan], into: Mapping[str, Any]) -> Runs:
         """Goes on with these queries, each with a sink or a function to write to.
@@ -49,13 +55,14 @@ class SessionHandle:
         """
         self._refuse_own_callers()
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
-        found = group_runs(runs, str(self._checkpoint), n_stages=self._n_stages)
+        found = group_runs(runs, self.checkpoint, n_stages=self._n_stages)
         wanted = {each.checkpoint: each for each in found.all}
         unchanged = {path for path, query in self._running.items() if _is_same(query.run, wanted.get(path))}
-        for path in wanted.keys() - unchanged:
-            Checkpoint(path).check(wanted[path])
+        directories = [run.sink.path for run in runs if run.is_kept]
+        self._lock_and_check(directories, [wanted[path] for path in wanted.keys() - unchanged])
         for path in self._running.keys() - unchanged:
             self._running.pop(path).stop()
+        self._locks.keep([self.checkpoint, *directories])
         self._functions = {name: each for name, each in into.items() if callable(each)}
         self.alone = found.reasons
         for path, run in wanted.items():
@@ -70,10 +77,12 @@ class SessionHandle:
         for query in self._running.values():
             query.process_all_available()
 
-    def complete(self, stream: str = "", until_us: int | None = None) -> None:
+    def complete(self, stream: str | None = None, until_us: Moment | None = None) -> None:
         """Declares a stream, or all, complete up to a time, or up to the newest timestamp seen."""
+        known = "" if stream is None else known_stream(stream, self._streams)
+        until = None if until_us is None else moment_us(until_us)
         for query in self._running.values():
-            query.complete(stream.lower(), until_us)
+            query.complete(known, until)
 
     def finish(self) -> None:
         """Waits until all input has been answered for, up to its last timestamp."""
@@ -86,18 +95,29 @@ class SessionHandle:
         self.is_stopped = True
         for query in self._running.values():
             query.stop()
+        self._locks.keep(())
 
     @property
     def tallies(self) -> dict[str, Tally]:
         """What each query has done since it was last started, by name."""
         return {name: tally for query in self._running.values() for name, tally in query.tallies.items()}
 
-    def _query_run(self, name: str, plan: Plan, into: Any) -> QueryRun:
-        handed = self._checkpoint / "handed" / f"{name}-{plan.fingerprint[:16]}"
-        sink = into if isinstance(into, FileSink) else FileSink(str(handed), "parquet")
-        return QueryRun(name, plan, {}, self._relations, sink)
+    def _lock_and_check(self, directories: Sequence[str], runs: Sequence[QueryRun | SharedRun]) -> None:
+        """Holds the locks of all outputs, and refuses runs that may not go on there; then it holds what it held."""
+        new = self._locks.add(directories)
+        try:
+            for run in runs:
+                Checkpoint(run.checkpoint).check(run)
+        except BaseException:
+            self._locks.drop(new)
+            raise
 
-    def _read(self, run: QueryRun | SharedRun, n_groups: int, control: Path) -> DataFrame:
+    def _query_run(self, name: str, plan: Plan, into: Any) -> QueryRun:
+        handed = f"{self.checkpoint}/handed/{name}-{plan.fingerprint[:16]}"
+        sink = into if isinstance(into, FileSink) else FileSink(handed, "parquet")
+        return QueryRun(name, plan, {}, self._relations, sink, is_kept=isinstance(into, FileSink))
+
+    def _read(self, run: QueryRun | SharedRun, n_groups: int, control: Control) -> DataFrame:
         return row_message_frame(run, self._streams, n_groups, control)
 
     def _hand_over(self, name: str, sink: FileSink, batch_id: int) -> None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sash.spark.scratch import is_running
 from sash.store.vector import Directory, dump, load, remove
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -180,7 +181,7 @@ def _taken_name(place: Path) -> Path:
 def _abandoned(place: Path) -> Iterator[Path]:
     """Groups at work in workers that have died; no one else will put them back."""
     for path in place.glob(f"{_TAKEN}*-*"):
-        if not _is_running(int(path.name.removeprefix(_TAKEN).split("-")[0])):
+        if not is_running(int(path.name.removeprefix(_TAKEN).split("-")[0])):
             yield path
 
 
@@ -201,18 +202,8 @@ def _remove_after(owner: int, root: Path) -> None:
 def _remove_orphans() -> None:
     for path in SHARED_MEMORY.glob(f"{_PREFIX}*-*"):
         owner = path.name.removeprefix(_PREFIX).split("-")[0]
-        if owner.isdigit() and not _is_running(int(owner)):
+        if owner.isdigit() and not is_running(int(owner)):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _size(directory: Path) -> int:

@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from sash.arrow import normalised, to_arrow
 from sash.errors import BindError, SashWarning
-from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, normalised, refuse_mixture, to_arrow
+from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark.frame import change_frame
@@ -67,6 +68,18 @@ def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
     return streaming
 
 
+def streamed_paths(frames: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which streams Spark reads from files, and from where: directories, or globs."""
+    found = []
+    for name, frame in streaming_frames(frames).items():
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+        for leaf in (leaves.apply(place) for place in range(leaves.size())):
+            if leaf.getClass().getSimpleName() == "StreamingRelation":
+                path = leaf.dataSource().options().get("path")
+                found += [(name, path.get())] if path.isDefined() else []
+    return found
+
+
 def _is_streaming(frame: Any) -> bool:
     return isinstance(frame, DataFrame) and frame.isStreaming
 
@@ -78,7 +91,7 @@ def _declare(name: str, frame: Stream):
     }
     time = frame.time or next(iter(marked), None)
     delay_us = 1000 * marked.get(time, 0)
-    return declare(name, replace(frame, time=time), _schema(frame.frame), delay_us)
+    return declare(name, replace(frame, time=time), _schema(frame.frame).empty_table(), delay_us)
 
 
 def _schema(frame: DataFrame) -> pa.Schema:

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
-_CLOSED: dict[str, str | bool | int | float | list[str]] = {
+CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -19,7 +19,7 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
 
 @functools.cache
 def _database() -> duckdb.DuckDBPyConnection:
-    database = duckdb.connect(":memory:", config=_CLOSED)
+    database = duckdb.connect(":memory:", config=CLOSED)
     # The setting comes with ICU, which is loaded too late for `config`. Global, so that every cursor has it.
     database.execute("SET GLOBAL TimeZone = 'UTC'").fetchall()
     return database
@@ -82,6 +82,12 @@ def _is_readable(schema: pa.Schema) -> bool:
         except (duckdb.Error, pa.ArrowNotImplementedError):
             return False
         return True
+
+
+def is_timestamp(text: str) -> bool:
+    """Whether a text reads like a timestamp."""
+    with connect() as connection:
+        return connection.execute("SELECT TRY_CAST(? AS TIMESTAMPTZ) IS NOT NULL", [text]).fetchall()[0][0]
 
 
 def timestamp_us(literal: str) -> int:

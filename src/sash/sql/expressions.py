@@ -16,6 +16,7 @@ from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
 from sash.sql.casts import cast_to, without_read
 from sash.sql.comparisons import are_comparable, comparisons_in, conditions_in, family_of
+from sash.sql.constants import find_excess
 from sash.sql.dialect import Sash
 from sash.sql.functions import refusal
 
@@ -93,6 +94,7 @@ class ScalarBinder:
     def bind(self, expr: exp.Expr) -> Scalar:
         """The name and type of an expression; BindError or PlanError, underlined, when it has none or may not run."""
         self._blame(expr, self._refusal, PlanError)
+        self._check_constants(expr)
         self._blame(expr, self._misfit, BindError)
         self._check_conditions(expr)
         self._check_comparisons(expr)
@@ -149,6 +151,12 @@ class ScalarBinder:
         except duckdb.Error as error:
             return _reword(self._plain(str(error)))
         return None
+
+    def _check_constants(self, expr: exp.Expr) -> None:
+        """Before DuckDB has worked any of them out."""
+        if excess := find_excess(expr):
+            call, reason = excess
+            raise PlanError(reason, self._text, span_of(call) or span_of(expr))
 
     def _check_conditions(self, expr: exp.Expr) -> None:
         for condition in conditions_in(expr):

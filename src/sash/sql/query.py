@@ -85,14 +85,20 @@ class StreamInfo:
     statistics: StreamStatistics = field(default=NO_STATISTICS, repr=False, compare=False)
     """Not shown, as a stream about which more is known is still the same stream."""
     sql_types: SqlTypes = field(default=(), repr=False)
+    unit: str | None = None
+    """What integers in the time column count, where they come in: `s`, `ms`, `us` or `ns`. In the schema they are
+    timestamps already."""
+    ahead_us: int | None = None
+    """By how much a row may be newer than the newest before it, unless the next one confirms it; None: by any."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelationInfo:
-    """What binding has to know of a relation."""
+    """What binding has to know of a relation. `hint` says how it could be a stream, if it might be meant to be one."""
 
     schema: pa.Schema
     sql_types: SqlTypes = field(default=(), repr=False)
+    hint: str | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,16 @@ from sash.sql import duck
 from sash.sql.expressions import span_of
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
-from sash.sql.query import Block, Catalog, CountWindow, DerivedInfo, Source, StreamInfo, Window
+from sash.sql.query import (
+    Block,
+    Catalog,
+    CountWindow,
+    DerivedInfo,
+    RelationInfo,
+    Source,
+    StreamInfo,
+    Window,
+)
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 
@@ -120,7 +129,7 @@ def _bind_window(source: Source, item: ParsedSource, text: str, context: Context
         if clause is not None:
             written = text[clause.span.start : clause.span.end]
             reason = f"`{source.name}` is a table, and only streams have windows; remove `{written}`"
-            raise BindError(reason, text, clause.span)
+            raise BindError(reason, text, clause.span, _hint(source))
         return None
     if clause is None:
         return context.window.window if context.window else None
@@ -136,12 +145,18 @@ def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: C
         reason = "the query reads no stream, only tables; add a stream"
         if context.is_subquery:
             reason = "the subquery reads no stream, only tables; declare its result as a table and join that"
-        raise PlanError(reason, select.text, select.spans["from"])
+        hints = (hint for hint in map(_hint, sources) if hint)
+        raise PlanError(reason, select.text, select.spans["from"], next(hints, None))
     for stream in streams:
         if stream.window is None and context.keeper and isinstance(stream.info, StreamInfo):
             remedy = f"add {_window_at_the_end(select)}`[RANGE 1 MINUTE]` after `{stream.alias}`"
             reason = f"window missing on {context.keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
             raise PlanError(reason, select.text, stream.span)
+
+
+def _hint(source: Source) -> str | None:
+    """How a table could be a stream."""
+    return source.info.hint if isinstance(source.info, RelationInfo) else None
 
 
 def _window_at_the_end(select: ParsedSelect) -> str:

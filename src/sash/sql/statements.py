@@ -2,8 +2,9 @@
 
 What is in brackets may be left out:
 
-    CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [SLACK 5 SECONDS]
-        [RATE 500 PER SECOND] [DISTINCT (column 1000, …)] FROM 'dir' FORMAT f [OPTIONS (…)]
+    CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [UNIT SECONDS] [SLACK 5 SECONDS]
+        [AHEAD 1 HOUR | AHEAD UNLIMITED] [RATE 500 PER SECOND] [DISTINCT (column 1000, …)]
+        FROM 'dir' FORMAT f [OPTIONS (…)]
     CREATE TABLE name (column TYPE, …) FROM 'path' FORMAT f [OPTIONS (…)]
     CREATE QUERY name AS SELECT … [INTO 'dir' FORMAT f [OPTIONS (…)]]
     SELECT …
@@ -12,14 +13,16 @@ What is in brackets may be left out:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, ParseError, Span, suggest
+from sash.sources.ahead import DEFAULT_AHEAD_US, UNLIMITED, choose_ahead
+from sash.sources.time_column import UNIT_NAMES
 from sash.sql import duck
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
@@ -48,6 +51,12 @@ class CreateStream:
     span: Span
     statistics: StreamStatistics = NO_STATISTICS
     sql_types: SqlTypes = ()
+    unit: str | None = None
+    """What integers in the time column count, if that was said: `s`, `ms`, `us` or `ns`."""
+    ahead_us: int | None = DEFAULT_AHEAD_US
+    """By how much a row may be newer than all before it, unless the next one confirms it; None: by any."""
+    text: str = ""
+    """As it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class CreateTable:
     options: Options
     span: Span
     sql_types: SqlTypes = ()
+    text: str = ""
+    """As it was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +92,12 @@ class CreateQuery:
     select: ParsedQuery
     into: Into | None
     span: Span
+    text: str = ""
+    """Its SELECT, as it was written."""
 
 
 Statement: TypeAlias = CreateStream | CreateTable | CreateQuery
+Declaration = TypeVar("Declaration", CreateStream, CreateTable)
 
 
 def parse_statement(parser: SashParser) -> Statement:
@@ -92,9 +106,9 @@ def parse_statement(parser: SashParser) -> Statement:
     if not parser.take("CREATE"):
         return _parse_query(parser, "", start)
     if parser.take("STREAM"):
-        return _parse_stream(parser)
+        return _with_text(_parse_stream(parser), parser, start)
     if parser.take("TABLE"):
-        return _parse_table(parser)
+        return _with_text(_parse_table(parser), parser, start)
     if parser.take("QUERY"):
         name_at = parser.index
         name = parser.name("the query's name").name
@@ -103,10 +117,18 @@ def parse_statement(parser: SashParser) -> Statement:
     parser.fail("expected `STREAM`, `TABLE` or `QUERY` after `CREATE`")
 
 
+def _with_text(made: Declaration, parser: SashParser, start: int) -> Declaration:
+    written = parser.span_since(start)
+    return replace(made, text=parser.sql[written.start : written.end])
+
+
 def _parse_query(parser: SashParser, name: str, start: int) -> CreateQuery:
     span = parser.span_since(start)
+    start = parser.index
     select = read_query(parser.query(), parser.sql)
-    return CreateQuery(name, select, _parse_into(parser) if parser.at("INTO") else None, span)
+    written = parser.span_since(start)
+    into = _parse_into(parser) if parser.at("INTO") else None
+    return CreateQuery(name, select, into, span, parser.sql[written.start : written.end])
 
 
 def _parse_into(parser: SashParser) -> Into:
@@ -123,11 +145,38 @@ def _parse_stream(parser: SashParser) -> CreateStream:
     parser.expect("TIMESTAMP", "BY")
     ordering = parser.names("the stream's time column")
     time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
-    _check_is_time(ordering[0], schema.field(time), parser.sql)
+    unit = _parse_unit(parser) if parser.take("UNIT") else None
+    _check_is_time(ordering[0], schema.field(time), unit, parser.sql)
     slack_us = parse_length(parser, "the slack", "leave `SLACK` out to have none") if parser.take("SLACK") else 0
+    ahead_us = _parse_ahead(parser, slack_us)
     statistics = _parse_statistics(parser, schema)
     path, format_, options = _parse_location(parser, "FROM")
-    return CreateStream(name, schema, time, tuple(tie), slack_us, path, format_, options, span, statistics, types)
+    return CreateStream(
+        name, schema, time, tuple(tie), slack_us, path, format_, options, span, statistics, types, unit, ahead_us
+    )
+
+
+def _parse_ahead(parser: SashParser, slack_us: int) -> int | None:
+    start = parser.index
+    if not parser.take("AHEAD"):
+        return choose_ahead(None, slack_us)
+    if parser.take(UNLIMITED.upper()):
+        return choose_ahead(UNLIMITED, slack_us)
+    declared = parse_length(parser, "the limit", "leave `AHEAD` out for 366 days")
+    try:
+        return choose_ahead(declared, slack_us)
+    except ValueError as error:
+        raise ParseError(str(error), parser.sql, parser.span_since(start)) from None
+
+
+def _parse_unit(parser: SashParser) -> str:
+    start = parser.index
+    word = parser.word("a unit, as in `UNIT SECONDS`,").lower()
+    for unit, name in UNIT_NAMES.items():
+        if word in (unit, name, name.removesuffix("s")):
+            return unit
+    reason = f"`{word}` is no unit of integer times; use one of {', '.join(UNIT_NAMES.values())}"
+    raise ParseError(reason, parser.sql, parser.span_since(start))
 
 
 def _parse_statistics(parser: SashParser, schema: pa.Schema) -> StreamStatistics:
@@ -217,9 +266,13 @@ def _declared_name(column: exp.Identifier, schema: pa.Schema, text: str) -> str:
     raise BindError(f"there is no column `{column.name}`; {suggest(column.name, schema.names)}", text, span_of(column))
 
 
-def _check_is_time(column: exp.Identifier, field: pa.Field, text: str) -> None:
-    if not pa.types.is_timestamp(field.type) and not pa.types.is_int64(field.type):
-        reason = f"`{field.name}` is no time but {field.type}; declare it TIMESTAMP or, in microseconds, BIGINT"
+def _check_is_time(column: exp.Identifier, field: pa.Field, unit: str | None, text: str) -> None:
+    if unit is not None:
+        if not pa.types.is_integer(field.type):
+            reason = f"`UNIT` is for integers, and `{field.name}` is {field.type}; leave it out, or declare it BIGINT"
+            raise BindError(reason, text, span_of(column))
+    elif not any(test(field.type) for test in (pa.types.is_timestamp, pa.types.is_date, pa.types.is_int64)):
+        reason = f"`{field.name}` is no time but {field.type}; declare it TIMESTAMP, DATE or, in microseconds, BIGINT"
         raise BindError(reason, text, span_of(column))
 
 

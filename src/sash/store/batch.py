@@ -35,12 +35,6 @@ def signs(table: pa.Table) -> np.ndarray:
     return _as_array(table.column(OP))
 
 
-def is_timed(times: pa.ChunkedArray) -> np.ndarray:
-    """Which rows have a time: not NULL, and not the least of 64 bits, which stands for what is before all times."""
-    is_least = pc.equal(times.cast(pa.int64()), pa.scalar(BEGINNING, pa.int64()))
-    return pc.invert(pc.fill_null(is_least, True)).to_numpy(zero_copy_only=False)
-
-
 def with_columns(table: pa.Table, **arrays: np.ndarray) -> pa.Table:
     """The table with the named columns replaced, or appended where they were missing."""
     for name, array in arrays.items():

@@ -68,14 +68,24 @@ def accept(streams: Tables, catalog: Catalog) -> dict[str, pa.Table]:
     return {name: split_late(table, infos[name])[0] for name, table in streams.items()}
 
 
-def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table]:
-    """The rows in time and the late ones: older than a row before them by more than the slack."""
-    in_time, newest = [], BEGINNING
-    for ts in read_times(table.column(info.time)).tolist():
-        in_time.append(ts >= newest - info.slack_us)
-        newest = max(newest, ts)
-    mask = pa.array(in_time, pa.bool_())
-    return table.filter(mask), table.filter(pc.invert(mask))
+def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The rows in time, the late ones, which are older than a row before them by more than the slack, and those too far
+    ahead: newer by more than `ahead_us` than all in time before them, if there are any, and than the next of another
+    time.
+    """
+    times, newest = read_times(table.column(info.time)).tolist(), BEGINNING
+    verdicts = []
+    for place, ts in enumerate(times):
+        following = next((other for other in times[place:] if other != ts), ts)
+        ahead_us = math.inf if info.ahead_us is None or newest == BEGINNING else info.ahead_us
+        if ts - newest > ahead_us and ts - following > ahead_us:
+            verdicts.append("too far")
+        else:
+            verdicts.append("in time" if ts >= newest - info.slack_us else "late")
+            newest = max(newest, ts)
+    found = pa.array(verdicts, pa.string())
+    in_time, late, too_far = (table.filter(pc.equal(found, each)) for each in ("in time", "late", "too far"))
+    return in_time, late, too_far
 
 
 def find_lives(source: Source, table: pa.Table) -> list[Life]:

@@ -14,11 +14,15 @@ DELAY_SECONDS = 2.0
 
 
 class Progress:
-    """A line on stderr, once it takes longer than two seconds. `seconds` is a clock that never goes back."""
+    """A line on stderr, on a terminal only, once it takes longer than two seconds.
+
+    `seconds` is a clock that never goes back.
+    """
 
     def __init__(self, title: str, duration_us: int, seconds: Callable[[], float], is_quiet: bool = False):
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        self._bar = Bar(*columns, console=Console(stderr=True), disable=is_quiet)
+        console = Console(stderr=True)
+        self._bar = Bar(*columns, console=console, disable=is_quiet or not console.is_terminal)
         self._title, self._duration_us, self._seconds = title, duration_us, seconds
         self._started = seconds()
         self._task = None

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.errors import SourceError
+from sash.sources.disk import telling_of
 from sash.sources.files import check_columns, check_format
 from sash.sources.sink import write_rows
 from sash.workloads.arrivals import START_US
@@ -91,13 +92,12 @@ class Recorder:
     def _write_file(self, rows: pa.Table, path: Path, format: str, modified_us: int = START_US) -> None:
         staged = path.with_name(f".{path.name}")
         try:
-            with pa.OSFile(str(staged), "wb") as stream:
-                write_rows(rows, stream, format)
-            if self.is_stamped:
-                os.utime(staged, ns=(modified_us * 1000, modified_us * 1000))
-            staged.rename(path)
-        except OSError as error:
-            raise SourceError(f"`{path}` cannot be written: {error}; make room or give this user the right") from error
+            with telling_of(str(path)):
+                with pa.OSFile(str(staged), "wb") as stream:
+                    write_rows(rows, stream, format)
+                if self.is_stamped:
+                    os.utime(staged, ns=(modified_us * 1000, modified_us * 1000))
+                staged.rename(path)
         finally:
             staged.unlink(missing_ok=True)
 

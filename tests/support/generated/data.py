@@ -79,14 +79,22 @@ class Table:
     slack_us: int | None = None
     """None: a complete recording, in which nothing is late."""
     tie: tuple[str, ...] = ()
+    ahead_us: int | None = None
+    """How far ahead a row may be; None: what no row here is."""
 
     @property
     def frame(self) -> Any:
-        if not self.is_stream:
-            return sash.relation(self.rows)
-        return sash.stream(
-            self.rows, time="ts", slack=None if self.slack_us is None else f"{self.slack_us} us", tie=self.tie
-        )
+        return sash.stream(self.rows, **self.options) if self.is_stream else sash.relation(self.rows)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How it is declared."""
+        lengths = {"slack": self.slack_us, "ahead": self.ahead_us}
+        return {
+            "time": "ts",
+            "tie": self.tie,
+            **{name: f"{length} us" for name, length in lengths.items() if length is not None},
+        }
 
     @cached_property
     def times(self) -> list[int]:
@@ -102,13 +110,23 @@ class Table:
 
     @cached_property
     def accepted(self) -> list[int]:
-        """The numbers of the rows that count: those not older than one before them by more than the slack."""
+        """The numbers of the rows that count: those not older than one before them by more than the slack, and not too
+        far ahead of both what came before them and the next row of another time.
+        """
+        if not self.is_stream or self.slack_us is None:
+            return list(range(self.rows.num_rows))
         found, newest = [], None
-        for number, time in enumerate(self.times if self.is_stream else [0] * self.rows.num_rows):
-            if self.slack_us is None or not self.is_stream or newest is None or time >= newest - self.slack_us:
-                found.append(number)
-            newest = time if newest is None else max(newest, time)
+        for number, time in enumerate(self.times):
+            if newest is None or not self._is_too_far(number, newest):
+                if newest is None or time >= newest - self.slack_us:
+                    found.append(number)
+                newest = time if newest is None else max(newest, time)
         return found
+
+    def _is_too_far(self, number: int, newest: int) -> bool:
+        time = self.times[number]
+        following = next((each for each in self.times[number:] if each != time), time)
+        return self.ahead_us is not None and time > max(newest, following) + self.ahead_us
 
 
 def draw_tables(choices: Choices, is_plain: bool) -> dict[str, Table]:
@@ -166,9 +184,15 @@ def _draw_stream(choices: Choices, name: str, time: pa.DataType, is_plain: bool,
         times.append(now)
     slack_us = choices.weighted({None: 3, 0: 3, 2: 2, 6: 2})
     order = sorted(range(n_rows), key=[ts + _draw_delay(choices, slack_us) for ts in times].__getitem__)
-    rows = pa.table([pa.array(times, pa.int64()).cast(time), *columns], names=["ts", *schema.names])
     tie = choices.weighted({(): 5, ("v",): 1, ("s", "k"): 1})
-    return Table(name, _families(schema, time), rows.take(pa.array(order, pa.int64())), True, slack_us, tie)
+    ahead_us = None
+    if slack_us is not None and n_rows and choices.chance(15):
+        ahead_us = slack_us + choices.below(8)
+        for _ in range(1 + choices.below(2)):
+            times[choices.below(n_rows)] += choices.one((9, 20, 40))
+    rows = pa.table([pa.array(times, pa.int64()).cast(time), *columns], names=["ts", *schema.names])
+    rows = rows.take(pa.array(order, pa.int64()))
+    return Table(name, _families(schema, time), rows, True, slack_us, tie, ahead_us)
 
 
 def _draw_delay(choices: Choices, slack_us: int | None) -> int:

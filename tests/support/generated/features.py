@@ -38,7 +38,7 @@ EXPECTED = (
     *("WINDOW of pairs", "DWINDOW of pairs"),
     *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
     *(each.strip(" (") for each in _FUNCTIONS),
-    *("slack", "late rows", "recording", "tie-breakers", "rows out of order", "an empty stream"),
+    *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too"),
 )
 """Every name that `features_of` gives. Each is drawn sooner or later."""
@@ -137,7 +137,9 @@ def _of_tables(case: GeneratedCase) -> Iterator[str]:
         if not table.is_stream:
             continue
         yield "recording" if table.slack_us is None else "slack" if table.slack_us else ""
-        yield "late rows" if len(table.accepted) < table.rows.num_rows else ""
+        n_accepted = len(table.accepted)
+        yield "late rows" if n_accepted < table.rows.num_rows else ""
+        yield "rows too far ahead" if table.ahead_us is not None and n_accepted < table.rows.num_rows else ""
         yield "tie-breakers" if table.tie else ""
         yield "rows out of order" if table.times != sorted(table.times) else ""
         yield "an empty stream" if not table.rows.num_rows else ""

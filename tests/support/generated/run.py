@@ -62,8 +62,8 @@ class GeneratedCase:
                 f'"{field.name}": pa.array({table.rows.column(field.name).to_pylist()!r}, {_write_type(field.type)})'
                 for field in table.rows.schema
             )
-            slack = "" if table.slack_us is None else f', slack="{table.slack_us} us"'
-            made = f"sash.stream({{}}, time='ts'{slack}, tie={table.tie!r})" if table.is_stream else "sash.relation({})"
+            options = ", ".join(f"{key}={value!r}" for key, value in table.options.items())
+            made = f"sash.stream({{}}, {options})" if table.is_stream else "sash.relation({})"
             lines.append(f"{name} = {made.format(f'pa.table({{{columns}}})')}")
         frames = ", ".join(f"{name}={name}" for name in self.tables)
         return "\n".join([*lines, f'text = """{self.text}"""', f"sash.sql(text, {frames})  # {self.way}"])
@@ -136,7 +136,8 @@ def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
         n_rows = 1 + case.cuts[(number + 1) % len(case.cuts)] % 4
         rows, waiting[name] = waiting[name].slice(0, n_rows), waiting[name].slice(n_rows)
         left = waiting[name].column("ts").cast(pa.int64()).to_pylist()
-        yield name, rows, min(left) - 1 if left else None
+        # What is declared says how far a stream has come, and so what is too far ahead of it.
+        yield name, rows, min(left) - 1 if left and case.tables[name].ahead_us is None else None
         number += 2
 
 
@@ -145,9 +146,7 @@ def _run_in_session(case: GeneratedCase) -> pa.Table:
     session = sash.Session()
     for name, table in case.tables.items():
         if table.is_stream:
-            frame = table.frame
-            session.stream(name, frame.frame, time="ts", tie=frame.tie,
-                           slack=None if table.slack_us is None else f"{table.slack_us} us")  # fmt: skip
+            session.stream(name, table.rows, **table.options)
         else:
             session.relation(name, table.rows)
     session.query("it", case.text)

@@ -53,8 +53,9 @@ class Truth:
 
     @property
     def end(self) -> int:
-        """The last time of any stream that the query reads."""
-        return max((time for name, _ in self._names for time in self.tables[name].times), default=0)
+        """The last time of any stream that the query reads; what is rejected moves no clock."""
+        read = [self.tables[name] for name, _ in self._names if self.tables[name].is_stream]
+        return max((table.times[number] for table in read for number in table.accepted), default=0)
 
     def points(self) -> set[int]:
         """When rows enter or leave windows."""
