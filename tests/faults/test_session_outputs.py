@@ -325,6 +325,7 @@ class TestFullDisk:
 
     def test_a_snapshot_is_not_taken_of_what_could_not_be_written(self, disk: Callable[[Operations], None]) -> None:
         session = open_session()
+        session.push("s", SCHEMA.empty_table())
         disk(Operations(0, full_disk))
         with pytest.raises(ResourceError, match="the disk is full"):
             push(session, 1)
@@ -332,4 +333,13 @@ class TestFullDisk:
             session.snapshot()
         disk(Operations())
         push(restored(session.snapshot()), 2)
+        assert answer() == [1, 2]
+
+    def test_a_session_that_cannot_begin_has_taken_no_row(self, disk: Callable[[Operations], None]) -> None:
+        session = open_session()
+        disk(Operations(0, full_disk))
+        with pytest.raises(ResourceError, match="the disk is full"):
+            push(session, 1)
+        disk(Operations())
+        push(session, 1, 2)
         assert answer() == [1, 2]
