@@ -23,7 +23,7 @@ $(READY): pyproject.toml requirements.lock
 	@touch $@
 
 demo: $(READY) ## run the example queries on a small data centre
-	$(BIN)/python -m sash.workloads.datacenter examples/data
+	$(BIN)/python -m sash.lab.workloads.datacenter examples/data
 	$(BIN)/sash run --fresh examples/datacenter.sql
 
 test: $(READY) ## run all tests

@@ -1,6 +1,6 @@
 -- Sensors of a data centre, and ten questions of those who keep it cool: which locations are hot and humid at once?
 -- All ten join the two streams in the same way, with windows and conditions of their own.
--- The data is generated: python -m sash.workloads.datacenter examples/data
+-- The data is generated: python -m sash.lab.workloads.datacenter examples/data
 
 CREATE STREAM temperature (location INT, value DOUBLE, ts TIMESTAMP)
   TIMESTAMP BY ts SLACK 2 SECONDS

@@ -14,7 +14,7 @@ def main() -> None:
     """Loads Sash and runs the command."""
     heard = [each for each in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, _end) for each in heard}
-    from sash.cli import main as run
+    from sash.cli.main import main as run
 
     for each, handler in before.items():
         signal.signal(each, handler)

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from typer.testing import CliRunner
 
 import sash
-from sash.cli import app
+from sash.cli.main import app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def example(tmp_path: Path) -> Callable[[str], str]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session all tests share, as starting Spark takes seconds; change settings in `spark.newSession()` only."""
-    from sash.spark.session import spark_session
+    from sash.spark.spark_session import spark_session
 
     scratch = tmp_path_factory.mktemp("spark")
     session = spark_session(

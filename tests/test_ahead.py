@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.errors import BindError
-from sash.testing.reference import split_late
+from sash.oracle.reference import split_late
 
 NOON = datetime(2026, 1, 1, 12)
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64())])

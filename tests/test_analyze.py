@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.operators.join_cost import HASH, WHJ, JoinLoad, JoinMethod
-from sash.plan.analysis import work_of_run
+from sash.cost.join_cost import HASH, WHJ, JoinLoad, JoinMethod
+from sash.plan.explain.analysis import work_of_run
 
 JOIN = "SELECT {} A.k FROM a A, b B WHERE A.k = B.k WINDOW 10 SECONDS"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sash import calibrate
-from sash.calibrate import UNITS, JoinBed, Sample, fit, least_squares
-from sash.cli import main
-from sash.operators.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
-from sash.plan.costs import load_prices
-from sash.workloads.join_load import even_load
+from sash.embedded import calibration
+from sash.cli.main import main
+from sash.cost.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
+from sash.cost.prices import load_prices
+from sash.embedded.calibration import UNITS, JoinBed, Sample, fit, least_squares
+from sash.embedded.join_load import even_load
 
 PRICES = np.array([20.0, 100.0, 30.0, 50.0, 40.0, 80.0, 30.0, 50.0, 20.0])
 """In the order of the units."""
@@ -64,8 +64,8 @@ def test_a_bed_does_the_work_that_the_model_expects(method: JoinMethod) -> None:
 def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) -> None:
     load = even_load(1000, 1, 50, 10)
     methods = [JoinMethod(HASH), JoinMethod(WNL), JoinMethod(WHJ, 4)]
-    monkeypatch.setattr(calibrate, "_beds", lambda: iter([(load, True, methods)]))
-    monkeypatch.setattr(calibrate, "STEP_TUPLES", 256)
+    monkeypatch.setattr(calibration, "_beds", lambda: iter([(load, True, methods)]))
+    monkeypatch.setattr(calibration, "STEP_TUPLES", 256)
     monkeypatch.setenv("SASH_COSTS", str(tmp_path / "costs.json"))
     monkeypatch.setattr(sys, "argv", ["sash", "calibrate"])
     main()

@@ -50,7 +50,7 @@ class Done:
 def sash(place, monkeypatch, capsys) -> Callable[..., Done]:
     """Runs the command in this process, in the test's directory."""
     monkeypatch.chdir(place)
-    monkeypatch.setattr("sash.show.console", Console(width=200))
+    monkeypatch.setattr("sash.cli.show.console", Console(width=200))
 
     def run(*arguments: str) -> Done:
         return Done(run_command(monkeypatch, *arguments), *capsys.readouterr())
@@ -262,7 +262,7 @@ def test_what_the_system_refuses_is_no_bug(sash, monkeypatch, error, sentence):
     def refuse(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("sash.embedded.run.run_files", refuse)
+    monkeypatch.setattr("sash.embedded.run_to_end.run_files", refuse)
     done = sash("run", "script.sql", "--engine", "embedded")
     assert (done.returncode, done.stderr) == (1, f"error: {sentence}\n")
 
@@ -271,7 +271,7 @@ def test_a_bug_is_called_one_and_its_details_are_kept(sash, monkeypatch):
     def divide(*_: object) -> None:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr("sash.embedded.run.run_files", divide)
+    monkeypatch.setattr("sash.embedded.run_to_end.run_files", divide)
     done = sash("run", "script.sql", "--engine", "embedded")
     first, second = done.stderr.splitlines()
     assert first == "error: ZeroDivisionError: by nothing (this is a bug in Sash, please report it)"
@@ -282,10 +282,10 @@ def test_an_interrupted_command_says_so_in_one_line(sash, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sash.cli.verify_script", interrupt)
+    monkeypatch.setattr("sash.cli.main.verify_script", interrupt)
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
-    monkeypatch.setattr("sash.embedded.run.run_files", interrupt)
+    monkeypatch.setattr("sash.embedded.run_to_end.run_files", interrupt)
     done = sash("run", "script.sql", "--engine", "embedded")
     assert (done.returncode, done.stderr) == (130, "stopped at once\n")
 
@@ -298,13 +298,13 @@ def test_the_exit_code_is_that_of_the_signal_that_ended_the_run(sash, monkeypatc
         for name in (first, second):
             signal.raise_signal(getattr(signal, f"SIG{name}"))
 
-    monkeypatch.setattr("sash.embedded.run.run_files", interrupt)
+    monkeypatch.setattr("sash.embedded.run_to_end.run_files", interrupt)
     done = sash("run", "script.sql", "--engine", "embedded")
     assert (done.returncode, done.stderr) == (code, "stopped at once\n")
 
 
 def test_sigterm_ends_any_command_with_one_line(sash, monkeypatch):
-    monkeypatch.setattr("sash.cli.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("sash.cli.main.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "stopped\n")
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from sash.errors import BindError
-from sash.moments import length_us, moment_us
+from sash.runtime.moments import length_us, moment_us
 
 NEW_YEAR_US = 1_767_225_600_000_000
 

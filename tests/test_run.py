@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sash.run import Tally
-from sash.show import _format_work
+from sash.cli.show import _format_work
+from sash.runtime.job import Tally
 
 
 def state(rows_in: int, hits: int, rebuilds: int = 0) -> dict:

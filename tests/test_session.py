@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.embedded import shared
+from sash.cost.choose_schedule import STEPS_BETWEEN_LOOKS
+from sash.embedded import shared_query
 from sash.errors import SashError
-from sash.operators.choose_schedule import STEPS_BETWEEN_LOOKS
-from sash.sources.sink import FileSink, read_sink
+from sash.io.sink import FileSink, read_sink
 from sash.testing import stream_of
 
 A = stream_of("""
@@ -334,7 +334,7 @@ class TestSchedule:
 
     def test_bursts_change_it_and_no_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         usual, kept = self.hear()
-        monkeypatch.setattr(shared, "WORTH_PAIRS", 1)
+        monkeypatch.setattr(shared_query, "WORTH_PAIRS", 1)
         heard, schedules = self.hear()
         assert kept == {"lwo"}
         assert schedules > {"lwo"}
@@ -342,12 +342,12 @@ class TestSchedule:
         assert all(heard.values())
 
     def test_a_hint_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(shared, "WORTH_PAIRS", 1)
+        monkeypatch.setattr(shared_query, "WORTH_PAIRS", 1)
         hinted = JOIN.format(3).replace("SELECT", "SELECT /*+ lwo */")
         assert self.hear(hinted=hinted)[1] == {"lwo"}
 
     def test_nobody_gains_who_waits_for_the_end_of_the_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(shared, "WORTH_PAIRS", 1)
+        monkeypatch.setattr(shared_query, "WORTH_PAIRS", 1)
         session = open_session(**{f"q{window}": JOIN.format(window) for window in self.WINDOWS})
         for step in range(STEPS_BETWEEN_LOOKS + 2):
             for name in ("a", "b"):

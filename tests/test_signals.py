@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.stopping import SPOKEN, StopRequest, TerminatedError
+from sash.cli.stopping import SPOKEN, StopRequest, TerminatedError
 
 SCRIPT = """CREATE STREAM a (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'a' FORMAT csv;
 CREATE STREAM b (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'b' FORMAT csv;
@@ -46,13 +46,13 @@ def write_streams(place: Path, n_files: int, n_rows: int) -> None:
 
 
 def sash(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sash.cli", "run", *arguments]
+    command = [sys.executable, "-m", "sash.cli.main", "run", *arguments]
     return subprocess.run(command, cwd=place, capture_output=True, text=True)
 
 
 def signalled(place: Path, signal: str, *arguments: str) -> tuple[int, str, str]:
     """The exit code, stdout and stderr of a run that gets a signal once it has written something."""
-    command = [sys.executable, "-m", "sash.cli", "run", "out.sql", *arguments]
+    command = [sys.executable, "-m", "sash.cli.main", "run", "out.sql", *arguments]
     shell = subprocess.run(["bash", "-c", SHELL, "bash", signal, "out", *command], cwd=place, capture_output=True)
     return shell.returncode, (place / "stdout").read_text(), (place / "stderr").read_text()
 

@@ -1,5 +1,5 @@
 -- Which dear items were sold by both groups of stores within a minute?
--- The data is generated: python -m sash.workloads.retail examples/data/retail
+-- The data is generated: python -m sash.lab.workloads.retail examples/data/retail
 
 CREATE STREAM SalesStream_A (StoreID INT, ItemID INT, Price DECIMAL(9, 2), Quantity INT, ts TIMESTAMP)
   TIMESTAMP BY ts

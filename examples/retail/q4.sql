@@ -1,5 +1,5 @@
 -- What did the favourite stores sell of each favourite item in the last minute?
--- The data is generated: python -m sash.workloads.retail examples/data/retail
+-- The data is generated: python -m sash.lab.workloads.retail examples/data/retail
 
 CREATE STREAM SalesStream (StoreID INT, ItemID INT, Price DECIMAL(9, 2), Quantity INT, ts TIMESTAMP)
   TIMESTAMP BY ts

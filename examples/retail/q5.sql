@@ -1,5 +1,5 @@
 -- At which prices were favourite items sold by the first group of stores alone? Their sum, by item.
--- The data is generated: python -m sash.workloads.retail examples/data/retail
+-- The data is generated: python -m sash.lab.workloads.retail examples/data/retail
 
 CREATE STREAM SalesStream_A (StoreID INT, ItemID INT, Price DECIMAL(9, 2), Quantity INT, ts TIMESTAMP)
   TIMESTAMP BY ts

@@ -15,8 +15,8 @@ from sash.errors import (
     SourceError,
 )
 from sash.frames import relation, stream
+from sash.oracle.verification import Verification, verify
 from sash.session import Session
-from sash.verify import Verification, verify
 
 __version__ = "0.1.0"
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.arrow import normalised, to_arrow
 from sash.embedded.analyze import analyze_tables
-from sash.embedded.notes import REJECTED, rejections
 from sash.embedded.query import Query
-from sash.embedded.run import run_tables
+from sash.embedded.row_notes import REJECTED, rejections
+from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning
 from sash.frames import Relation, Stream, declare, is_spark, table_catalog
-from sash.moments import Moment, moment_us
-from sash.plan.explain import explain_plan
+from sash.plan.explain.tree import explain_plan
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, RelationInfo
 from sash.sql.parse import parse_query
-from sash.sql.query import Catalog, RelationInfo
 
 
 def sql(text: str, /, **frames: Any) -> Any:
@@ -31,7 +31,7 @@ def sql(text: str, /, **frames: Any) -> Any:
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
     """
     if any(is_spark(frame) for frame in frames.values()):
-        from sash.spark.sql import spark_sql
+        from sash.spark.spark_sql import spark_sql
 
         return spark_sql(text, frames)
     catalog, streams, relations = table_catalog(frames)
@@ -47,7 +47,7 @@ def explain(text: str, /, *, analyze: bool = False, **frames: Any) -> str:
     With `analyze` it does run, over frames of this process, and the text also says what every operator has done.
     """
     if any(is_spark(frame) for frame in frames.values()):
-        from sash.spark.sql import spark_plan
+        from sash.spark.spark_sql import spark_plan
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
@@ -87,7 +87,7 @@ def complete(frame: Any, stream: str | None = None, until_us: Moment | None = No
 
 def spark_session(master: str = "local[*]", **config: Any) -> Any:
     """A Spark session with the settings that Sash needs; local by default."""
-    from sash.spark.session import spark_session as start
+    from sash.spark.spark_session import spark_session as start
 
     return start(master, **config)
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.arrow import normalised, to_arrow
 from sash.errors import BindError, PlanError, SourceError, suggest
-from sash.moments import Length, length_us
+from sash.io.ahead import UNLIMITED, choose_ahead
+from sash.io.time_column import UNITS, tell_times, time_type
 from sash.operators.changes import read_times
-from sash.sources.ahead import UNLIMITED, choose_ahead
-from sash.sources.time_column import UNITS, tell_times, time_type
+from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.moments import Length, length_us
 from sash.sql import duck
-from sash.sql.query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
+from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 

@@ -20,23 +20,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.arrow import normalised, to_arrow
-from sash.delivery import Into, Sink, open_sink
-from sash.embedded.notes import rejections
-from sash.embedded.run import interleaved
+from sash.embedded.local_run import LocalRun, Registered, active_plans
+from sash.embedded.row_notes import rejections
+from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
 from sash.frames import Relation, Stream, declare, is_spark, stream, table_catalog
-from sash.local_run import LocalRun, Registered, active_plans
-from sash.moments import Moment, moment_us
-from sash.plan.describe_sharing import explain_sharing
+from sash.io.places import real_place
+from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
-from sash.plan.shared_plan import check_sharing
-from sash.session_places import SessionPlaces
-from sash.sources.places import real_place
+from sash.plan.sharing.shared_plan import check_sharing
+from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.delivery import Into, Sink, open_sink
+from sash.runtime.moments import Moment, moment_us
+from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_query
-from sash.sql.query import Catalog, RelationInfo, StreamInfo
 from sash.store.batch import BEGINNING
 
 
@@ -193,7 +193,7 @@ class Session:
 
     def _catalog(self) -> Catalog:
         if self._is_spark:
-            from sash.spark.sql import spark_catalog
+            from sash.spark.spark_sql import spark_catalog
 
             return spark_catalog(self._frames)
         catalog: Catalog = {}

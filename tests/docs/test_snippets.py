@@ -33,14 +33,14 @@ import pytest
 import typer
 
 import sash
-from sash.cli import app
+from sash.cli.main import app
 from sash.errors import SashError, SashWarning
-from sash.plan.explain import explain_plan
+from sash.io.files import FileSource
+from sash.plan.explain.tree import explain_plan
 from sash.plan.planner import plan_query
-from sash.sources.files import FileSource
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_script
-from sash.sql.query import Catalog, RelationInfo, StreamInfo
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 
 ROOT = Path(__file__).parents[2]

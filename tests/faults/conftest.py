@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from rich.console import Console
 
-from sash.sources.disk import Disk
+from sash.io.disk import Disk
 from support.commands import run_command
 
 SCRIPT = """CREATE STREAM s (v INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'in' FORMAT csv;
@@ -96,7 +96,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 @pytest.fixture
 def sash(place, monkeypatch, capsys) -> Callable[..., Done]:
     """Runs a command in this process, in the test's directory."""
-    monkeypatch.setattr("sash.show.console", Console(width=200))
+    monkeypatch.setattr("sash.cli.show.console", Console(width=200))
 
     def run(*arguments: str) -> Done:
         return Done(run_command(monkeypatch, *arguments), *capsys.readouterr())

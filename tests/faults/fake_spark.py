@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sash.run import QueryRun, SharedRun
-from sash.sources.output_dir import CHANGES
+from sash.io.output_dir import CHANGES
+from sash.runtime.job import QueryRun, SharedRun
 from sash.spark.checkpoint import Checkpoint
 
 SCHEMA = pa.schema([("v", pa.int64())])

@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import sash
-from sash.embedded.run import run_files
-from sash.outputs import check_outputs, remove_outputs, shared_checkpoints
-from sash.run import QueryRun, new_identity
-from sash.run_lock import hold_locks
-from sash.script import read_script
-from sash.share import group_runs
-from sash.sources.disk import Disk
+from sash.cli.script_outputs import check_outputs, remove_outputs, shared_checkpoints
+from sash.embedded.run_to_end import run_files
+from sash.io.disk import Disk
+from sash.runtime.job import QueryRun, new_identity
+from sash.runtime.run_groups import group_runs
+from sash.runtime.run_lock import hold_locks
+from sash.runtime.script import read_script
 
 ROOT = Path(__file__).parents[2]
 FRESH, PLAIN = "fresh", "plain"

@@ -20,12 +20,12 @@ import pytest
 from tests.faults.conftest import FAULTS, Death, Operations, is_deep
 from tests.faults.fake_spark import FakeSpark
 
+from sash.cli.script_outputs import check_outputs, remove_outputs
 from sash.errors import PlanError, SashError, SourceError
-from sash.outputs import check_outputs, remove_outputs
-from sash.repair import find_repairs, make
-from sash.run import QueryRun, new_identity
-from sash.script import bind_script
-from sash.sources.manifest import MARK
+from sash.io.manifest import MARK
+from sash.runtime.job import QueryRun, new_identity
+from sash.runtime.script import bind_script
+from sash.spark.repair import find_repairs, make
 
 SCRIPT = """CREATE STREAM s (v INT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/in' FORMAT csv;
 CREATE QUERY q AS SELECT v FROM s [RANGE 1 MINUTE] INTO '{root}/out' FORMAT parquet;

@@ -10,7 +10,7 @@ import pytest
 from tests.faults.conftest import Operations, Place
 from tests.faults.test_checkpoints import CORRUPTIONS
 
-from sash.sources.manifest import MARK
+from sash.io.manifest import MARK
 
 FILES = [
     f"out/q/{MARK}",

@@ -11,7 +11,7 @@ import pytest
 from tests.faults.conftest import SCRIPT
 
 from sash.errors import mask_secrets
-from sash.sources.manifest import MARK
+from sash.io.manifest import MARK
 
 INTO = "INTO 'out/q' FORMAT csv"
 
@@ -197,7 +197,7 @@ def die(operation, path):
 
 
 Disk.before = die
-from sash.cli import main
+from sash.cli.main import main
 main()
 """
 
@@ -337,7 +337,7 @@ class TestNames:
         assert not (place.root / "s").exists()
 
     def test_scripts_of_similar_paths_share_no_checkpoint(self, place):
-        from sash.outputs import shared_checkpoints
+        from sash.cli.script_outputs import shared_checkpoints
 
         paths = ["a/b.sql", "a-b.sql", "a/b.txt", "b.sql", "../b.sql", "x/../a-b.sql"]
         places = [shared_checkpoints(Path(path)) for path in paths]
@@ -345,8 +345,8 @@ class TestNames:
         assert places[1] == places[-1]
 
     def test_a_query_named_like_its_script_shares_no_checkpoint_with_it(self, place):
-        from sash.outputs import shared_checkpoints
-        from sash.script import bind_script
+        from sash.cli.script_outputs import shared_checkpoints
+        from sash.runtime.script import bind_script
 
         (run,) = bind_script(SCRIPT.replace("QUERY q", "QUERY script").replace(f" {INTO}", "")).runs()
         assert run.checkpoint != shared_checkpoints(place.root / "script.sql")

@@ -14,7 +14,7 @@ import pytest
 from tests.faults.conftest import SCRIPT, Operations, full_disk
 
 from sash.errors import ResourceError
-from sash.run_lock import hold_locks
+from sash.runtime.run_lock import hold_locks
 
 HOLDER = """
 import sys, time

@@ -17,10 +17,11 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
+from sash.index.circular_buckets import CircularBuckets
 from sash.operators import window_join
-from sash.store import circular_buckets, hash_index, join_index, key_tables, keys, multiway_index, probe_index
+from sash.store import keys
 from sash.store.block_log import BlockLog
-from sash.store.circular_buckets import CircularBuckets
 from sash.testing import assert_snapshot
 
 

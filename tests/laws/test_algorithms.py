@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sash
-from sash.embedded.run import run_tables
-from sash.operators import replan
-from sash.operators.choose_join import JoinChoice
-from sash.operators.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
-from sash.operators.replan import LoadWatch, ReplanPolicy
+from sash.cost import replan
+from sash.cost.choose_join import JoinChoice
+from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
+from sash.cost.replan import LoadWatch, ReplanPolicy
+from sash.embedded.run_to_end import run_tables
 from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.strategies import batch_cuts, cases

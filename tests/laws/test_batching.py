@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sash.testing import Case, Push, assert_changes
 from sash.testing.case import Step
-from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+from support.multiway_strategies import multiway_cases
 
 Cut = tuple[Case, list[Step]]
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 import sash
 from sash.store import trace
 from sash.testing import Case, stream_of
-from sash.testing.bound import DeclaredState
 from sash.testing.case import Step
-from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
-from sash.testing.watch import Watch
+from support.bound import DeclaredState
+from support.multiway_strategies import multiway_cases
+from support.state_watch import Watch
 
 Cut = tuple[Case, list[Step]]
 

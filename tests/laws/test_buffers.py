@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import sash
 from sash.operators.multiway_join import MultiwayJoin
 from sash.testing import Advance, Case, Push
-from sash.testing.buffers import NeededTuples, check_buffers, joins_of_many
 from sash.testing.case import Step
-from sash.testing.multiway import multiway_cases
 from sash.testing.strategies import batch_cuts
+from support.buffers import NeededTuples, check_buffers, joins_of_many
+from support.multiway_strategies import multiway_cases
 
 IDLE = "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k"
 WINDOWS = {

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 import sash
 from sash.operators.shared_pipeline import JOIN
-from sash.plan.sharing import sites_of
+from sash.oracle.snapshot_law import check_snapshot
+from sash.plan.sharing.who_shares import sites_of
 from sash.store.block_window import CUTS
 from sash.testing import Advance, Push, assert_changes, stream_of
-from sash.testing.oracle import check_snapshot
-from sash.testing.shared import SCHEDULES, shared_cases, with_schedule
-from sash.testing.shared_case import Add, Drop, SharedCase
 from sash.testing.strategies import arrival_cuts
 from support.profiles import volume
+from support.shared_case import Add, Drop, SharedCase
+from support.shared_strategies import SCHEDULES, shared_cases, with_schedule
 
 N_CASES = volume(dev=50, ci=600, deep=2000)
 SELDOM = st.sampled_from((*[False] * 19, True))

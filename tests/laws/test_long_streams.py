@@ -10,8 +10,8 @@ import pytest
 
 import sash
 from sash.testing import Case, Push, assert_changes, expected_changes
-from sash.testing.bound import DeclaredState
 from sash.testing.case import Step
+from support.bound import DeclaredState
 
 N_ROWS, N_KEYS = 400, 20
 QUERIES = {

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sash.sql.query import BoundQuery
+from sash.oracle.snapshot_law import check_snapshot, is_join
+from sash.sql.bound_query import BoundQuery
 from sash.testing import Case, assert_changes, expected_changes
-from sash.testing.multiway import multiway_cases
-from sash.testing.oracle import check_snapshot, is_join
 from sash.testing.strategies import batch_cuts
+from support.multiway_strategies import multiway_cases
 from support.profiles import volume
 
 N_CASES = volume(dev=50, ci=1000, deep=3000)

@@ -8,14 +8,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.sql.query import BoundQuery
+from sash.oracle.reference import row_keys, split_late
+from sash.oracle.snapshot_law import check_snapshot
+from sash.sql.bound_query import BoundQuery
 from sash.testing import Case, assert_changes, expected_changes
 from sash.testing.case import Step
-from sash.testing.multiway import multiway_cases
-from sash.testing.oracle import check_snapshot
 from sash.testing.plans import plans
-from sash.testing.reference import row_keys, split_late
 from sash.testing.strategies import batch_cuts, cases, rearrangements
+from support.multiway_strategies import multiway_cases
 
 
 def rearranged(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, Case]]:

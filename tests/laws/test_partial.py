@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
-from sash.testing.literals import stream_of
-from sash.testing.shared_case import SharedCase
+from sash.oracle.literals import stream_of
+from support.shared_case import SharedCase
 
 LONG_AGO = -(10**6)
 ROW = stream_of("ts | k | v | u\n0 | x | 1 | 2")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import sash
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.case import Step
-from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+from support.multiway_strategies import multiway_cases
 
 Interrupted = tuple[Case, list[Step], set[int]]
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from sqlglot import exp
 
 import sash
+from sash.oracle.snapshot_law import check_snapshot
 from sash.sql.parse import parse_query
 from sash.testing import Case, assert_changes, assert_snapshot, expected_changes
-from sash.testing.oracle import check_snapshot
 from sash.testing.plans import plans
 from sash.testing.strategies import cases
 from support.profiles import volume

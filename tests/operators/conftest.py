@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sash.testing.steps import Shelf, restarted
+from support.steps import Shelf, restarted
 
 
 class Succession:

@@ -15,7 +15,7 @@ from sash.operators.keyed import MIN_DEAD
 from sash.operators.operator import held_by
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.vector import Memory, dump
-from sash.testing.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
+from support.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 COLUMNS = pa.schema([("v", pa.string())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])

@@ -19,7 +19,7 @@ from sash.operators.keyed import MIN_DEAD
 from sash.operators.operator import held_by
 from sash.store.batch import BEGINNING, NEVER, SIGNED_FIELDS
 from sash.store.vector import Memory, dump
-from sash.testing.steps import Change, Lived, amount_at, changes_of, due, restarted, signed
+from support.steps import Change, Lived, amount_at, changes_of, due, restarted, signed
 
 COLUMNS = pa.schema([("k", pa.string()), ("x", pa.int64()), ("time", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])

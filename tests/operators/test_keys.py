@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sash.operators.keys import pair_condition, without_null_keys
+from sash.operators.join_keys import pair_condition, without_null_keys
 
 
 def test_rows_with_a_null_key_are_left_out() -> None:

@@ -17,7 +17,7 @@ from sash.operators.membership import RULES, Membership, MembershipSpec
 from sash.operators.operator import held_by
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.vector import Memory, dump
-from sash.testing.steps import Change, Lived, alive_at, amount_at, changes_of, due, restarted, signed
+from support.steps import Change, Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 LEFT, RIGHT = pa.schema([("v", pa.string())]), pa.schema([("w", pa.string())])
 SCHEMAS = [pa.schema([*columns, *SIGNED_FIELDS]) for columns in (LEFT, RIGHT)]

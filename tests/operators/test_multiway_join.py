@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.index import multiway_index, probe_index
+from sash.index.probe_order import probe_orders
 from sash.operators.multiway_join import PROBE, Condition, MultiwayJoin, MultiwayJoinSpec
 from sash.store import keys as store_keys
-from sash.store import multiway_index, probe_index
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
-from sash.store.probe_order import probe_orders
-from sash.testing.steps import restarted
+from support.steps import restarted
 
 ALIASES = "ABCD"
 LIFE_US = 100

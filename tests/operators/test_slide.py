@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sash.operators.slide import Slide, SlideSpec
 from sash.store.batch import NEVER, SIGNED_FIELDS
-from sash.testing.steps import Lived, alive_at, amount_at, changes_of, signed
+from support.steps import Lived, alive_at, amount_at, changes_of, signed
 
 COLUMNS = pa.schema([("n", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sash.cost.join_cost import JoinMethod
 from sash.operators.evaluator import keep
-from sash.operators.join_cost import JoinMethod
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, SIGNED_FIELDS, TS
-from sash.testing.steps import restarted
+from support.steps import restarted
 
 SIDES = ("left", "right")
 ALIASES = ("A", "B")

@@ -7,7 +7,7 @@ import pytest
 
 from sash.operators.union import Union, UnionSpec
 from sash.store.batch import SIGNED_FIELDS
-from sash.testing.steps import changes_of, signed
+from support.steps import changes_of, signed
 
 COLUMNS = pa.schema([("v", pa.string())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])

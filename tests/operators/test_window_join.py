@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.operators.join_cost import JoinMethod
+from sash.cost.join_cost import JoinMethod
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
-from sash.testing.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
+from support.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 WINDOW_US = 6
 LEFT, RIGHT = (

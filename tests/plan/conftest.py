@@ -13,9 +13,9 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.rules import RULES
 from sash.sql.bind import bind
+from sash.sql.bound_query import BoundQuery, Catalog, RelationInfo, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
-from sash.sql.query import BoundQuery, Catalog, RelationInfo, StreamInfo
 
 
 def _stream(**columns: pa.DataType) -> StreamInfo:

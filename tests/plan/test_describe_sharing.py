@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sash.plan.describe_sharing import explain_sharing, shares_any
+from sash.plan.explain.describe_sharing import explain_sharing, shares_any
 from sash.plan.physical import Plan
 
 FIXTURES = sorted((Path(__file__).parent / "sharing").glob("*.explain"))

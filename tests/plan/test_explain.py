@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sash.plan.explain import explain_plan
-from sash.plan.wording import format_duration
+from sash.plan.explain.tree import explain_plan
+from sash.plan.explain.wording import format_duration
 
 GOLDEN = Path(__file__).parent / "three_streams.explain"
 FIXTURES = sorted((Path(__file__).parent / "explain").glob("*.explain"))

@@ -8,7 +8,7 @@ import pytest
 
 from sash.errors import PlanError
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.describe_join import method_name
+from sash.plan.explain.describe_join import method_name
 
 
 def methods(plan) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sash.plan.selections import CHECK_NS, KEEP_NS, estimated_share, weigh_selection
+from sash.plan.sharing.selections import CHECK_NS, KEEP_NS, estimated_share, weigh_selection
 
 DISTINCT = {"left.k": 50, "left.j": 4}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sash.plan.sharing import RunsAlone, share_groups, signature_of
+from sash.plan.sharing.who_shares import RunsAlone, share_groups, signature_of
 
 BASE = "SELECT A.k FROM A, B WHERE A.k = B.k AND A.s = B.s WINDOW 1 HOUR"
 

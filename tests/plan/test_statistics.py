@@ -10,9 +10,9 @@ import pytest
 
 import sash
 from sash.api import plan_text
+from sash.cost.join_cost import JoinLoad
 from sash.frames import table_catalog
-from sash.operators.join_cost import JoinLoad
-from sash.operators.keys import count_keys
+from sash.operators.join_keys import count_keys
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.statistics import SAMPLE_ROWS
 

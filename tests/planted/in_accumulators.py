@@ -55,7 +55,7 @@ MISTAKES = (
     Mistake(
         "negative-integers-without-their-upper-half",
         "columns",
-        "operators/accumulators/columns.py",
+        "operators/accumulators/argument_columns.py",
         "return words.view(np.uint64), words >> 63",
         "return words.view(np.uint64), np.zeros(len(words), np.int64)",
     ),

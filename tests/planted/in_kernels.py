@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planted.mistake import Mistake
 
-WJOIN = ("tests/store/test_wjoin_timelines.py", "tests/store/test_wjoin_algorithms.py", "tests/laws/test_multiway.py")
-SHARED = ("tests/store/test_shared_timelines.py", "tests/store/test_shared_join.py", "tests/laws/test_isolation.py")
+WJOIN = ("tests/papers/test_wjoin_timelines.py", "tests/papers/test_wjoin_algorithms.py", "tests/laws/test_multiway.py")
+SHARED = ("tests/papers/test_shared_timelines.py", "tests/papers/test_shared_join.py", "tests/laws/test_isolation.py")
 
 JOINS = (
     Mistake(
@@ -14,7 +14,7 @@ JOINS = (
         "kernels/bucket_join.py",
         "if found >= 0 and table.ts[row - base] <= table.ts[found - base]:",
         "if found >= 0 and table.ts[row - base] >= table.ts[found - base]:",
-        ("tests/store/test_circular_buckets.py", "tests/operators/test_window_join.py"),
+        ("tests/index/test_circular_buckets.py", "tests/operators/test_window_join.py"),
     ),
     Mistake(
         "rows-far-ahead-confirmed-by-one-far-behind",
@@ -45,7 +45,7 @@ JOINS = (
         "kernels/buckets.py",
         "for part in range(2):",
         "for part in range(1):",
-        ("tests/store/test_circular_buckets.py",),
+        ("tests/index/test_circular_buckets.py",),
     ),
     Mistake(
         "a-pair-that-meets-as-one-of-it-leaves-its-bucket",
@@ -67,7 +67,7 @@ JOINS = (
         "kernels/hash_join.py",
         "slots[position, HEADS] < floors[0] and slots[position, HEADS + 1] < floors[1]",
         "(slots[position, HEADS] < floors[0] or slots[position, HEADS + 1] < floors[1])",
-        ("tests/store/test_hash_index.py", "tests/laws/test_long_streams.py"),
+        ("tests/index/test_hash_index.py", "tests/laws/test_long_streams.py"),
     ),
     Mistake(
         "combinations-of-one-instant-found-by-each-of-their-tuples",
@@ -86,14 +86,14 @@ JOINS = (
     Mistake(
         "a-product-without-what-lies-at-the-end-of-reach",
         "key_product",
-        "kernels/key_product.py",
+        "kernels/key_combinations.py",
         "while cursor < stop and met_ts[window, cursor] <= high:",
         "while cursor < stop and met_ts[window, cursor] < high:",
     ),
     Mistake(
         "a-combination-that-outlives-the-tuple-that-came-last",
         "key_product",
-        "kernels/key_product.py",
+        "kernels/key_combinations.py",
         "ends[depth] = min(end, met_expires[window, cursor])",
         "ends[depth] = met_expires[window, cursor]",
         ("tests/operators/test_multiway_join.py", "tests/laws/test_multiway.py"),
@@ -101,7 +101,7 @@ JOINS = (
     Mistake(
         "a-tuple-at-the-end-of-a-period-not-admitted",
         "wjoin_merge",
-        "kernels/wjoin_merge.py",
+        "papers/wjoin/wjoin_merge.py",
         "if ts < best_ts or (ts == best_ts and best == NONE):",
         "if ts < best_ts:",
         WJOIN,
@@ -109,7 +109,7 @@ JOINS = (
     Mistake(
         "tuples-at-the-end-of-a-period-not-joined",
         "wjoin_pipeline",
-        "kernels/wjoin_pipeline.py",
+        "papers/wjoin/wjoin_pipeline.py",
         "if slots.low[previous] > high or slots.high[previous] < low:",
         "if slots.low[previous] >= high or slots.high[previous] < low:",
         WJOIN,
@@ -117,7 +117,7 @@ JOINS = (
     Mistake(
         "a-bucket-by-the-keys-of-another-node",
         "wjoin_buffers",
-        "kernels/wjoin_buffers.py",
+        "papers/wjoin/wjoin_buffers.py",
         "if node_keys[buffer >> 1, key]:",
         "if node_keys[buffer & 1, key]:",
         WJOIN,
@@ -128,15 +128,15 @@ SHARING = (
     Mistake(
         "a-partner-as-old-as-the-window-is-long",
         "shared_join",
-        "kernels/shared_join.py",
+        "papers/shared/partial_windows.py",
         "while partner >= first_kept and links[partner - first_row, TS] > limit:",
         "while partner >= first_kept and links[partner - first_row, TS] >= limit:",
-        ("tests/store/test_shared_timelines.py", "tests/store/test_shared_join.py"),
+        ("tests/papers/test_shared_timelines.py", "tests/papers/test_shared_join.py"),
     ),
     Mistake(
         "a-tuple-that-scans-its-own-stream",
         "shared_line",
-        "kernels/shared_line.py",
+        "papers/shared/shared_line.py",
         "waits[row, CURSOR] = heads[bucket, 1 - side]",
         "waits[row, CURSOR] = heads[bucket, side]",
         SHARED,
@@ -144,7 +144,7 @@ SHARING = (
     Mistake(
         "a-new-query-without-the-pairs-of-its-first-tuple",
         "shared_router",
-        "kernels/shared_router.py",
+        "papers/shared/shared_router.py",
         "            if log[place, LATER] >= since[window]:",
         "            if log[place, LATER] > since[window]:",
         SHARED,
@@ -152,10 +152,10 @@ SHARING = (
     Mistake(
         "pairs-settled-with-their-sides-swapped",
         "shared_rows",
-        "kernels/shared_rows.py",
+        "papers/shared/shared_rows.py",
         "        if row & 1:\n            row, other = other, row\n",
         "",
-        ("tests/store/test_scheduled_index.py", "tests/operators/test_tapped_join.py"),
+        ("tests/papers/test_scheduled_index.py", "tests/operators/test_tapped_join.py"),
     ),
     Mistake(
         "the-window-of-the-other-side",
@@ -179,14 +179,14 @@ MEMBERSHIP = (
     Mistake(
         "a-row-that-leaves-while-an-equal-one-is-there",
         "kernels/distinct",
-        "kernels/distinct.py",
+        "kernels/distinct_runs.py",
         "multiplicity(key, shown[key], roots, nodes, words) == 0:",
         "size(key, roots, nodes) == 0:",
     ),
     Mistake(
         "except-all-taken-as-except",
         "kernels/membership",
-        "kernels/membership.py",
+        "kernels/membership_runs.py",
         "return max(n_left - n_right, 0)",
         "return n_left if n_right == 0 else 0",
         ("tests/operators/test_membership.py",),
@@ -194,21 +194,21 @@ MEMBERSHIP = (
     Mistake(
         "intersect-all-taken-as-intersect",
         "kernels/membership",
-        "kernels/membership.py",
+        "kernels/membership_runs.py",
         "return min(n_left, n_right)",
         "return n_left if n_right > 0 else 0",
     ),
     Mistake(
         "only-the-first-of-the-rows-with-a-key-brought-back",
         "kernels/membership",
-        "kernels/membership.py",
+        "kernels/membership_runs.py",
         "content = links[content, NEXT]",
         "content = NONE",
     ),
     Mistake(
         "a-group-that-only-grows",
         "runs",
-        "kernels/runs.py",
+        "kernels/event_runs.py",
         "size += signs[event]",
         "size += 1",
     ),
@@ -222,7 +222,7 @@ MEMBERSHIP = (
     Mistake(
         "a-prefix-taken-for-the-whole-string",
         "byte_strings",
-        "kernels/byte_strings.py",
+        "kernels/byte_string_table.py",
         "    if offsets[string + 1] - start != last - first:\n        return False\n",
         "",
         ("tests/store/test_byte_strings.py",),
@@ -280,7 +280,7 @@ AGGREGATES = (
     Mistake(
         "a-value-counted-as-different-when-it-has-gone",
         "ordered_multiset",
-        "kernels/ordered_multiset.py",
+        "kernels/treaps.py",
         "\n        roots[owner, N_DISTINCT] -= 1",
         "",
         ("tests/operators/test_accumulators.py -k 'count_distinct and int64'",),
@@ -288,7 +288,7 @@ AGGREGATES = (
     Mistake(
         "equal-members-ranked-as-one",
         "ordered_multiset",
-        "kernels/ordered_multiset.py",
+        "kernels/treaps.py",
         "        if order > 0:\n            n_less += nodes[node, MULTIPLICITY]",
         "        if order > 0:\n            n_less += 1",
         ("tests/store/test_ordered_multiset.py",),

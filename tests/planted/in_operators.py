@@ -90,7 +90,7 @@ JOINS = (
     Mistake(
         "nulls-that-equal-each-other-unless-all-keys-are-null",
         "keys",
-        "operators/keys.py",
+        "operators/join_keys.py",
         "if batch.column(name).null_count:",
         "if batch.column(name).null_count == batch.num_rows:",
     ),

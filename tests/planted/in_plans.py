@@ -49,18 +49,18 @@ PLANS = (
     Mistake(
         "an-exchange-by-a-key-that-the-joins-do-not-share",
         "partition",
-        "plan/partition.py",
+        "plan/distribution.py",
         "            merged |= other\n",
         "",
-        ("tests/plan/test_partition.py",),
+        ("tests/plan/test_distribution.py",),
     ),
     Mistake(
         "a-window-of-rows-spread-by-any-key",
         "partition",
-        "plan/partition.py",
+        "plan/distribution.py",
         "    return not isinstance(window, CountWindow) or name in {",
         "    return not isinstance(window, CountWindow) or not window.partition_by or name in {",
-        ("tests/plan/test_partition.py",),
+        ("tests/plan/test_distribution.py",),
     ),
     Mistake(
         "having-ignored-where-parts-are-added-up",

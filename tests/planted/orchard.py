@@ -19,6 +19,8 @@ from planted.mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sash"
+KERNELS = ("kernels", "papers/shared", "papers/wjoin")
+"""Where numba compiles."""
 PYTEST = "-x -q -p no:cacheprovider -p no:xdist --tb=no -rfE --hypothesis-profile=planted"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 TESTS_FAILED = 1
@@ -66,35 +68,33 @@ class Orchard:
     @contextmanager
     def _planted(self, mistake: Mistake) -> Iterator[None]:
         path = self._source / "sash" / mistake.path
-        caches = self._source / "sash" / "kernels" / "__pycache__"
-        stems = self._kernels_over(path)
+        kernels = self._kernels_over(path)
         self._stash.mkdir()
         shutil.copy2(path, self._stash / "right.py")
-        for cache in _compiled(caches, stems):
-            cache.rename(self._stash / cache.name)
+        kept = {cache: self._stash / cache.name for cache in _compiled(kernels)}
+        for cache, stashed in kept.items():
+            cache.rename(stashed)
         path.write_text(mistake.planted_in(path.read_text()))
         try:
             yield
         finally:
             shutil.copy2(self._stash / "right.py", path)
-            for cache in _compiled(caches, stems):
+            for cache in _compiled(kernels):
                 cache.unlink()
-            for cache in _compiled(self._stash, stems):
-                cache.rename(caches / cache.name)
+            for cache, stashed in kept.items():
+                stashed.rename(cache)
             shutil.rmtree(self._stash)
 
-    def _kernels_over(self, path: Path) -> set[str]:
+    def _kernels_over(self, path: Path) -> set[Path]:
         """A kernel, and those that are compiled with it in them: numba would not know that these have changed."""
-        folder = self._source / "sash" / "kernels"
-        if path.parent != folder:
-            return set()
-        texts = {each.stem: each.read_text() for each in folder.glob("*.py")}
-        over, found = {path.stem}, {path.stem}
+        texts = {each: each.read_text() for folder in KERNELS for each in (self._source / "sash" / folder).glob("*.py")}
+        over = found = {path} & texts.keys()
         while found:
+            names = [".".join(each.relative_to(self._source).with_suffix("").parts) for each in found]
             found = {
-                stem
-                for stem, text in texts.items()
-                if stem not in over and any(f"from sash.kernels.{each} import" in text for each in found)
+                each
+                for each, text in texts.items()
+                if each not in over and any(f"from {name} import" in text for name in names)
             }
             over |= found
         return over
@@ -122,9 +122,9 @@ class Orchard:
         return None, f"`pytest {arguments}` ended with {done.returncode}: {_last_line(done.stdout + done.stderr)}"
 
 
-def _compiled(directory: Path, stems: set[str]) -> list[Path]:
+def _compiled(kernels: set[Path]) -> list[Path]:
     """What numba has kept of these modules."""
-    return [path for path in directory.glob("*.nb?") if path.name.split(".")[0] in stems]
+    return [cache for kernel in kernels for cache in (kernel.parent / "__pycache__").glob(f"{kernel.stem}.*.nb?")]
 
 
 def _last_line(text: str) -> str:

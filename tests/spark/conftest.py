@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sash.embedded.run import run_files
-from sash.run import QueryRun, Tally
-from sash.script import bind_script
-from sash.sources.sink import read_sink
+from sash.embedded.run_to_end import run_files
+from sash.io.sink import read_sink
+from sash.runtime.job import QueryRun, Tally
+from sash.runtime.script import bind_script
 
 SCRIPT = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;

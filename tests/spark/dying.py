@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sash.sources.disk import Disk
+from sash.io.disk import Disk
 from sash.spark import frame
 
 OPERATION = "operation"
@@ -94,7 +94,7 @@ def main() -> None:
     Disk.before = staticmethod(before)
     atexit.register(lambda: (notes / "operations").write_text(str(n_seen)))
     sys.argv[1:] = arguments
-    from sash.cli import main as run
+    from sash.cli.main import main as run
 
     run()
 

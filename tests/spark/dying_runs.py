@@ -13,9 +13,9 @@ from pathlib import Path
 from tests.spark import dying
 from tests.spark.dying import VICTIMS
 
-from sash.embedded.run import run_files
-from sash.run import QueryRun
-from sash.script import bind_script
+from sash.embedded.run_to_end import run_files
+from sash.runtime.job import QueryRun
+from sash.runtime.script import bind_script
 
 ReadOutputs = Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]
 SEED = int(os.environ.get("SASH_SEED", "1"))

@@ -19,19 +19,19 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import table_catalog
+from sash.io.records import REJECT_SCHEMA, Records
+from sash.oracle.reference import split_late
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
-from sash.plan.shared_plan import SharedPlan
-from sash.run import Tally
-from sash.sources.records import REJECT_SCHEMA, Records
+from sash.plan.sharing.shared_plan import SharedPlan
+from sash.runtime.job import Tally
 from sash.spark.exchange import Message, Packer, message, to_all_groups
 from sash.spark.group import Group
-from sash.spark.notes import ArrivalNotes
 from sash.spark.packing import FileReader, file_origin, pack_frame
 from sash.spark.sorting import late_rows, too_far_rows
+from sash.spark.spark_notes import ArrivalNotes
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
-from sash.testing.reference import split_late
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("k", pa.int64())])
 SHARED = pa.schema([(name, pa.int64()) for name in ("ts", "k", "v", "w")])

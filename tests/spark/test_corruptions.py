@@ -133,8 +133,8 @@ def damage(path: Path, way: str, scenes: Scenes, chance: random.Random) -> bool:
 @pytest.fixture
 def sash(spark, monkeypatch, capsys) -> Callable[..., tuple[int, str]]:
     """The command in this process, on the Spark that is there: its exit code, and what it says of errors."""
-    monkeypatch.setattr("sash.spark.session.spark_session", lambda master: spark)
-    monkeypatch.setattr("sash.spark.session.end_session", lambda spark, is_well: None)
+    monkeypatch.setattr("sash.spark.spark_session.spark_session", lambda master: spark)
+    monkeypatch.setattr("sash.spark.spark_session.end_session", lambda spark, is_well: None)
 
     def run(*arguments: str) -> tuple[int, str]:
         return run_command(monkeypatch, *arguments), capsys.readouterr().err

@@ -30,7 +30,7 @@ def place(folder) -> Path:
 
 @contextmanager
 def running(place: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "sash.cli", "run", "script.sql", *options]
+    command = [sys.executable, "-m", "sash.cli.main", "run", "script.sql", *options]
     environment = os.environ | {"TMPDIR": str(place / "tmp")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     run = subprocess.Popen(command, cwd=place, env=environment, start_new_session=True, **pipes)

@@ -1,5 +1,5 @@
 """Every program shows how Spark alone rejects its query, and the changes that Sash gives for it. Every script gives the
-changes that it gives in one process, which tests/workloads/test_examples.py compares with DuckDB's answer.
+changes that it gives in one process, which tests/lab/workloads/test_examples.py compares with DuckDB's answer.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from sash.embedded.run import run_files
-from sash.script import bind_script
+from sash.embedded.run_to_end import run_files
+from sash.runtime.script import bind_script
 
 pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
-from sash.spark.run import run_on_spark
+from sash.spark.spark_run import run_on_spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REJECTIONS = {

@@ -26,9 +26,9 @@ from sash.spark.packing import pack_frame
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.testing.case import Case, Push
-from sash.testing.multiway import multiway_cases
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+from support.multiway_strategies import multiway_cases
 
 
 class Store:

@@ -119,7 +119,7 @@ def test_spark_runs_on_a_machine_without_java(tmp_path: Path) -> None:
         if program.name != "java":
             (programs / program.name).symlink_to(program)
     script = (
-        "import os; from sash.spark.session import spark_session; spark = spark_session('local[1]');"
+        "import os; from sash.spark.spark_session import spark_session; spark = spark_session('local[1]');"
         "print(spark.range(5).count(), os.environ['JAVA_HOME']); spark.stop()"
     )
     environment = {"PATH": str(programs), "XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sash.script import read_script
-from sash.sources.records import REJECT_SCHEMA
+from sash.io.records import REJECT_SCHEMA
+from sash.runtime.script import read_script
 from sash.spark import frame
 from sash.spark.output import fetch_rows
 from sash.spark.sorting import kept_rejects

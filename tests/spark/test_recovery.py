@@ -15,9 +15,9 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
-from sash.repair import find_repairs, make
-from sash.run import QueryRun, Tally
-from sash.spark.run import run_on_spark
+from sash.runtime.job import QueryRun, Tally
+from sash.spark.repair import find_repairs, make
+from sash.spark.spark_run import run_on_spark
 
 pytestmark = pytest.mark.slow
 N_FILES = 7

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
-from sash.run import QueryRun, Tally
-from sash.share import known_layers
+from sash.runtime.job import QueryRun, Tally
+from sash.runtime.run_groups import known_layers
 from sash.spark.checkpoint import MANIFEST, Checkpoint
 from sash.spark.group import FORMAT
-from sash.spark.run import run_on_spark
+from sash.spark.spark_run import run_on_spark
 
 
 def run_spark(run: QueryRun, spark: SparkSession, files_per_batch: int = 2) -> Tally:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from sash.errors import ResourceError, SourceError
-from sash.spark.run import START_ATTEMPTS, RunningQuery
+from sash.spark.spark_run import START_ATTEMPTS, RunningQuery
 
 LATE = "Job aborted: org.apache.spark.SparkException: Python worker failed to connect back."
 

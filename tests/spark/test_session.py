@@ -11,9 +11,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
-from sash.spark import session as sash_session
-from sash.spark.session import check_session, find_log, read_budget, spark_session
+from sash.spark import spark_session as sash_session
 from sash.spark.shelf import Budget
+from sash.spark.spark_session import check_session, find_log, read_budget, spark_session
 
 
 @pytest.fixture
@@ -213,7 +213,7 @@ def test_the_terminal_stays_quiet(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_java_that_does_not_start_spark_leads_to_the_log(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from sash.spark.session import spark_session\n"
+        "import sys; from pathlib import Path; from sash.spark.spark_session import spark_session\n"
         "try: spark_session('local[1]', log=sys.argv[1], **{'spark.driver.memory': 'much'})\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

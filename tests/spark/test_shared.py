@@ -16,14 +16,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sash
-from sash.embedded.run import run_files
+from sash.embedded.run_to_end import run_files
 from sash.errors import PlanError, ResourceError, SourceError
-from sash.run import QueryRun
-from sash.run_lock import hold_locks
-from sash.script import bind_script
-from sash.share import group_runs
-from sash.sources.sink import FileSink, read_sink
-from sash.spark.run import run_on_spark
+from sash.io.sink import FileSink, read_sink
+from sash.runtime.job import QueryRun
+from sash.runtime.run_groups import group_runs
+from sash.runtime.run_lock import hold_locks
+from sash.runtime.script import bind_script
+from sash.spark.spark_run import run_on_spark
 
 START = datetime(2026, 1, 1)
 QUERIES = {

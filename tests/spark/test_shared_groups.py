@@ -22,15 +22,15 @@ from sash.frames import Stream, table_catalog
 from sash.operators.shared_pipeline import JOIN, SharedPipeline
 from sash.operators.tapped_join import TappedJoin
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
-from sash.plan.sharing import share_groups, sites_of
+from sash.plan.sharing.shared_plan import SharedPlan
+from sash.plan.sharing.who_shares import share_groups, sites_of
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
 from sash.spark.group import Group
 from sash.spark.packing import pack_frame
 from sash.store.vector import Memory
 from sash.testing.case import Advance, Push
-from sash.testing.shared import shared_cases
-from sash.testing.shared_case import Add, Drop, Episode, Event, Pause, SharedCase
+from support.shared_case import Add, Drop, Episode, Event, Pause, SharedCase
+from support.shared_strategies import shared_cases
 
 N_WORKERS = 2
 PATIENT = settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])

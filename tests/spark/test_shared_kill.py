@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from sash.embedded.run import run_files
-from sash.script import bind_script
+from sash.embedded.run_to_end import run_files
+from sash.runtime.script import bind_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -14,6 +14,7 @@ import pytest
 
 import sash
 from sash.errors import ResourceError
+from sash.index.window_buffer import WindowBuffer
 from sash.plan.physical import Plan
 from sash.spark import shelf as sash_shelf
 from sash.spark.exchange import Message, Packer, message
@@ -23,7 +24,6 @@ from sash.spark.shelf import Budget, Shelf, open_shelf
 from sash.store import vector as sash_vector
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
 from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
-from sash.store.window_buffer import WindowBuffer
 from sash.testing.case import Case
 
 MUCH = Budget(1 << 30, 1)

@@ -12,9 +12,9 @@ import pyarrow.fs
 import pytest
 
 from sash.errors import SourceError
-from sash.sources.files import FileSource, is_visible
-from sash.spark.run import run_on_spark
+from sash.io.files import FileSource, is_visible
 from sash.spark.source_log import batch_files, check_all_read, find_changed, heard_files, refuse_unread
+from sash.spark.spark_run import run_on_spark
 
 
 def run_spark(run, spark, files_per_batch=2):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sash.run import QueryRun, Tally
-from sash.sources.records import REJECT_SCHEMA
-from sash.sources.sink import read_sink
-from sash.spark.run import RunningQuery, read_files, run_on_spark
+from sash.io.records import REJECT_SCHEMA
+from sash.io.sink import read_sink
+from sash.runtime.job import QueryRun, Tally
+from sash.spark.spark_run import RunningQuery, read_files, run_on_spark
 
 AHEAD = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS AHEAD 10 SECONDS

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from sash.errors import ResourceError, SashError, SourceError
-from sash.spark.watch import LONGEST_PAUSE_SECONDS, Watch
+from sash.spark.query_watch import LONGEST_PAUSE_SECONDS, Watch
 
 DIED = ResourceError("a worker died")
 

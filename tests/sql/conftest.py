@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sash.sql.query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 
 CATALOG: Catalog = {
     "temperature": StreamInfo(

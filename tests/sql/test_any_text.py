@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sash.errors import SashError
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query, parse_script
-from sash.sql.query import Catalog
 from sash.sql.statements import CreateQuery
 
 SENTENCES = """

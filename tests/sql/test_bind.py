@@ -7,9 +7,9 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
+from sash.sql.bound_query import BoundQuery, Catalog, CountWindow, TimeWindow, UnboundedWindow
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
-from sash.sql.query import BoundQuery, Catalog, CountWindow, TimeWindow, UnboundedWindow
 
 MINUTE = TimeWindow(60_000_000)
 

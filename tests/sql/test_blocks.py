@@ -9,9 +9,7 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
-from sash.sql.expressions import to_duckdb
-from sash.sql.parse import parse_query
-from sash.sql.query import (
+from sash.sql.bound_query import (
     Block,
     BoundQuery,
     BoundSet,
@@ -22,6 +20,8 @@ from sash.sql.query import (
     TimeWindow,
     UnboundedWindow,
 )
+from sash.sql.expressions import to_duckdb
+from sash.sql.parse import parse_query
 
 SECOND = TimeWindow(1_000_000)
 MINUTE = TimeWindow(60_000_000)

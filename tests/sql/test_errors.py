@@ -12,8 +12,8 @@ import pytest
 
 from sash.errors import ParseError, SashError
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query, parse_script
-from sash.sql.query import Catalog
 from sash.sql.statements import CreateQuery
 
 GOLDEN = (Path(__file__).parent / "errors.golden").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ import pytest
 
 from sash.sql import duck
 from sash.sql.bind import bind
+from sash.sql.bound_query import StreamInfo
 from sash.sql.expressions import span_of, to_duckdb
 from sash.sql.parse import parse_query
-from sash.sql.query import StreamInfo
 
 ROWS = pa.table(
     {

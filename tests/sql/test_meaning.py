@@ -9,10 +9,20 @@ import pytest
 
 from sash.sql import duck
 from sash.sql.bind import bind
+from sash.sql.bound_query import (
+    Aggregate,
+    Block,
+    BoundQuery,
+    BoundSet,
+    Catalog,
+    DerivedInfo,
+    Membership,
+    Source,
+    StreamInfo,
+)
 from sash.sql.dialect import Sash
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
-from sash.sql.query import Aggregate, Block, BoundQuery, BoundSet, Catalog, DerivedInfo, Membership, Source, StreamInfo
 
 ROWS = {
     "t": pa.table(

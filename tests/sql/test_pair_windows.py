@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from sash.sql.bind import bind
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, Catalog, DerivedInfo, TimeWindow
 from sash.sql.parse import parse_query
-from sash.sql.query import Block, BoundQuery, BoundSet, Catalog, DerivedInfo, TimeWindow
 from sash.sql.window_graph import PairWindow, WindowGraph
 
 SECOND = 1_000_000

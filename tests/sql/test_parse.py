@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from sash.errors import Span
+from sash.sql.bound_query import CountWindow, StreamStatistics, TimeWindow
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.parsed import ParsedSelect
-from sash.sql.query import CountWindow, StreamStatistics, TimeWindow
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable, Into
 
 SCRIPT = """\

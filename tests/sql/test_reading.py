@@ -7,8 +7,8 @@ import pytest
 
 from sash.errors import ParseError
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, StreamInfo
 from sash.sql.parse import parse_query
-from sash.sql.query import Catalog, StreamInfo
 
 FIELDS = {
     "a": pa.int64(),

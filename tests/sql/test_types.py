@@ -15,8 +15,8 @@ import sash
 from sash.errors import BindError, PlanError
 from sash.sql import duck
 from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, StreamInfo
 from sash.sql.parse import parse_query
-from sash.sql.query import Catalog, StreamInfo
 
 TIMES = pa.array([1, 2, 3, 4], pa.int64())
 ROWS = {
@@ -145,7 +145,7 @@ def test_a_declared_hugeint_is_one_and_a_declared_decimal_is_not() -> None:
         SELECT x, coalesce(x, 1.5) AS c FROM s;
     """
     for declared, common in (("HUGEINT", "decimal128(38, 1)"), ("DECIMAL(38,0)", "decimal128(38, 0)")):
-        (plan,) = sash.script.bind_script(script.format(declared)).plans.values()
+        (plan,) = sash.runtime.script.bind_script(script.format(declared)).plans.values()
         assert [str(type_) for _, type_ in plan.outputs] == ["decimal128(38, 0)", common]
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from sash.store.batch import SIGNED_FIELDS
 from sash.store.trace import Trace
-from sash.testing.steps import Change, signed
+from support.steps import Change, signed
 
 COLUMNS = pa.schema([("k", pa.int64())])
 KEPT, TAKEN_BACK = (1, 1, 17, (1,)), [(1, 1, 17, (0,)), (1, -1, 17, (0,))]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from sash.kernels import ordered_multiset as kernel
+from sash.kernels import treaps as kernel
 from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset, Words
 from sash.store.vector import Directory, Memory, dump, load
 

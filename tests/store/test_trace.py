@@ -17,7 +17,7 @@ from sash.store import trace as trace_module
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.trace import Events, Trace
 from sash.store.vector import Directory, dump, load
-from sash.testing.steps import Change, Lived, due, signed
+from support.steps import Change, Lived, due, signed
 
 COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from sash.cli import main
+from sash.cli.main import main
 
 
 def run_command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from sash.embedded.notes import REJECTED, rejections
+from sash.cost.join_cost import JoinWork
 from sash.embedded.query import Query
-from sash.embedded.run import in_order_of_arrival, interleaved
+from sash.embedded.row_notes import REJECTED, rejections
+from sash.embedded.run_to_end import in_order_of_arrival, interleaved
+from sash.io.timed import read_stream_file
 from sash.operators.changes import read_times
-from sash.operators.join_cost import JoinWork
 from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.pipeline import in_order_of_time
 from sash.operators.window_join import WindowJoin
-from sash.plan.analysis import JoinMeasure, Measure, MultiwayMeasure
-from sash.plan.explain import explain_plan
+from sash.plan.explain.analysis import JoinMeasure, Measure, MultiwayMeasure
+from sash.plan.explain.tree import explain_plan
 from sash.plan.physical import Plan
-from sash.run import QueryRun
-from sash.sources.timed import read_stream_file
+from sash.runtime.job import QueryRun
 from sash.store.batch import BEGINNING, NEVER
 
 

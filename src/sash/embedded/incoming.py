@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.arrow import to_arrow
 from sash.errors import SourceError
-from sash.sources.fitting import fit
-from sash.sources.time_column import Timed, tell_times
-from sash.sql.query import StreamInfo
+from sash.io.fitting import fit
+from sash.io.time_column import Timed, tell_times
+from sash.runtime.arrow import to_arrow
+from sash.sql.bound_query import StreamInfo
 
 
 def read_rows(rows: Any, info: StreamInfo, stream: str) -> pa.Table:

@@ -16,15 +16,15 @@ from typing import Any
 import pyarrow as pa
 
 from sash.embedded.intake import Intake
-from sash.embedded.notes import Notes
+from sash.embedded.row_notes import Notes
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import SashWarning, SourceError
-from sash.moments import Moment, moment_us
 from sash.operators.changes import to_changes
 from sash.operators.operator import Operator
 from sash.operators.pipeline import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
+from sash.runtime.moments import Moment, moment_us
 
 
 class Query:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from sash.kernels.ordered_multiset import compare, greatest, insert, kth, least, n_distinct, remove, size
+from sash.kernels.treaps import compare, greatest, insert, kth, least, n_distinct, remove, size
 
 LEAST, GREATEST, MIDDLE, DISTINCT = 0, 1, 2, 3
 

@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.distinct import NOTHING, follow
+from sash.kernels.distinct_runs import NOTHING, follow
 from sash.operators.keyed import IDENTITY, Keys, with_identity
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog

@@ -16,12 +16,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sash.index.window_buffer import WindowBuffer
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS, concat, int64_column, signs, with_columns
 from sash.store.block_log import BlockLog
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
-from sash.store.window_buffer import WindowBuffer
 
 
 @dataclass(frozen=True, slots=True)

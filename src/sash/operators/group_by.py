@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.runs import count_members
+from sash.kernels.event_runs import count_members
 from sash.operators.accumulators import make_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import Keys, with_identity

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.operators import keys as join_keys
+from sash.index.window_buffer import WindowBuffer
+from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
 from sash.store.batch import BEGINNING, NEVER, arrive
 from sash.store.keys import encode_keys
-from sash.store.window_buffer import WindowBuffer
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels import membership as kernel
+from sash.kernels import membership_runs as kernel
+from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
-from sash.operators.keys import without_null_keys
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, concat
 from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex

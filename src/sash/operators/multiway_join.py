@@ -22,17 +22,17 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.operators import keys as join_keys
+from sash.index.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
+from sash.index.probe_index import ProbeIndex, live_together
+from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
+from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
-from sash.store.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.store.ordered_window import OrderedWindow
-from sash.store.probe_index import ProbeIndex, live_together
 from sash.store.vector import Home, Memory
-from sash.store.wjoin_algorithms import ALGORITHMS
 
 PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)

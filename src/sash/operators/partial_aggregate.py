@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.accumulators.columns import integer_words, is_integral
+from sash.operators.accumulators.argument_columns import integer_words, is_integral
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
 from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace

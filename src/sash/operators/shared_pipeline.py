@@ -21,13 +21,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.index.join_index import LEFT, RIGHT
 from sash.operators.keeping import Keeping
 from sash.operators.operator import Operator
 from sash.operators.operator_set import OperatorSet, restore_operator
 from sash.operators.pipeline import Pipeline, Work
 from sash.operators.tapped_join import Poured, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
-from sash.store.join_index import LEFT, RIGHT
 from sash.store.vector import Home
 
 JOIN = "join"

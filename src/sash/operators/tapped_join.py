@@ -25,17 +25,17 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sash.index.circular_buckets import CircularBuckets
+from sash.index.hash_index import HashIndex
+from sash.index.join_index import LEFT, RIGHT, Pairs
 from sash.kernels import taps as kernel
-from sash.operators import keys as join_keys
+from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, select
 from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
+from sash.papers.shared.scheduled_index import ScheduledIndex
 from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, expiries, int64_column, with_columns
-from sash.store.circular_buckets import CircularBuckets
-from sash.store.hash_index import HashIndex
-from sash.store.join_index import LEFT, RIGHT, Pairs
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
-from sash.store.scheduled_index import ScheduledIndex
 from sash.store.vector import Home
 from sash.store.window import Window
 

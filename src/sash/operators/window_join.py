@@ -23,18 +23,18 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.operators import keys as join_keys
-from sash.operators import replan
-from sash.operators.choose_join import JoinChoice
+from sash.cost import replan
+from sash.cost.choose_join import JoinChoice
+from sash.cost.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
+from sash.cost.replan import LoadWatch
+from sash.index.circular_buckets import CircularBuckets
+from sash.index.hash_index import HashIndex
+from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
+from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
-from sash.operators.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
 from sash.operators.operator import Unpaced
-from sash.operators.replan import LoadWatch
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs
 from sash.store.block_log import BlockLog
-from sash.store.circular_buckets import CircularBuckets
-from sash.store.hash_index import HashIndex
-from sash.store.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
 from sash.store.window import Window

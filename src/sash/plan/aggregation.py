@@ -14,12 +14,12 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call, Grouping
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, can_add_up, count_name, sum_name
 from sash.operators.running_group_by import RunningGroupBySpec
-from sash.plan.columns import times_of, type_of
+from sash.plan.column_names import times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
 from sash.plan.logical import Query
+from sash.sql.bound_query import Aggregate, DerivedInfo
 from sash.sql.expressions import to_column, to_duckdb
-from sash.sql.query import Aggregate, DerivedInfo
 from sash.store.batch import ID_PREFIX
 
 ROW_ID = f"{ID_PREFIX}_row"

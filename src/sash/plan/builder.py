@@ -22,9 +22,9 @@ from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_
 from sash.plan.multiway import joins_many
 from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
+from sash.sql.bound_query import StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
 from sash.sql.expressions import to_column
-from sash.sql.query import StreamInfo, TimeWindow, replaced_by
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable

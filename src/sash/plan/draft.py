@@ -16,13 +16,13 @@ from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
+from sash.plan.distribution import own_partition
 from sash.plan.flow import Flow, Spread, spread_by
 from sash.plan.logical import Scan
-from sash.plan.partition import own_partition
 from sash.plan.physical import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
+from sash.sql.bound_query import CountWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.sql.expressions import to_column, to_duckdb
-from sash.sql.query import CountWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.store.batch import BEGINNING, ID_PREFIX
 from sash.store.keys import is_hashable
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from sash.cost.choose_join import NO_HINT, MethodHint
+from sash.cost.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.errors import PlanError
-from sash.operators.choose_join import NO_HINT, MethodHint
-from sash.operators.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.plan.physical import ALGORITHMS, MULTIWAY_ALGORITHMS, SCHEDULES, SHARED_SCHEDULES
-from sash.sql.query import Block
+from sash.sql.bound_query import Block
 
 CONSERVATIVE = ("nlw", "hw", "mw")
 """What can find the candidates of the global conservative approach."""

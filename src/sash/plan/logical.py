@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from sash.sql.query import Block, BoundQuery, BoundSet, CountWindow, DerivedInfo, Output, Source
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, CountWindow, DerivedInfo, Output, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ Relational: TypeAlias = Scan | Join
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition on a row: whether `body` has a row equal to the operands; see `sash.sql.query.Membership`."""
+    """A condition on a row: whether `body` has a row equal to the operands; see `sash.sql.bound_query.Membership`."""
 
     body: Body
     operands: tuple[exp.Expr, ...]

@@ -13,17 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from sash.cost.choose_join import NO_HINT
 from sash.errors import PlanError
-from sash.operators.choose_join import NO_HINT
 from sash.operators.evaluator import quote
 from sash.operators.multiway_join import Condition
-from sash.plan.columns import columns_of
+from sash.plan.column_names import columns_of
+from sash.plan.distribution import LEFT, choose_partitioning, equal_columns, own_columns
 from sash.plan.flow import Flow
 from sash.plan.hints import Hints
 from sash.plan.logical import Join, Query, Relational, Scan, scans_of
-from sash.plan.partition import LEFT, choose_partitioning, equal_columns, own_columns
+from sash.sql.bound_query import TimeWindow
 from sash.sql.expressions import to_duckdb
-from sash.sql.query import TimeWindow
 from sash.sql.window_graph import FAR
 
 TIME_PREFIX = "_time."

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.operators.ingest import IngestSpec
 from sash.operators.pipeline import Node, Pipeline, in_order_of_time
 from sash.plan.fragment import Fragment, Input
-from sash.sql.query import Source, StreamInfo
+from sash.sql.bound_query import Source, StreamInfo
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 

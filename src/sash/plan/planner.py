@@ -11,7 +11,7 @@ from sash.plan.logical import logical_plan, map_queries
 from sash.plan.physical import Plan
 from sash.plan.rules import RULES
 from sash.plan.rules.refuse_unbounded import refuse_unbounded_sets
-from sash.sql.query import Block
+from sash.sql.bound_query import Block
 
 
 def plan_query(bound: Block, frames: Mapping[str, pa.Table] | None = None) -> Plan:

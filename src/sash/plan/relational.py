@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from sash.cost.choose_join import JoinChoice, choose_method
+from sash.cost.join_cost import HASH, WHJ
+from sash.cost.prices import load_prices
 from sash.errors import PlanError
-from sash.operators.choose_join import JoinChoice, choose_method
 from sash.operators.evaluator import quote
-from sash.operators.join_cost import HASH, WHJ
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.pipeline import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.columns import columns_of
-from sash.plan.costs import load_prices
+from sash.plan.column_names import columns_of
+from sash.plan.distribution import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow, Spread
 from sash.plan.hints import Hints
@@ -31,7 +32,6 @@ from sash.plan.multiway import (
     read_by_lookup,
     time_conditions,
 )
-from sash.plan.partition import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.physical import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS

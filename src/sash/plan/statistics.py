@@ -18,12 +18,12 @@ from math import prod
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.cost.join_cost import JoinLoad, total_work
 from sash.errors import SashError
 from sash.operators.changes import read_times
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
-from sash.operators.join_cost import JoinLoad, total_work
-from sash.operators.keys import count_keys, without_null_keys
+from sash.operators.join_keys import count_keys, without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
@@ -32,7 +32,7 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.sql.query import StreamInfo
+from sash.sql.bound_query import StreamInfo
 from sash.store.keys import encode_keys, is_hashable
 
 ROWS_PER_STEP = 1 << 17

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from sash.errors import PlanError, SourceError
-from sash.run import QueryRun, SharedRun
-from sash.sources.disk import Disk, telling_of
-from sash.sources.ledger import Ledger
-from sash.sources.removal import CHECKPOINT_MARK
+from sash.io.disk import Disk, telling_of
+from sash.io.ledger import Ledger
+from sash.io.removal import CHECKPOINT_MARK
+from sash.runtime.job import QueryRun, SharedRun
 from sash.spark.batch_log import BatchLog
 from sash.spark.checkpoint_files import (
     checksum_of,
@@ -42,7 +42,7 @@ from sash.spark.checkpoint_files import (
 from sash.spark.control import Control
 from sash.spark.foreign_files import refuse_foreign, surplus_snapshots
 from sash.spark.group import FORMAT
-from sash.spark.membership import describe_change, join_outputs, refuse_others, share_of
+from sash.spark.participation import describe_change, join_outputs, refuse_others, share_of
 from sash.spark.required_files import find_missing, snapshot_parts
 from sash.spark.together import Share, refuse_misfit
 

@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
+from sash.plan.sharing.shared_plan import SharedPlan
 from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
 

@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from sash.errors import BindError, PlanError, suggest
+from sash.io.output_dir import REJECTS
+from sash.io.sink import FileSink
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
-from sash.run import QueryRun, SharedRun
-from sash.sources.output_dir import REJECTS
-from sash.sources.sink import FileSink
+from sash.plan.sharing.shared_plan import SharedPlan
+from sash.runtime.job import QueryRun, SharedRun
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
@@ -26,7 +26,7 @@ from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.portable import portable, portable_stage
 from sash.spark.scratch import make_control_directory
-from sash.spark.session import read_budget
+from sash.spark.spark_session import read_budget
 from sash.spark.stage import Answer, GroupStage
 from sash.store.codec import decode_table
 

@@ -16,7 +16,7 @@ from sash.operators.shared_pipeline import SharedPipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.fragment import Fragment
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import Layer, SharedPlan
+from sash.plan.sharing.shared_plan import Layer, SharedPlan
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
 from sash.spark.hearing import Hearing, Place
 from sash.spark.sorting import SortedOut, rereads

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from sash.operators.pipeline import operator_nodes
 from sash.operators.shared_pipeline import JOIN, SharedPipeline
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
+from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.group import Group
 from sash.spark.shelf import Moves
 

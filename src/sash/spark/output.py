@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.fs
 from pyspark import TaskContext
 
-from sash.run import QueryRun, SharedRun
-from sash.sources.files import resolve_path
-from sash.sources.timed import IDENTITY, read_stream_file, reject_rows, with_identity
+from sash.io.files import resolve_path
+from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
+from sash.runtime.job import QueryRun, SharedRun
 from sash.spark.exchange import Message, message
 from sash.spark.sorting import kept_rejects, late_rows, lost_rejects, too_far_rows
 

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
+from sash.io.files import FileSource, is_visible
+from sash.io.records import Records
+from sash.io.time_column import tell_times
+from sash.io.timed import read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
-from sash.sources.files import FileSource, is_visible
-from sash.sources.records import Records
-from sash.sources.time_column import tell_times
-from sash.sources.timed import read_stream_file, reject_rows, with_identity
+from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.control import hear
 from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_all_groups, to_record_batches
 from sash.spark.segments import Cut, Cutter, Segment, merge_unordered, unordered

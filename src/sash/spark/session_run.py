@@ -11,18 +11,18 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sash.errors import PlanError, ResourceError, SashError, SashWarning
-from sash.moments import Moment, moment_us
+from sash.io.sink import FileSink
 from sash.plan.physical import Plan
-from sash.run import QueryRun, SharedRun, Tally
-from sash.run_lock import LockSet
-from sash.share import Runs, group_runs
-from sash.sources.sink import FileSink
+from sash.runtime.job import QueryRun, SharedRun, Tally
+from sash.runtime.moments import Moment, moment_us
+from sash.runtime.run_groups import Runs, group_runs
+from sash.runtime.run_lock import LockSet
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Control
 from sash.spark.frame import known_stream, row_message_frame
-from sash.spark.run import RunningQuery
-from sash.spark.session import check_session
-from sash.spark.sql import load_relation, streaming_frames
+from sash.spark.spark_run import RunningQuery
+from sash.spark.spark_session import check_session
+from sash.spark.spark_sql import load_relation, streaming_frames
 
 
 class SessionHandle:

@@ -20,10 +20,10 @@ from urllib.parse import unquote
 import pyarrow.fs
 
 from sash.errors import SourceError
-from sash.run import QueryRun, SharedRun
-from sash.sources.files import FileSource, StreamFile, is_visible, list_files, read_file, resolve_path
-from sash.sources.places import shown_place, split_glob
-from sash.sources.removal import join_names
+from sash.io.files import FileSource, StreamFile, is_visible, list_files, read_file, resolve_path
+from sash.io.places import shown_place, split_glob
+from sash.io.removal import join_names
+from sash.runtime.job import QueryRun, SharedRun
 from sash.spark.batch_log import BatchLog
 from sash.spark.checkpoint_files import damaged
 from sash.spark.control import Control

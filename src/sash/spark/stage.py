@@ -23,7 +23,7 @@ from pyspark.sql.streaming import StatefulProcessor
 from sash.operators.pipeline import Pipeline
 from sash.operators.shared_pipeline import SharedPipeline
 from sash.plan.physical import Plan
-from sash.plan.shared_plan import SharedPlan
+from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.metrics import Stopwatch, state_facts

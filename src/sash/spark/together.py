@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sash.errors import SourceError
-from sash.sources.inspection import refuse_changed, shown_batches
-from sash.sources.manifest import Manifest
-from sash.sources.output_dir import OutputDir
-from sash.sources.places import shown_place
+from sash.io.inspection import refuse_changed, shown_batches
+from sash.io.manifest import Manifest
+from sash.io.output_dir import OutputDir
+from sash.io.places import shown_place
 from sash.spark.batch_log import BatchLog
 
 

@@ -17,12 +17,12 @@ from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
+from sash.sql.bound_query import Aggregate, Output
 from sash.sql.calls import Call, check_argument, check_call, read_call
 from sash.sql.casts import read_as
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSelect
-from sash.sql.query import Aggregate, Output
 from sash.sql.scope import Scope, place
 
 _GROUP, _AGG = "_group", "_agg"

@@ -8,13 +8,13 @@ from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.sql.aggregates import refuse_aggregates
+from sash.sql.bound_query import Block, BoundQuery, Catalog
 from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.hashable import check_hashable
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
-from sash.sql.query import Block, BoundQuery, Catalog
 from sash.sql.reading import check_reading, check_syntax
 from sash.sql.scope import Scope
 from sash.sql.sets import bind_set

@@ -8,11 +8,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError
+from sash.sql.bound_query import AGGREGATES, AGGREGATES_THAT_RUN
 from sash.sql.dialect import Sash
 from sash.sql.expressions import Scalar, span_of
 from sash.sql.functions import is_aggregate
 from sash.sql.hashable import is_hashable, not_hashable
-from sash.sql.query import AGGREGATES, AGGREGATES_THAT_RUN
 
 _KEPT = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
 _SYNONYMS = {"count_star": "count", "mean": "avg", "stddev_samp": "stddev"}

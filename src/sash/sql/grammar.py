@@ -13,8 +13,8 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from sash.errors import ParseError, Span
+from sash.sql.bound_query import AGGREGATES_THAT_RUN
 from sash.sql.cursor import Cursor
-from sash.sql.query import AGGREGATES_THAT_RUN
 from sash.sql.windows import parse_stream_window, parse_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from sash.errors import BindError
 from sash.sql import duck
+from sash.sql.bound_query import Output
 from sash.sql.expressions import span_of
-from sash.sql.query import Output
 
 _FLAT = (
     pa.types.is_integer,

@@ -16,12 +16,12 @@ from sqlglot import exp
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
 from sash.sql.aggregates import refuse_aggregates
+from sash.sql.bound_query import Block, BoundQuery, Membership, Output
 from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
-from sash.sql.query import Block, BoundQuery, Membership, Output
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
 from sash.sql.sources import Context, bind_sources

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, Span
 from sash.sql.aggregates import AggregateBinder, find_aggregate
+from sash.sql.bound_query import BoundQuery, Output
 from sash.sql.expressions import Scalar, ScalarBinder, span_of, split_conjuncts
 from sash.sql.parsed import ParsedSelect
-from sash.sql.query import BoundQuery, Output
 from sash.sql.scope import Scope
 
 _RESERVED = ("_op", "_ts", "_expires")

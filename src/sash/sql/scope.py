@@ -9,9 +9,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, QueryError, suggest
+from sash.sql.bound_query import Source
 from sash.sql.casts import read_as
 from sash.sql.expressions import span_of
-from sash.sql.query import Source
 from sash.sql.subqueries import refuse_subqueries
 
 _UNCORRELATED = "join the two in the query around it, or use `EXISTS` with an equality in its WHERE"

@@ -11,12 +11,12 @@ from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, Output
 from sash.sql.casts import cast_to
 from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.expressions import incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSet
-from sash.sql.query import Block, BoundQuery, BoundSet, Output
 from sash.sql.scope import read
 from sash.sql.sources import Context, derive
 

@@ -10,19 +10,10 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
+from sash.sql.bound_query import Block, Catalog, CountWindow, DerivedInfo, RelationInfo, Source, StreamInfo, Window
 from sash.sql.expressions import span_of
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
-from sash.sql.query import (
-    Block,
-    Catalog,
-    CountWindow,
-    DerivedInfo,
-    RelationInfo,
-    Source,
-    StreamInfo,
-    Window,
-)
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 

@@ -21,14 +21,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, ParseError, Span, suggest
-from sash.sources.ahead import DEFAULT_AHEAD_US, UNLIMITED, choose_ahead
-from sash.sources.time_column import UNIT_NAMES
+from sash.io.ahead import DEFAULT_AHEAD_US, UNLIMITED, choose_ahead
+from sash.io.time_column import UNIT_NAMES
 from sash.sql import duck
+from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
-from sash.sql.query import NO_STATISTICS, SqlTypes, StreamStatistics
 from sash.sql.windows import parse_interval, parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.kernels import byte_strings as kernel
+from sash.kernels import byte_string_table as kernel
 from sash.store.vector import Home, Vector
 
 FIRST_SLOTS = 64

@@ -1,4 +1,4 @@
-"""Ordered multisets of integers, one per owner, that kernels work on (`kernels/ordered_multiset.py`)."""
+"""Ordered multisets of integers, one per owner, that kernels work on (`kernels/treaps.py`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sash.kernels import ordered_multiset as kernel
+from sash.kernels import treaps as kernel
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home, Vector
 

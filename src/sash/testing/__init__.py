@@ -8,11 +8,11 @@ Hypothesis strategies for whole queries with their input are in `sash.testing.st
 
 from __future__ import annotations
 
-from sash.testing.answers import answer_at
+from sash.oracle.answers import answer_at
+from sash.oracle.literals import draw, stream_of
+from sash.oracle.reference import evaluate, expected_changes
+from sash.oracle.snapshot_law import assert_changes, assert_snapshot, bind_frames, interesting_instants, snapshot
 from sash.testing.case import Advance, Case, Push
-from sash.testing.literals import draw, stream_of
-from sash.testing.oracle import assert_changes, assert_snapshot, bind_frames, interesting_instants, snapshot
-from sash.testing.reference import evaluate, expected_changes
 
 __all__ = [
     "Advance",

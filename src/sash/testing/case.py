@@ -12,16 +12,16 @@ import pyarrow as pa
 
 from sash.api import query
 from sash.embedded.query import Query
-from sash.embedded.run import run_tables
+from sash.embedded.run_to_end import run_tables
 from sash.frames import Relation, Stream, table_catalog
+from sash.oracle.literals import draw, stream_of
+from sash.oracle.reference import accept
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.sql import duck
 from sash.sql.bind import bind
+from sash.sql.bound_query import Block, Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_query
-from sash.sql.query import Block, Catalog, RelationInfo, StreamInfo
-from sash.testing.literals import draw, stream_of
-from sash.testing.reference import accept
 
 
 @dataclass(frozen=True, slots=True)

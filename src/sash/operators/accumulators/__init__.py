@@ -7,12 +7,12 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from sash.errors import PlanError
-from sash.operators.accumulators.columns import is_integral
+from sash.operators.accumulators.aggregate_runs import Accumulator, RunningAccumulator, Runs
+from sash.operators.accumulators.argument_columns import is_integral
 from sash.operators.accumulators.deviations import DoubleDeviation, IntegerDeviation
 from sash.operators.accumulators.extremes import Extreme
 from sash.operators.accumulators.ordered import WHAT as ORDERED
 from sash.operators.accumulators.ordered import Ordered
-from sash.operators.accumulators.runs import Accumulator, RunningAccumulator, Runs
 from sash.operators.accumulators.sortable import is_sortable
 from sash.operators.accumulators.sums import Count, DoubleSum, IntegerSum
 from sash.store.vector import Home

@@ -12,8 +12,8 @@ import pyarrow as pa
 from sash.kernels import running_deviations
 from sash.kernels.running_sums import N_TALLIES
 from sash.kernels.wide_integers import N_WORDS
-from sash.operators.accumulators.columns import both, doubles, integer_words, unit_of, valid_flags
-from sash.operators.accumulators.runs import Runs
+from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.argument_columns import both, doubles, integer_words, unit_of, valid_flags
 from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import LEAST, follow_extreme
-from sash.operators.accumulators.columns import as_type
+from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.argument_columns import as_type
 from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.ordered import WHAT
-from sash.operators.accumulators.runs import Runs
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.byte_strings import with_prefix
-from sash.operators.accumulators.columns import valid_flags
-from sash.operators.accumulators.runs import Runs
+from sash.kernels.byte_string_table import with_prefix
+from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.argument_columns import valid_flags
 from sash.operators.accumulators.sortable import from_bytes, from_words, is_word, to_bytes, to_words
 from sash.store.byte_strings import ByteStrings
 from sash.store.ordered_multiset import NO_WORDS, Words

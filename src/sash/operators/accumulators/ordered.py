@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import DISTINCT, GREATEST, LEAST, MIDDLE, follow
-from sash.operators.accumulators.columns import as_type, both, unit_of
+from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.argument_columns import as_type, both, unit_of
 from sash.operators.accumulators.members import Members
-from sash.operators.accumulators.runs import Runs
 from sash.operators.accumulators.sortable import to_doubles
 from sash.store.group_array import GroupArray
 from sash.store.ordered_multiset import OrderedMultiset

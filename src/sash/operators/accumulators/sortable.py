@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.accumulators.columns import decimal_words, from_decimal_words, is_narrow_decimal
+from sash.operators.accumulators.argument_columns import decimal_words, from_decimal_words, is_narrow_decimal
 from sash.store.ordered_multiset import Words
 
 SIGN_BIT = np.uint64(1 << 63)

@@ -12,7 +12,8 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.kernels import running_sums
 from sash.kernels.wide_integers import N_WORDS
-from sash.operators.accumulators.columns import (
+from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.argument_columns import (
     as_type,
     both,
     doubles,
@@ -21,7 +22,6 @@ from sash.operators.accumulators.columns import (
     parts_of_unit,
     valid_flags,
 )
-from sash.operators.accumulators.runs import Runs
 from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home

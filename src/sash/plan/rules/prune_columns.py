@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.plan.columns import columns_of, times_of
+from sash.plan.column_names import columns_of, times_of
 from sash.plan.logical import Join, Query, Relational, Scan, map_scans, scans_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Query, Scan, SetOperation, bodies_of, scans_of
-from sash.sql.query import CountWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import CountWindow, StreamInfo, TimeWindow
 
 NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
 

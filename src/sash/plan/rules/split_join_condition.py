@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sash.plan.columns import column_name, common_type, sql_type_of, type_of
+from sash.plan.column_names import column_name, common_type, sql_type_of, type_of
 from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins, map_scans
+from sash.sql.bound_query import BoundQuery
 from sash.sql.casts import cast_to, without_read
-from sash.sql.query import BoundQuery
 from sash.store.keys import is_hashable
 
 

@@ -1,0 +1,91 @@
+"""Combinations in a join of many streams that all have one key, and nothing else to satisfy but their windows.
+
+What an arriving tuple meets in each window follows from its key and its time alone, so it is looked up once; all that
+it meets is then put together. The combinations come in order of time, and those of one tuple by the rows of the first
+window, then of the second, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sash.index import multiway_index
+from sash.index.key_tables import KeyTables
+from sash.index.multiway_index import Combinations
+from sash.kernels import key_combinations
+from sash.store.ordered_window import OrderedWindow
+
+KEY = 0
+"""The only key of a join that runs here."""
+
+
+class KeyProduct:
+    """Finds combinations of rows that are linked into a table. Serves one step."""
+
+    def __init__(self, windows: Sequence[OrderedWindow], tables: KeyTables, reach: np.ndarray):
+        self.n_looked = 0
+        """Rows looked at so far."""
+        self._windows = tuple(windows)
+        self._tables = tables
+        self._reach = reach
+        self._met = np.empty((3, len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
+        self._out = np.empty((len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
+
+    def complete(
+        self, starts: Sequence[int], stops: Sequence[int], orders: Sequence[Sequence[int]]
+    ) -> Iterator[Combinations]:
+        """The combinations whose last tuple is one of these rows of the windows. The rows that they name are good until
+        the next ones are asked for.
+        """
+        spans = [slice(a - each.base, b - each.base) for each, a, b in zip(self._windows, starts, stops)]
+        times = np.concatenate([each.ts[span] for each, span in zip(self._windows, spans)])
+        order = np.argsort(times, kind="stable")
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        numbers = np.repeat(np.arange(len(spans)), [span.stop - span.start for span in spans])
+        rows = np.concatenate([np.arange(start, stop) for start, stop in zip(starts, stops)])
+        expires = np.concatenate([each.expires[span] for each, span in zip(self._windows, spans)])
+        firsts, lasts = np.zeros((2, len(spans), len(order)), np.int64)
+        n_met = [0] * len(spans)
+        for arriving, span in enumerate(spans):
+            own = places[numbers == arriving]
+            if len(own):
+                self._collect(arriving, span, own, orders[arriving], firsts, lasts, n_met)
+        yield from self._multiply(numbers[order], rows[order], times[order], expires[order], firsts, lasts)
+
+    def _collect(
+        self, arriving: int, span: slice, places: np.ndarray, order: Sequence[int], firsts, lasts, n_met: list[int]
+    ) -> None:
+        """What rows of a window meet in the others; those that meet nothing in one are not looked up in the next."""
+        window, table = self._windows[arriving], self._tables.table(KEY)
+        positions = key_combinations.find_slots(window.keys[span], KEY, table)
+        is_alone = np.zeros(len(positions), np.bool_)
+        for target in order:
+            other, start = self._windows[target], 0
+            while start < len(positions):
+                met_rows, met_ts, met_expires = self._met[:, target]
+                start, n_met[target], n_looked = key_combinations.collect(
+                    start, positions, window.ts[span], is_alone, places, int(target > arriving),
+                    self._reach[target, arriving], table, target, other.records, KEY,
+                    other.base, other.floor, firsts[target], lasts[target], n_met[target],
+                    met_rows, met_ts, met_expires,
+                )  # fmt: skip
+                self.n_looked += n_looked
+                if start < len(positions):
+                    self._met = np.concatenate([self._met, np.empty_like(self._met)], axis=2)
+
+    def _multiply(self, numbers, rows, times, expires, firsts, lasts) -> Iterator[Combinations]:
+        start = 0
+        while start < len(rows):
+            ts, ends = np.empty((2, self._out.shape[1]), np.int64)
+            met_rows, met_ts, met_expires = self._met
+            start, n_out, n_most = key_combinations.multiply(
+                start, numbers, rows, times, expires, firsts, lasts, met_rows, met_ts, met_expires, self._reach,
+                self._out, ts, ends,
+            )  # fmt: skip
+            if n_out:
+                yield Combinations(self._out[:, :n_out], ts[:n_out], ends[:n_out])
+            elif start < len(rows):
+                self._out = np.empty((len(self._windows), n_most), np.int64)

@@ -1,0 +1,1 @@
+"""Workloads, benchmarks and experiments. Nothing imports them but the commands that run them."""

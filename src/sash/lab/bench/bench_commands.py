@@ -1,0 +1,319 @@
+"""The commands `sash bench join`, `multiway`, `shared`, `window`, `plans` and `planner`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sash.errors import PlanError, SourceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sash.lab.bench.stages import Stages
+
+bench = typer.Typer(name="bench")
+
+Rate = Annotated[int, typer.Option(help="Tuples per second of event time, of each stream.")]
+Payload = Annotated[
+    str, typer.Option(help="none; wide: two strings of 20 characters and a DECIMAL(18,2); or the width of one string.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same streams.")]
+Master = Annotated[str, typer.Option(help="The Spark master.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")]
+
+
+class Runtime(StrEnum):
+    """Where Sash runs."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+@bench.callback(invoke_without_command=True)
+def describe(context: typer.Context) -> None:
+    """Measure what Sash costs on this machine."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@bench.command()
+def join(
+    tuples: Annotated[int, typer.Option(help="Rows of both streams together.")] = 1_000_000,
+    rate: Rate = 50_000,
+    window: Annotated[str, typer.Option(help='How long a row lives, such as "30 seconds".')] = "2 seconds",
+    keys: Annotated[
+        int | None, typer.Option(help="How many keys; as many as give one joined row per tuple, if not given.")
+    ] = None,
+    payload: Payload = "none",
+    skew: Annotated[float, typer.Option(help="0: keys are equally likely; else the exponent of a Zipf law.")] = 0.0,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 500_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where join.json and join.png go.")] = Path("bench-join"),
+    engine: Annotated[
+        Runtime, typer.Option(help="On Spark; or in this process, against DuckDB with one thread.")
+    ] = Runtime.spark,
+    engines: Annotated[str, typer.Option(help="On Spark: which of sash, builtin, duckdb run.")] = "sash,builtin,duckdb",
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join two streams with Sash, Spark's own join and DuckDB, check that all agree, and compare what it took."""
+    from sash.lab.bench.compare_engines import ENGINES, ON_SPARK, bench_join, parse_engines
+    from sash.lab.bench.embedded_join import bench_embedded_join
+    from sash.lab.bench.picture import draw_embedded_join, draw_join
+    from sash.lab.bench.show_join import show_embedded_join, show_join
+    from sash.lab.bench.stages import Stages
+    from sash.lab.workloads.join_streams import JoinWorkload
+    from sash.sql.windows import parse_interval
+
+    named = parse_engines(engines)
+    workload = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, skew, batch, seed)
+    if engine is Runtime.embedded:
+        with _open_files(out, keep) as files, Stages(as_json) as stages:
+            facts = bench_embedded_join(workload, files, stages)
+        _write_result(out / "join", facts, lambda path: draw_embedded_join(facts, path))
+        _tell(facts, as_json, out / "join", lambda console: show_embedded_join(facts, console))
+        return
+    needed = master if ON_SPARK & set(named) else None
+    with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+        facts = bench_join(workload, files, named, spark, stages).facts()
+    _write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
+    _tell(facts, as_json, out / "join", lambda console: show_join(facts, ENGINES, console))
+
+
+@bench.command()
+def multiway(
+    streams: Annotated[int, typer.Option(help="How many streams are joined.")] = 3,
+    tuples: Annotated[int, typer.Option(help="Rows of all streams together.")] = 480_000,
+    rate: Rate = 3_333,
+    window: Annotated[str, typer.Option(help="Rows of a combination are less than this apart in time.")] = "10 seconds",
+    keys: Annotated[int, typer.Option(help="How many keys.")] = 10_000,
+    payload: Payload = "none",
+    batch: Annotated[int, typer.Option(help="Rows of all streams in a batch in this process.")] = 30_000,
+    share: Annotated[float, typer.Option(help="Which share of tuples, rate and keys is for Spark.")] = 1.0,
+    spark_batch: Annotated[int, typer.Option(help="Rows of all streams in a batch on Spark.")] = 60_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where multiway.json and multiway.png go.")] = Path("bench-multiway"),
+    engine: Annotated[Runtime | None, typer.Option(help="Only in this process, or only on Spark; else both.")] = None,
+    engines: Annotated[str, typer.Option(help="On Spark: which of sash, builtin, duckdb run.")] = "sash,builtin,duckdb",
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join three streams or more: Sash in this process, and on Spark against a cascade of Spark's own joins."""
+    from sash.lab.bench.compare_engines import ENGINES, ON_SPARK, describe_environment, parse_engines
+    from sash.lab.bench.many_streams import bench_multiway_embedded, bench_multiway_spark, share_of
+    from sash.lab.bench.picture import draw_multiway
+    from sash.lab.bench.show_multiway import show_multiway
+    from sash.lab.bench.stages import Stages
+    from sash.lab.workloads.join_streams import JoinWorkload
+    from sash.sql.windows import parse_interval
+
+    named = parse_engines(engines)
+    whole = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, 0.0, batch, seed, streams)
+    smaller = share_of(whole, share, spark_batch)
+    facts: dict[str, Any] = {"benchmark": "multiway", "environment": describe_environment()}
+    facts |= {"embedded": None, "spark": None}
+    with _open_files(out, keep) as files, Stages(as_json) as stages:
+        if engine is not Runtime.spark:
+            facts["embedded"] = bench_multiway_embedded(whole, files / "embedded", stages)
+        if engine is not Runtime.embedded:
+            with _open_spark(master if ON_SPARK & set(named) else None, stages) as spark:
+                facts["spark"] = bench_multiway_spark(smaller, files / "spark", named, spark, stages)
+    _write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
+    _tell(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
+
+
+@bench.command()
+def shared(
+    queries: Annotated[int, typer.Option(help="How many queries there are.")] = 20,
+    shortest: Annotated[str, typer.Option(help="The shortest window.")] = "1 second",
+    longest: Annotated[str, typer.Option(help="The longest window.")] = "10 minutes",
+    tuples: Annotated[int, typer.Option(help="Rows of both streams together.")] = 300_000,
+    rate: Rate = 100,
+    keys: Annotated[
+        int | None,
+        typer.Option(help="How many keys; as many as a stream has rows in the longest window, if not given."),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 25_000,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where shared.json and shared.png go.")] = Path("bench-shared"),
+    engine: Annotated[Runtime | None, typer.Option(help="Only in this process, or only on Spark; else both.")] = None,
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run many queries over one join, which they share, against the same queries each for itself."""
+    from sash.lab.bench.compare_engines import describe_environment
+    from sash.lab.bench.picture import draw_shared
+    from sash.lab.bench.shared_queries import SharedQueries
+    from sash.lab.bench.shared_spark import bench_shared_spark
+    from sash.lab.bench.sharing_gain import bench_shared_embedded
+    from sash.lab.bench.show_shared import show_shared
+    from sash.lab.bench.stages import Stages
+    from sash.lab.workloads.join_streams import JoinWorkload
+    from sash.sql.windows import parse_interval
+
+    workload = JoinWorkload(tuples, parse_interval(longest), rate, keys, "none", 0.0, batch, seed)
+    asked = SharedQueries(workload, queries, parse_interval(shortest))
+    facts: dict[str, Any] = {"benchmark": "shared", "environment": describe_environment()}
+    facts |= {"embedded": None, "spark": None}
+    with _open_files(out, keep) as files, Stages(as_json) as stages:
+        if engine is not Runtime.spark:
+            facts["embedded"] = bench_shared_embedded(asked, files / "embedded", stages)
+        if engine is not Runtime.embedded:
+            with _open_spark(master, stages) as spark:
+                assert spark is not None, "a master was given"
+                facts["spark"] = bench_shared_spark(asked, files / "spark", spark, stages)
+    _write_result(out / "shared", facts, lambda path: draw_shared(facts, path))
+    _tell(facts, as_json, out / "shared", lambda console: show_shared(facts, console))
+
+
+@bench.command()
+def window(
+    base: Annotated[str, typer.Option(help="The shortest window.")] = "1 second",
+    factors: Annotated[str, typer.Option(help="How many times longer the windows are.")] = "1,10,100",
+    rate: Rate = 50_000,
+    batch: Annotated[int, typer.Option(help="Rows of both streams in a batch.")] = 200_000,
+    measured: Annotated[int, typer.Option(help="How many batches are measured once the window is full.")] = 8,
+    payload: Payload = "none",
+    seed: Seed = 1,
+    engine: Annotated[Runtime, typer.Option(help="On Spark, or in this process.")] = Runtime.spark,
+    out: Annotated[Path, typer.Option(help="Where window.json and window.png go.")] = Path("bench-window"),
+    master: Master = "local[*]",
+    as_json: AsJson = False,
+) -> None:
+    """Measure what a tuple costs as the window grows and the number of its matches does not."""
+    from sash.lab.bench.picture import draw_window
+    from sash.lab.bench.show_join import show_window
+    from sash.lab.bench.stages import Stages
+    from sash.lab.bench.window_growth import WindowBench, bench_window, window_facts
+    from sash.sql.windows import parse_interval
+
+    plan = WindowBench(parse_interval(base), _parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
+    needed = master if engine is Runtime.spark else None
+    with _open_files(out, is_kept=False) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+        facts = window_facts(bench_window(plan, files, spark, stages), engine.value)
+    _write_result(out / "window", facts, lambda path: draw_window(facts, path))
+    _tell(facts, as_json, out / "window", lambda console: show_window(facts, console))
+
+
+@bench.command()
+def plans(
+    queries: Annotated[str, typer.Option(help="Which of the retail queries q1 … q5 run.")] = "q1,q2,q3,q4,q5",
+    tuples: Annotated[int, typer.Option(help="Rows of all streams of a query that are measured.")] = 400_000,
+    rate: Rate = 2_000,
+    window: Annotated[str, typer.Option(help="How long a row lives.")] = "1 minute",
+    batch: Annotated[int, typer.Option(help="Rows of a batch.")] = 10_000,
+    schedule: Annotated[str, typer.Option(help="How operators learn what expires: tpa, nta or hybrid.")] = "tpa",
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also with shorter windows, and with fewer groups.")] = False,
+    factors: Annotated[str, typer.Option(help="How many times longer, or more, the steps of --sweep are.")] = "1,10",
+    without_numba: Annotated[bool, typer.Option("--without-numba", help="Also with kernels as plain Python.")] = False,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where plans.json and plans.png go.")] = Path("bench-plans"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure whole query plans in this process: joins, DISTINCT, GROUP BY and MINUS over sales of retail stores."""
+    from sash.lab.bench.picture import draw_plans
+    from sash.lab.bench.plan_costs import PlanBench, bench_plans, compare_without_numba, plan_facts
+    from sash.lab.bench.plan_sweep import sweep_groups, sweep_window
+    from sash.lab.bench.show_plans import show_plans
+    from sash.lab.bench.stages import Stages
+    from sash.sql.windows import parse_interval
+
+    window_us, steps = parse_interval(window), _parse_factors(factors)
+    benches = [
+        PlanBench(name.strip(), tuples, rate, window_us, batch, None, schedule, seed) for name in queries.split(",")
+    ]
+    with _open_files(out, is_kept=False), Stages(as_json) as stages:
+        facts = plan_facts(bench_plans(benches, stages))
+        if sweep:
+            facts["sweeps"] = sweep_window(benches, steps, stages) + sweep_groups(benches[0], steps, stages)
+        if without_numba:
+            facts["without_numba"] = compare_without_numba(benches, stages)
+    _write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
+    _tell(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
+
+
+@bench.command()
+def planner(
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the workloads only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure every join method under fifty loads, and whether the planner's choice is the best of them."""
+    from sash.cost.prices import load_prices
+    from sash.lab.bench.planner_choice import QUICK, bench_planner, grid, planner_facts
+    from sash.lab.bench.show_planner import show_planner
+    from sash.lab.bench.stages import Stages
+
+    prices = load_prices()
+    with Stages(as_json) as stages:
+        facts = planner_facts(bench_planner(grid()[:: QUICK if quick else 1], prices, stages), prices)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        show_planner(facts, Console(width=max(120, Console().width)))
+
+
+def _parse_factors(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise PlanError(f"the factors are `{text}`, but must be whole numbers with commas between them") from None
+
+
+@contextmanager
+def _open_files(out: Path, is_kept: bool) -> Iterator[Path]:
+    """A directory for streams, answers and checkpoints, below `out`, so that they are on the disk the user chose."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SourceError(f"`{out}` cannot be made: {error.strerror}; name another directory with --out") from None
+    if not is_kept:
+        with tempfile.TemporaryDirectory(prefix=".files-", dir=out.absolute(), ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
+        return
+    files = out.absolute() / "files"
+    if files.exists():
+        raise SourceError(f"`{files}` holds the files of an earlier benchmark; remove it, or name another --out")
+    files.mkdir()
+    yield files
+
+
+@contextmanager
+def _open_spark(master: str | None, stages: Stages) -> Iterator[SparkSession | None]:
+    """A session on this master, stopped in the end; none if no engine needs it."""
+    if master is None:
+        yield None
+        return
+    from sash.spark.spark_session import spark_session
+
+    with stages.stage("starting Spark", None):
+        spark = spark_session(master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _write_result(path: Path, facts: Mapping[str, Any], draw: Callable[[Path], None]) -> None:
+    path.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+    draw(path.with_suffix(".png"))
+
+
+def _tell(facts: Mapping[str, Any], as_json: bool, path: Path, show: Callable[[Console], None]) -> None:
+    if as_json:
+        print(json.dumps(facts))
+        return
+    console = Console()
+    show(console)
+    console.print(f"written to {path}.json and {path}.png", highlight=False)

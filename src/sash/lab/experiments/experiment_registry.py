@@ -1,0 +1,96 @@
+"""All experiments, by name."""
+
+from __future__ import annotations
+
+from sash.errors import PlanError, suggest
+from sash.lab.experiments.experiment import Experiment
+from sash.lab.experiments.kostowski import (
+    fig4_relative_rate,
+    fig5_buckets,
+    fig6_selectivity,
+    fig7_invalidation_cost,
+    fig8_invalidation_memory,
+)
+from sash.lab.experiments.pipelines import (
+    fig8_delay_by_query,
+    fig9_arrival_rate,
+    fig10_streams,
+    fig11_predicate,
+    fig12_output_time,
+)
+from sash.lab.experiments.shared import (
+    fig2b_lwo_burst,
+    fig3b_swf_burst,
+    fig5_distributions,
+    fig6_response_by_window,
+    fig7_bursts,
+    fig8_bursts_by_window,
+    fig9_equal_windows,
+)
+from sash.lab.experiments.wjoin import (
+    fig7_nested_loops_and_merging,
+    fig8_hash_and_xjoin,
+    fig9a_by_turns,
+    fig9a_rates,
+    fig9b_stores,
+    fig9c_slow_stream,
+    fig13_conservative,
+    fig14_path,
+)
+
+_FIGURES = (
+    fig8_delay_by_query,
+    fig9_arrival_rate,
+    fig10_streams,
+    fig11_predicate,
+    fig12_output_time,
+    fig4_relative_rate,
+    fig5_buckets,
+    fig6_selectivity,
+    fig7_invalidation_cost,
+    fig8_invalidation_memory,
+    fig7_nested_loops_and_merging,
+    fig8_hash_and_xjoin,
+    fig9a_rates,
+    fig9a_by_turns,
+    fig9b_stores,
+    fig9c_slow_stream,
+    fig13_conservative,
+    fig14_path,
+    fig2b_lwo_burst,
+    fig3b_swf_burst,
+    fig5_distributions,
+    fig6_response_by_window,
+    fig7_bursts,
+    fig8_bursts_by_window,
+    fig9_equal_windows,
+)
+EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
+PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}
+ALL = "all"
+
+
+def named(text: str) -> list[Experiment]:
+    """The experiments of a list with commas, each once: names of experiments, papers or beginnings of them, or all.
+
+    The dash in a name may be left out.
+    """
+    chosen = [each for name in text.split(",") for each in _named(name.strip().lower())]
+    return list({each.name: each for each in chosen}.values())
+
+
+def of_paper(key: str) -> list[Experiment]:
+    """All experiments of a paper."""
+    return [each for each in EXPERIMENTS.values() if each.paper.key == key]
+
+
+def _named(name: str) -> list[Experiment]:
+    for each in EXPERIMENTS.values():
+        if name in (each.name, each.name.replace("-", "")):
+            return [each]
+    if name == ALL:
+        return list(EXPERIMENTS.values())
+    papers = [key for key in PAPERS if name and key.startswith(name)]
+    if len(papers) != 1:
+        raise PlanError(f"there is no experiment `{name}`; {suggest(name, [*EXPERIMENTS, *PAPERS, ALL])}")
+    return of_paper(papers[0])

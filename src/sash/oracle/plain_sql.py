@@ -1,0 +1,267 @@
+"""A query over windows as a plain relational query over tables, made from its text alone.
+
+Every stream in the text, wherever it stands, becomes a subquery over its rows that are in their window at an instant;
+nothing else changes:
+
+    SELECT k, count(*) FROM s [RANGE 5 us] A GROUP BY k
+
+    SELECT k, count(*) FROM (SELECT ts, k, v FROM "#0" WHERE "#enters" <= "#i".instant AND "#i".instant < "#leaves") A
+    GROUP BY k
+
+Where pairs of streams have windows, a stream's own is as long as the longest of them, and the rest is a condition on
+the times of rows:
+
+    SELECT A.v FROM s A, s B WINDOW (A, B) = 5 us
+
+    SELECT A.v FROM (… rows in [RANGE 5 us] …) A, (… rows in [RANGE 5 us] …) B WHERE B.ts - A.ts BETWEEN -4 AND 4
+
+As a LATERAL subquery next to a table of instants, it answers for many of them at once. How Sash binds and plans the
+query plays no part in it. DuckDB runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import pyarrow as pa
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel
+
+from sash.errors import PlanError, Span
+from sash.operators.changes import read_times
+from sash.oracle import pair_walks
+from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
+from sash.sql import duck
+from sash.sql.bound_query import AGGREGATES, Catalog, CountWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.dialect import Sash
+from sash.sql.window_graph import PairWindow
+from sash.sql.windows import WindowClause
+from sash.store.batch import BEGINNING, NEVER
+
+INSTANT = "_instant"
+_ENTERS, _LEAVES, _TIME = "#enters", "#leaves", "#time"
+_HELD = f'"{_ENTERS}" <= "#i".instant AND "#i".instant < "{_LEAVES}"'
+_ORDERED = ("first", "last")
+_N_ROWS_AT_ONCE = 2_000
+"""DuckDB is asked about as many instants at once as make about so many rows: beyond, one by one is much faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A table of the catalog as the query reads it: a stream with a window, or a relation."""
+
+    name: str
+    window: Window | None
+
+
+@dataclass(eq=False)
+class RelationalQuery:
+    """A query over the rows that count, ready to be asked about instants."""
+
+    tree: exp.Query
+    """As the parser made it, windows in `meta`. It is not changed."""
+    catalog: Catalog
+    tables: Tables
+    sql: str = field(init=False)
+    _readings: dict[_Reading, str] = field(init=False, default_factory=dict)
+    _rows: dict[str, pa.Table] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        tree = self.tree.copy()
+        _inline_named_queries(tree)
+        for select in list(tree.find_all(exp.Select)):
+            _order_first_and_last(select)
+            self._spell_out_pair_windows(select)
+            select.set("hint", None)
+        for table in list(tree.find_all(exp.Table)):
+            table.replace(self._read(table))
+        self.sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
+
+    def _spell_out_pair_windows(self, select: exp.Select) -> None:
+        """The windows of pairs as windows of single streams and conditions on their times."""
+        pairs = [
+            PairWindow(pair.left.name.lower(), pair.right.name.lower(), pair.length_us, pair.is_directed, pair.span)
+            for pair in select.meta.get("pair_windows", ())
+        ]
+        tables = {_alias_of(item).name.lower(): item for item in _items(select)} if pairs else {}
+        for alias in {name for pair in pairs for name in (pair.left, pair.right)}:
+            window = TimeWindow(pair_walks.life_us(pairs, alias))
+            tables[alias].meta["window"] = WindowClause(window, pairs[0].span or Span(0, 0))
+        for pair in pairs:
+            gap = exp.Sub(this=self._time_us(tables[pair.right]), expression=self._time_us(tables[pair.left]))
+            bounds = -pair_walks.newest_before(pair), pair.length_us - 1
+            select.where(exp.Paren(this=gap).between(*bounds), copy=False)
+
+    def _time_us(self, table: exp.Expr) -> exp.Expr:
+        """The time of a stream's rows, in microseconds."""
+        info = self.catalog[table.name.lower()]
+        assert isinstance(info, StreamInfo), "only streams have windows"
+        time = exp.column(exp.to_identifier(info.time, quoted=True), _alias_of(table).copy())
+        is_number = pa.types.is_integer(info.schema.field(info.time).type)
+        return time if is_number else exp.Anonymous(this="epoch_us", expressions=[time])
+
+    def interesting_instants(self) -> list[int]:
+        """When the answer may change, and the instants right before and after."""
+        points: set[int] = set()
+        for reading, name in self._readings.items():
+            rows = self._rows[name]
+            points.update(rows.column(_ENTERS).to_pylist(), rows.column(_LEAVES).to_pylist())
+            points.update(self._times(reading.name))
+            if isinstance(reading.window, SinceWindow):
+                points.add(reading.window.since_us)
+        points -= {BEGINNING, NEVER}
+        return sorted({point + step for point in points for step in (-1, 0, 1)})
+
+    def last_instant(self) -> int:
+        """The end of a run: the last timestamp of any stream that the query reads."""
+        return max([time for reading in self._readings for time in self._times(reading.name)], default=BEGINNING)
+
+    def answers(self, instants: Sequence[int]) -> Iterator[tuple[Sequence[int], pa.Table]]:
+        """The answer at each instant, some instants at a time: the query's columns after `_instant`."""
+        n_rows = sum(rows.num_rows for rows in self._rows.values())
+        n_at_once = max(1, _N_ROWS_AT_ONCE // max(1, n_rows))
+        with duck.connect() as connection:
+            for name, rows in self._rows.items():
+                connection.register(name, rows)
+            for start in range(0, len(instants), n_at_once):
+                chunk = instants[start : start + n_at_once]
+                answer = self._ask(connection, chunk)
+                yield chunk, answer.rename_columns([INSTANT, *answer.column_names[1:]])
+
+    def _ask(self, connection: duckdb.DuckDBPyConnection, instants: Sequence[int]) -> pa.Table:
+        if len(instants) > 1 and _can_be_lateral(self.tree):
+            connection.register("#instants", pa.table({"instant": pa.array(instants, pa.int64())}))
+            sql = f'SELECT "#i".instant, "#q".* FROM "#instants" "#i", LATERAL ({self.sql}) "#q"'
+            with suppress(duckdb.BinderException, duckdb.NotImplementedException):
+                return connection.sql(sql).to_arrow_table()
+        return pa.concat_tables([self._ask_alone(connection, instant) for instant in instants])
+
+    def _ask_alone(self, connection: duckdb.DuckDBPyConnection, instant: int) -> pa.Table:
+        sql = self.sql.replace('"#i".instant', f"CAST({instant} AS BIGINT)")
+        return connection.sql(f'SELECT CAST({instant} AS BIGINT) AS instant, "#q".* FROM ({sql}) "#q"').to_arrow_table()
+
+    def _read(self, table: exp.Table) -> exp.Expr:
+        """What stands in FROM instead of a table of the catalog."""
+        name = table.name.lower()
+        info = self.catalog[name]
+        reading = _Reading(name, _window_of(table, info) if isinstance(info, StreamInfo) else None)
+        if reading not in self._readings:
+            self._readings[reading] = f"#{len(self._readings)}"
+            self._rows[self._readings[reading]] = self._rows_of(reading)
+        rows = self._readings[reading]
+        columns = [*info.schema.names, *([_TIME] if table.meta.get("shows_time") else [])]
+        names = [exp.to_identifier(column, quoted=True) for column in columns]
+        held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
+        return _as_item(held, table)
+
+    def _rows_of(self, reading: _Reading) -> pa.Table:
+        """The rows with their lives; those of a relation are always there."""
+        info, rows = self.catalog[reading.name], self.tables[reading.name]
+        is_stream = isinstance(info, StreamInfo)
+        lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
+        times = self._times(reading.name) if is_stream else [BEGINNING] * rows.num_rows
+        rows = rows.append_column(_TIME, pa.array(times, pa.int64()))
+        rows = rows.append_column(_ENTERS, pa.array([life.enters for life in lives], pa.int64()))
+        return rows.append_column(_LEAVES, pa.array([life.leaves for life in lives], pa.int64()))
+
+    def _times(self, name: str) -> list[int]:
+        info = self.catalog[name]
+        return read_times(self.tables[name].column(info.time)).tolist() if isinstance(info, StreamInfo) else []
+
+
+def _inline_named_queries(tree: exp.Query) -> None:
+    """What WITH names means the same as a subquery in its place; there, it has the window of the query around it."""
+    for clause in list(tree.find_all(exp.With)):
+        query = clause.parent
+        assert query is not None
+        query.set("with_", None)
+        for number, named in enumerate(clause.expressions):
+            for reader in (query, *(later.this for later in clause.expressions[number + 1 :])):
+                for table in list(reader.find_all(exp.Table)):
+                    if table.name.lower() == named.alias.lower():
+                        table.replace(_as_item(named.this.copy(), table))
+
+
+def _as_item(query: exp.Query, table: exp.Table) -> exp.Subquery:
+    """A query in the place of a table of FROM."""
+    item = exp.Subquery(this=query, alias=exp.TableAlias(this=_alias_of(table).copy()))
+    item.set("joins", table.args.get("joins"))
+    return item
+
+
+def _alias_of(table: exp.Expr) -> exp.Identifier:
+    alias = table.args.get("alias")
+    return alias.this if alias else table.this
+
+
+def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
+    """The window of a stream: its own, or that of the innermost query around it that has one."""
+    for node in (table, table.args.get("alias"), *_ancestors(table)):
+        clause = node.meta.get("window") if node else None
+        if clause is not None:
+            names = {name.lower(): name for name in info.schema.names}
+            columns = tuple(names[column.name.lower()] for column in clause.partition_by)
+            is_count = isinstance(clause.window, CountWindow)
+            return replace(clause.window, partition_by=columns) if is_count else clause.window
+    return None
+
+
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
+    while (parent := node.parent) is not None:
+        node = parent
+        if isinstance(node, exp.Query):
+            yield node
+
+
+def _can_be_lateral(tree: exp.Query) -> bool:
+    """Whether DuckDB answers for many instants at once.
+
+    DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
+    """
+    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not select.args.get("group")]
+    return not alone or (alone == [tree] and not tree.args.get("distinct"))
+
+
+def _is_aggregate(select: exp.Select) -> bool:
+    names = {node.name.lower() for node in _own_nodes(select) if isinstance(node, exp.Anonymous)}
+    return bool(names & set(AGGREGATES)) or any(isinstance(node, exp.AggFunc) for node in _own_nodes(select))
+
+
+def _order_first_and_last(select: exp.Select) -> None:
+    """FIRST and LAST are by the time of rows, then by value."""
+    calls = [node for node in _own_nodes(select) if _is_first_or_last(node)]
+    if not calls:
+        return
+    items = [item for item in _items(select) if isinstance(item, exp.Table)]
+    if len(items) < len(list(_items(select))):
+        raise PlanError("the order of FIRST and LAST over a subquery is not known here; take them over streams")
+    for item in items:
+        item.meta["shows_time"] = True
+    times = [exp.column(_TIME, _alias_of(item).copy(), quoted=True) for item in items]
+    for call in calls:
+        value = call.expressions[0] if isinstance(call, exp.Anonymous) else call.this
+        by = [exp.Ordered(this=exp.Anonymous(this="greatest", expressions=[time.copy() for time in times]))]
+        by.append(exp.Ordered(this=value.copy(), nulls_first=True))
+        value.replace(exp.Order(this=value.copy(), expressions=by))
+
+
+def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """The nodes of a SELECT, less those of the queries within it."""
+    return select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select)
+
+
+def _is_first_or_last(node: exp.Expr) -> bool:
+    return isinstance(node, exp.First | exp.Last) or (isinstance(node, exp.Anonymous) and node.name.lower() in _ORDERED)
+
+
+def _items(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The items of FROM, also where joins nest."""
+    if isinstance(node, exp.Select):
+        yield from _items(node.args["from_"].this)
+    else:
+        yield node
+    for join in node.args.get("joins") or ():
+        yield from _items(join.this)

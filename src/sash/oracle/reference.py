@@ -1,0 +1,267 @@
+"""What a query means, in a few lines of Python: slow, plain, and made of nothing that Sash runs on but its parser.
+
+    window              enters at    leaves at                                        expires at
+    RANGE w, NOW        ts           ts + w                                           ts + w
+    RANGE w SLIDE s     the first multiple of s at or after ts, at or after ts + w    when it leaves
+    ROWS n              ts           the ts of the n-th tuple after it (never, if     never
+                                     there is none), of its partition if there are
+    UNBOUNDED, SINCE    ts           never                                            never
+
+    A combination of tuples that satisfies the query's condition is in the answer while all its members are in their
+    windows: it enters with the last of them and leaves, and expires, with the first. Where pairs of streams have
+    windows, the times of its members must be in all of them as well.
+
+Scalar expressions are evaluated by DuckDB, over the cross product of all rows.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sash.operators.changes import read_times
+from sash.oracle.pair_walks import are_in_windows
+from sash.sql import duck
+from sash.sql.bound_query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
+from sash.sql.expressions import to_duckdb
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""Rows by the name of their stream or relation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """In a window from `enters` until before `leaves`. `expires` is when time alone would end it."""
+
+    enters: int
+    leaves: int
+    expires: int
+
+    @property
+    def is_ever(self) -> bool:
+        return self.enters < self.leaves
+
+
+ALWAYS = Life(BEGINNING, NEVER, NEVER)
+NOT_AT_ALL = Life(NEVER, NEVER, NEVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Rows, one per source, that satisfy the condition at some instant, and the answer's row that they make."""
+
+    life: Life
+    values: tuple
+
+
+def accept(streams: Tables, catalog: Catalog) -> dict[str, pa.Table]:
+    """The rows of streams that count."""
+    infos = {name: info for name, info in catalog.items() if isinstance(info, StreamInfo)}
+    return {name: split_late(table, infos[name])[0] for name, table in streams.items()}
+
+
+def split_late(table: pa.Table, info: StreamInfo) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """The rows in time, the late ones, which are older than a row before them by more than the slack, and those too far
+    ahead: newer by more than `ahead_us` than all in time before them, if there are any, and than the next of another
+    time.
+    """
+    times, newest = read_times(table.column(info.time)).tolist(), BEGINNING
+    verdicts = []
+    for place, ts in enumerate(times):
+        following = next((other for other in times[place:] if other != ts), ts)
+        ahead_us = math.inf if info.ahead_us is None or newest == BEGINNING else info.ahead_us
+        if ts - newest > ahead_us and ts - following > ahead_us:
+            verdicts.append("too far")
+        else:
+            verdicts.append("in time" if ts >= newest - info.slack_us else "late")
+            newest = max(newest, ts)
+    found = pa.array(verdicts, pa.string())
+    in_time, late, too_far = (table.filter(pc.equal(found, each)) for each in ("in time", "late", "too far"))
+    return in_time, late, too_far
+
+
+def find_lives(source: Source, table: pa.Table) -> list[Life]:
+    """The life of each row of a source, in the order of the table."""
+    if not isinstance(source.info, StreamInfo):
+        return [ALWAYS] * table.num_rows
+    return find_stream_lives(source.info, source.window, table)
+
+
+def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) -> list[Life]:
+    """The life of each row of a stream in a window; without one, rows never leave."""
+    ts = read_times(table.column(info.time)).tolist()
+    match window:
+        case TimeWindow(length_us, slide_us):
+            ends = [(_slid(t, slide_us), _slid(t + length_us, slide_us)) for t in ts]
+            return [Life(enters, leaves, leaves) for enters, leaves in ends]
+        case CountWindow(n_rows, partition_by):
+            return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
+        case SinceWindow(since_us):
+            return [Life(t, NEVER, NEVER) if t >= since_us else NOT_AT_ALL for t in ts]
+    return [Life(t, NEVER, NEVER) for t in ts]
+
+
+def _slid(time: int, slide_us: int | None) -> int:
+    """The first multiple of the slide that is not before a time."""
+    return time if slide_us is None else -(-time // slide_us) * slide_us
+
+
+def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
+    """All rows that are ever in the answer, each with its life; equal rows as often as they are there."""
+    lives = [find_lives(source, tables[source.name]) for source in bound.sources]
+    times = [_times_of(source, tables[source.name]) for source in bound.sources]
+    aliases = [source.alias for source in bound.sources]
+    pairs = bound.window_graph.pairs if bound.window_graph else ()
+    found = []
+    for numbers, values in find_rows(bound, tables):
+        if not are_in_windows(pairs, {alias: ts[number] for alias, ts, number in zip(aliases, times, numbers)}):
+            continue
+        members = [each[number] for each, number in zip(lives, numbers)]
+        life = Life(
+            max(member.enters for member in members),
+            min(member.leaves for member in members),
+            min(member.expires for member in members),
+        )
+        if life.is_ever:
+            found.append(Combination(life, values))
+    return found
+
+
+def evaluate(bound: BoundQuery, tables: Tables, instant: int) -> Counter:
+    """The answer's rows at an instant, with how often each is there."""
+    found = find_combinations(bound, tables)
+    return Counter(row_key(one.values) for one in found if one.life.enters <= instant < one.life.leaves)
+
+
+def expected_changes(bound: BoundQuery, tables: Tables) -> pa.Table:
+    """All changes of a run over the tables, `_ts` and `_expires` in microseconds, in the order that Sash promises.
+
+    That is by `_ts`, then `_op`, then the remaining columns from left to right.
+    """
+    end = last_instant(bound, tables)
+    rows = []
+    for one in find_combinations(bound, tables):
+        life = one.life
+        expires = None if life.expires == NEVER else life.expires
+        rows.append((*one.values, 1, life.enters, expires))
+        if life.leaves < life.expires or (bound.emit_changes and life.expires <= end):
+            rows.append((*one.values, -1, life.leaves, expires))
+    rows.sort(key=lambda row: (row[-2], row[-3], row_key(row)))
+    system = [(OP, pa.int8()), (TS, pa.int64()), (EXPIRES, pa.int64())]
+    schema = pa.schema([*((output.name, output.type) for output in bound.outputs), *system])
+    columns = [[row[idx] for row in rows] for idx in range(len(schema))]
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema)
+
+
+def last_instant(bound: BoundQuery, tables: Tables) -> int:
+    """The end of a run: the last timestamp of any stream that the query reads."""
+    return max([BEGINNING, *(ts for source in bound.sources for ts in _times_of(source, tables[source.name]))])
+
+
+def _times_of(source: Source, table: pa.Table) -> list[int]:
+    """When the rows of a stream happened; those of a relation have been there since the beginning."""
+    if not isinstance(source.info, StreamInfo):
+        return [BEGINNING] * table.num_rows
+    return read_times(table.column(source.info.time)).tolist()
+
+
+def total_order(table: pa.Table, ts: Sequence[int], tie: tuple[str, ...]) -> list[int]:
+    """Row numbers in the stream's total order: by time, tie-breakers, then content; arrival never counts.
+
+    Zeros of either sign are equal there, and so are all NaN; rows that are equal in all columns go by their bits.
+    """
+    columns = [column.to_pylist() for column in table.select([*tie, *table.column_names]).columns]
+    content = [row_key(list(map(_one_of_equals, row))) for row in zip(*columns)]
+    bits = row_keys(table)
+    return sorted(range(len(ts)), key=lambda number: (ts[number], content[number], bits[number]))
+
+
+def row_keys(table: pa.Table) -> list[tuple]:
+    """The key of every row; see `value_key`."""
+    columns = [column.to_pylist() for column in table.columns]
+    return [row_key(row) for row in zip(*columns)] if columns else [()] * table.num_rows
+
+
+def row_key(values: Sequence[Any]) -> tuple:
+    return tuple(map(value_key, values))
+
+
+def value_key(value: Any) -> tuple:
+    """A key by which values of a column compare: NULL first, floats by their bits, so that -0.0 comes before 0.0.
+
+    The same value has the same key, also where it does not equal itself, as NaN does not.
+    """
+    if value is None:
+        return (0,)
+    if isinstance(value, float):
+        (bits,) = struct.unpack(">q", struct.pack(">d", value))
+        return (1, bits if bits >= 0 else bits ^ NEVER, repr(value))
+    return (1, tuple(map(value_key, value))) if isinstance(value, list) else (1, value)
+
+
+def value_of(key: tuple) -> Any:
+    """The value that a `value_key` was made of."""
+    if not key[0]:
+        return None
+    if isinstance(key[1], tuple):
+        return list(map(value_of, key[1]))
+    return key[1] if len(key) == 2 else float(key[2])
+
+
+def _displaced_lives(
+    table: pa.Table, ts: list[int], tie: tuple[str, ...], n_rows: int, partition_by: tuple[str, ...]
+) -> list[Life]:
+    partitions: dict[tuple, list[int]] = defaultdict(list)
+    keys = [
+        row_key([_positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()
+    ]
+    for number in total_order(table, ts, tie):
+        partitions[keys[number]].append(number)
+    lives = [NOT_AT_ALL] * len(ts)
+    for members in partitions.values():
+        for place, number in enumerate(members):
+            is_displaced = place + n_rows < len(members)
+            lives[number] = Life(ts[number], ts[members[place + n_rows]] if is_displaced else NEVER, NEVER)
+    return lives
+
+
+def _one_of_equals(value: Any) -> Any:
+    return math.nan if isinstance(value, float) and math.isnan(value) else _positive_zero(value)
+
+
+def _positive_zero(value: Any) -> Any:
+    """Zeros of either sign are equal, so they are in one partition."""
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
+    """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
+    with duck.connect() as connection:
+        for source in bound.sources:
+            connection.register(source.alias, name_columns(source, tables[source.name], "#row"))
+        numbers = [f'"{source.alias}.#row"' for source in bound.sources]
+        answer = connection.sql(select_sql(bound, numbers, [f'"{source.alias}"' for source in bound.sources]))
+        columns = [column.to_pylist() for column in answer.to_arrow_table().columns]
+    n_sources = len(bound.sources)
+    return [(row[:n_sources], row[n_sources:]) for row in zip(*columns)]
+
+
+def name_columns(source: Source, table: pa.Table, number: str, numbers: Sequence[int] | None = None) -> pa.Table:
+    """The table with columns called `alias.column`, and row numbers in a column `alias.number`."""
+    table = table.append_column(number, pa.array(numbers or range(table.num_rows), pa.int64()))
+    return table.rename_columns([f"{source.alias}.{name}" for name in table.column_names])
+
+
+def select_sql(bound: BoundQuery, leading: list[str], items: list[str]) -> str:
+    """The plain relational query, with further columns in front, over FROM items whose columns are `alias.column`."""
+    outputs = [f"{to_duckdb(output.expr)} AS _out{idx}" for idx, output in enumerate(bound.outputs)]
+    where = " AND ".join(f"({to_duckdb(conjunct)})" for conjunct in bound.conjuncts) or "TRUE"
+    return f"SELECT {', '.join([*leading, *outputs])} FROM {', '.join(items)} WHERE {where}"

@@ -1,0 +1,1 @@
+"""Scheduling for shared window joins over data streams: LWO, SWF and MQT."""

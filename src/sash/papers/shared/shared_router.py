@@ -1,0 +1,154 @@
+"""The routing part of a shared window join: what it found, in the order and to the queries that it belongs to.
+
+The law: each window gets its pairs by the arrival of the later tuple, and of one such tuple from the newest partner to
+the oldest, as if it were alone. All pairs of a tuple are found in that order. So a pair may be released to a window as
+soon as every tuple before the later one has completely scanned that window, that is, when the window waits for this
+tuple (`scanned[window + 1]` is its number). What was found too early is held in the output buffer.
+
+    at once (LWO, MQT)     when a pair is found, to all windows that wait for its tuple; and when a window comes to wait
+                           for the next tuple, all that is held of that one (§3.3: before it has scanned the window)
+    after a scan (SWF)     when the tuple itself has scanned a partial window, to that window, and to larger ones that
+                           wait for it (§3.2, Figure 3)
+
+The largest window is the last to get a pair; then it leaves the buffer. LWO never holds one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from sash.papers.shared.shared_line import (
+    BARE,
+    FIRST_HELD,
+    FIRST_ROW,
+    LAST_HELD,
+    MAX_HELD,
+    N_HELD,
+    N_OWN,
+    NOBODY,
+    Board,
+    Line,
+)
+
+N_LOGGED, FREE, N_ROOM = range(3)
+"""Places in `ends`: how many releases are logged, the first free place of the output buffer, and places ever used."""
+FIRST, LAST, LATER, EARLIER = range(4)
+"""Of a release: the windows from the first one to before the last, and the two tuples."""
+PARTNER, NEXT = range(2)
+
+
+@njit(**BARE)
+def release(since, responses, log, log_us, ends, pair, when) -> None:
+    """Gives one pair to a range of windows; there is room for it in the log. `pair` is the range and the two numbers,
+    `when` the clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
+    first, last, later, earlier = pair
+    now, arrived, measured_from, is_logged = when
+    if later >= measured_from:
+        response = now - arrived
+        for window in range(first, last):
+            if later >= since[window]:
+                responses[window, 0] += 1
+                responses[window, 1] += response
+                responses[window, 2] = max(responses[window, 2], response)
+    if is_logged and first < last:
+        place = ends[N_LOGGED]
+        log[place, FIRST], log[place, LAST], log[place, LATER], log[place, EARLIER] = first, last, later, earlier
+        log_us[place] = now
+        ends[N_LOGGED] += 1
+
+
+@njit(**BARE)
+def release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when) -> bool:
+    """Gives a window all that is held of a tuple and that it has not got yet; false if there is no room in the log, to
+    be asked again. `owner` is the window, the number of the tuple and its row."""
+    window, later, row = owner
+    place = waits[row, FIRST_HELD] if reached[window] < 0 else held[reached[window], NEXT]
+    while place != NOBODY:
+        if ends[N_LOGGED] == len(log):
+            return False
+        release(since, responses, log, log_us, ends, (window, window + 1, later, held[place, PARTNER]), when)
+        reached[window] = place
+        place = held[place, NEXT]
+    return True
+
+
+@njit(**BARE)
+def is_room_held(held, ends) -> bool:
+    """Whether one more pair can be held."""
+    return ends[FREE] != NOBODY or ends[N_ROOM] < len(held)
+
+
+@njit(**BARE)
+def hold(waits, held, ends, counts, row, partner) -> int:
+    """Keeps a pair behind what else is held of its tuple; there is room. Returns the pair's place."""
+    place = ends[FREE]
+    if place == NOBODY:
+        place = ends[N_ROOM]
+        ends[N_ROOM] += 1
+    else:
+        ends[FREE] = held[place, NEXT]
+    held[place, PARTNER], held[place, NEXT] = partner, NOBODY
+    if waits[row, FIRST_HELD] == NOBODY:
+        waits[row, FIRST_HELD], waits[row, N_OWN] = place, 0
+    else:
+        held[waits[row, LAST_HELD], NEXT] = place
+    waits[row, LAST_HELD] = place
+    waits[row, N_OWN] += 1
+    counts[N_HELD] += 1
+    counts[MAX_HELD] = max(counts[MAX_HELD], counts[N_HELD])
+    return place
+
+
+@njit(**BARE)
+def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
+    """Frees what is held of a tuple, when every window has got it."""
+    row = number - counts[FIRST_ROW]
+    if waits[row, FIRST_HELD] == NOBODY:
+        return
+    held[waits[row, LAST_HELD], NEXT] = ends[FREE]
+    ends[FREE] = waits[row, FIRST_HELD]
+    waits[row, FIRST_HELD] = waits[row, LAST_HELD] = NOBODY
+    counts[N_HELD] -= waits[row, N_OWN]
+    for window in range(len(reached)):
+        if scanned[window + 1] == number:
+            reached[window] = NOBODY
+
+
+@njit(cache=True)
+def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last) -> None:
+    """Frees what is held of the tuples from `first` to before `last`: the window that waited for it is gone."""
+    for number in range(first, last):
+        forget_held(line.waits, board.scanned, board.reached, held, ends, counts, number)
+
+
+@njit(cache=True)
+def spread_log(log: np.ndarray, log_us: np.ndarray, n_logged: int, since: np.ndarray) -> tuple:
+    """Releases by window, in order: which window, the two tuples, and when. A window gets none from before it came."""
+    n_all = 0
+    for place in range(n_logged):
+        n_all += log[place, LAST] - log[place, FIRST]
+    windows, later, earlier, at_us = (np.empty(n_all, np.int64), np.empty(n_all, np.int64), np.empty(n_all, np.int64),
+                                      np.empty(n_all))  # fmt: skip
+    n_spread = 0
+    for place in range(n_logged):
+        for window in range(log[place, FIRST], log[place, LAST]):
+            if log[place, LATER] >= since[window]:
+                windows[n_spread], at_us[n_spread] = window, log_us[place]
+                later[n_spread], earlier[n_spread] = log[place, LATER], log[place, EARLIER]
+                n_spread += 1
+    return windows[:n_spread], later[:n_spread], earlier[:n_spread], at_us[:n_spread]
+
+
+@njit(cache=True)
+def grown(array: np.ndarray) -> np.ndarray:
+    larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
+
+
+@njit(cache=True)
+def grown_line(array: np.ndarray) -> np.ndarray:
+    larger = np.empty(2 * len(array), array.dtype)
+    larger[: len(array)] = array
+    return larger

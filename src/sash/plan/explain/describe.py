@@ -1,0 +1,304 @@
+"""What EXPLAIN says of each operator: its title, and facts about what it does, keeps and waits for."""
+
+from __future__ import annotations
+
+from functools import singledispatch
+
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.distinct import DistinctSpec
+from sash.operators.evaluator import quote
+from sash.operators.expire import ExpireSpec
+from sash.operators.group_by import GroupBySpec
+from sash.operators.grouping import Call
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.membership import MembershipSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
+from sash.operators.partial_aggregate import PartialAggregateSpec
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.project import ProjectSpec
+from sash.operators.reorder import ReorderSpec
+from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.slide import SlideSpec
+from sash.operators.union import UnionSpec
+from sash.operators.window_join import WindowJoinSpec
+from sash.plan.explain.describe_join import method_facts
+from sash.plan.explain.describe_multiway import multiway_facts
+from sash.plan.explain.wording import computed, format_duration, format_window, plain
+from sash.plan.physical import SIGNED, Plan, Slot
+from sash.store.batch import ID_PREFIX
+from sash.store.block_window import CUTS
+from sash.store.trace import MIN_STRUCK_OUT
+
+Fact = tuple[str, str]
+Description = tuple[str, list[Fact]]
+
+ROW_RULES = {"absent": "Minus", "present": "Intersect", "except_all": "Minus all", "intersect_all": "Intersect all"}
+"""Titles where rows are compared as rows."""
+TEST_RULES = {"absent": "Anti join", "present": "Semi join"}
+"""Titles of IN and EXISTS, to which NULL equals nothing."""
+PASSES = {
+    "absent": "left tuples to which no right one is equal",
+    "present": "left tuples to which a right one is equal",
+    "except_all": "of equal tuples as many as the left has more than the right",
+    "intersect_all": "of equal tuples as many as both sides have",
+}
+
+
+@singledispatch
+def describe(spec, node: Node, plan: Plan) -> Description:
+    """The title of an operator, and its facts; those without a text are left out."""
+    raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
+
+
+@describe.register
+def _(spec: InputSpec, node: Node, plan: Plan) -> Description:
+    slot = plan.slots[spec.slot]
+    info = slot.info
+    project = slot.ingest.project
+    tie = f", ties by {', '.join(info.tie)}" if info.tie else ""
+    slack = f"rows up to {format_duration(info.slack_us)} late" if info.slack_us else "rows in order"
+    return f"Stream {slot.source.name} AS {slot.source.alias}", [
+        ("time", f"{info.time}, {slack}; later ones go to the late output{tie}"),
+        ("window", format_window(slot.source.window)),
+        ("columns", _column_list(slot)),
+        ("filter", plain(project.predicate)),
+        ("computes", computed(project)),
+    ]
+
+
+@describe.register
+def _(spec: ExchangeSpec, node: Node, plan: Plan) -> Description:
+    source = next(fragment for fragment in plan.fragments if fragment.feeds == spec.slot)
+    target, _ = plan.reader(spec.slot)
+    where = f"the group of the hash of {', '.join(spec.partition)}" if spec.partition else "its one group"
+    return "Exchange", [
+        ("does", f"on Spark: sends tuples from fragment {source.number} to fragment {target.number}, to {where}"),
+        ("state", "none"),
+    ]
+
+
+@describe.register
+def _(spec: RelationSpec, node: Node, plan: Plan) -> Description:
+    lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
+    project = lookup.ingest.project
+    columns = [name for name in project.passed if name not in SIGNED]
+    return f"Relation {lookup.source.name} AS {lookup.source.alias}", [
+        ("columns", ", ".join(columns)),
+        ("filter", plain(project.predicate)),
+        ("computes", computed(project)),
+        ("state", "the whole relation, in memory"),
+    ]
+
+
+@describe.register
+def _(spec: ProjectSpec, node: Node, plan: Plan) -> Description:
+    alias = _alias_given(spec)
+    if alias is not None:
+        columns = [name.removeprefix(f"{alias}.") for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
+        return f"Subquery AS {alias}", [("columns", ", ".join(columns)), ("state", "none")]
+    return "Project", [("columns", computed(spec)), ("filter", plain(spec.predicate)), ("state", "none")]
+
+
+@describe.register
+def _(spec: SlideSpec, node: Node, plan: Plan) -> Description:
+    slide = format_duration(spec.slide_us)
+    return "Slide", [
+        ("does", f"lets tuples enter and leave at multiples of {slide} only, each at the next one"),
+        ("state", "none"),
+    ]
+
+
+@describe.register
+def _(spec: ReorderSpec, node: Node, plan: Plan) -> Description:
+    ties = "; rows of one instant by their content" if spec.is_total else ""
+    return "Reorder", [
+        ("does", f"puts tuples in order of time{ties}"),
+        ("state", "the batches with tuples newer than the slowest stream, less its slack"),
+        ("emission", "when no older tuple can still come"),
+    ]
+
+
+@describe.register
+def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
+    per = f" per {', '.join(spec.partition_by)}" if spec.partition_by else ""
+    each = f" for each distinct {', '.join(spec.partition_by)}" if spec.partition_by else ""
+    return "CountWindow", [
+        ("window", f"last {spec.n_rows} rows{per}"),
+        ("state", f"at most {2 * spec.n_rows} rows{each}, half of them already left"),
+        ("emission", "a tuple as it comes, and a -1 for the tuple that it pushes out"),
+    ]
+
+
+@describe.register
+def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Description:
+    return "MultiwayJoin", multiway_facts(spec, plan.graphs)
+
+
+@describe.register
+def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
+    bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
+    return "WindowJoin", [
+        *method_facts(spec.method, spec.choice, spec.takes_back),
+        ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
+        ("residual", plain(spec.residual) or "none"),
+        ("expiry", _expiry(spec.windows_us, spec.is_told)),
+        ("state", "; ".join(bounds)),
+        ("emission", "a pair as soon as its second tuple is there"),
+    ]
+
+
+@describe.register
+def _(spec: LookupJoinSpec, node: Node, plan: Plan) -> Description:
+    return "LookupJoin", [
+        ("algorithm", "hash index over the relation" if spec.keys else "every row of the relation is looked at"),
+        ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
+        ("residual", plain(spec.residual) or "none"),
+        ("state", "none beside the relation"),
+        ("emission", "at once"),
+    ]
+
+
+@describe.register
+def _(spec: DistinctSpec, node: Node, plan: Plan) -> Description:
+    held = _trace_bound(spec.window_us, node)
+    return "Distinct", [
+        ("columns", ", ".join(spec.columns)),
+        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("state", f"{held}; and, within the same bound, the times of those that are shown"),
+        ("emission", "the first of equal tuples; when it leaves, the one that expires last of those left"),
+    ]
+
+
+@describe.register
+def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
+    sql = _made_below(node)
+    calls = {call.name: _written(call, sql) for call in spec.calls}
+    having = plain(spec.having)
+    for name, call in {**sql, **calls}.items():
+        having = having.replace(name, call)
+    replaced = "and a -1 for the older one" if spec.retracts else "which replaces the older one"
+    gone = "; a -1 when the group is gone" if spec.keys and not spec.retracts else ""
+    return "GroupBy", [
+        ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
+        ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
+        ("having", having),
+        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
+        ("emission", f"at every instant at which a group's row changes: the new row, {replaced}{gone}"),
+    ]
+
+
+@describe.register
+def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Description:
+    sql = _made_below(node)
+    calls = {call.name: _written(call, sql) for call in spec.calls}
+    rows = "as many rows as there are groups since the window's begin" if spec.keys else "one row"
+    return "RunningGroupBy", [
+        ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
+        ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
+        ("having", plain(spec.having)),
+        ("state", f"{rows}, for ever: what the aggregates have come to, and no tuple"),
+        ("emission", "a group's row when it changes; what happens at one instant changes it once"),
+    ]
+
+
+@describe.register
+def _(spec: PartialAggregateSpec, node: Node, plan: Plan) -> Description:
+    return "PartialAggregate", [
+        ("does", "adds up, in each partition group, what comes and goes at an instant"),
+        ("sums", ", ".join(_made_below(node).get(name, name) for name in spec.arguments) or "none: rows are counted"),
+        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
+        ("emission", "one row for every instant at which something comes or goes"),
+    ]
+
+
+@describe.register
+def _(spec: MembershipSpec, node: Node, plan: Plan) -> Description:
+    title = (ROW_RULES if spec.nulls_match else TEST_RULES)[spec.rule]
+    sql = _made_below(node)
+    pairs = [f"{sql.get(left, left)} = {right}" for left, right in zip(spec.left_keys, spec.right_keys, strict=True)]
+    bounds = [_trace_bound(life, child) for life, child in zip(spec.windows_us, node.inputs, strict=True)]
+    return title, [
+        ("passes", PASSES[spec.rule] + ("; NULL is equal to NULL" if spec.nulls_match else "; NULL equals nothing")),
+        ("keys", ", ".join(spec.columns if spec.nulls_match else pairs) or "none"),
+        ("expiry", _expiry(spec.windows_us, not spec.is_clocked)),
+        ("state", f"left: {bounds[0]}; right: of the keys, {bounds[1]}"),
+        ("emission", "a tuple as soon as it passes, and a -1 for one that passes no more"),
+    ]
+
+
+@describe.register
+def _(spec: UnionSpec, node: Node, plan: Plan) -> Description:
+    return "Union", [("columns", ", ".join(spec.columns)), ("state", "none"), ("emission", "at once")]
+
+
+@describe.register
+def _(spec: ExpireSpec, node: Node, plan: Plan) -> Description:
+    what = "answer's rows" if node is plan.root else "tuples"
+    bound = f"the {what}" if spec.window_us is None else f"the {what} of the last {format_duration(spec.window_us)}"
+    return "Expire", [
+        ("does", "W-EXPIRE: writes a -1 tuple for every tuple that leaves by itself"),
+        ("state", f"{bound}, and up to 1/{CUTS} more"),
+        ("emission", "when the clock, the slowest stream less its slack, reaches _expires"),
+    ]
+
+
+def _expiry(lives_us: tuple[int | None, ...], is_told: bool) -> str:
+    """How an operator learns that a tuple has left its window."""
+    if all(life_us is None for life_us in lives_us):
+        return "none: a tuple leaves when a -1 tuple takes it back"
+    return "told by the -1 tuples of W-EXPIRE below" if is_told else "by the clock, the slowest stream less its slack"
+
+
+def _buffer_bound(side: str, life_us: int | None) -> str:
+    if life_us is None:
+        return f"{side}: the tuples in its window of rows, and as many that have left"
+    return f"{side}: the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
+
+
+def _trace_bound(life_us: int | None, below: Node) -> str:
+    """What a trace holds of the tuples that come from below."""
+    if life_us is None:
+        return f"the tuples that are there, and as many that were taken back, and {MIN_STRUCK_OUT}"
+    held = f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
+    is_taken_back = any(
+        isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec) for node in _feeding(below)
+    )
+    return held + (f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else "")
+
+
+def _feeding(node: Node) -> list[Node]:
+    return [each for child in node.inputs for each in child.walk()]
+
+
+def _made_below(node: Node) -> dict[str, str]:
+    """The SQL of the columns that the projection below an operator makes for it."""
+    child = node.inputs[0]
+    while isinstance(child.spec, ExchangeSpec | ExpireSpec):
+        child = child.inputs[0]
+    if not isinstance(child.spec, ProjectSpec):
+        return {}
+    return {name: plain(sql) for name, sql in child.spec.columns if not name.startswith(ID_PREFIX)}
+
+
+def _written(call: Call, sql: dict[str, str]) -> str:
+    function = call.function.removesuffix("_distinct")
+    argument = "*" if call.argument is None else sql.get(call.argument, call.argument)
+    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument})"
+
+
+def _alias_given(spec: ProjectSpec) -> str | None:
+    """The alias of a subquery, if a projection does nothing but give its columns the names that they have outside."""
+    columns = [(name, sql) for name, sql in spec.columns if not name.startswith(ID_PREFIX)]
+    aliases = {name.split(".", 1)[0] for name, _ in columns}
+    if spec.passed != SIGNED or len(aliases) != 1 or spec.predicate:
+        return None
+    (alias,) = aliases
+    return alias if all(quote(name.removeprefix(f"{alias}.")) == sql for name, sql in columns) else None
+
+
+def _column_list(slot: Slot) -> str:
+    prefix = f"{slot.source.alias}."
+    passed = [name for name in slot.ingest.project.passed if name.startswith(prefix)]
+    return ", ".join(name.removeprefix(prefix) for name in passed)

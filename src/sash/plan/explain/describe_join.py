@@ -1,0 +1,108 @@
+"""What EXPLAIN says of how a window join finds its pairs: the method, why this one, and what is expected of it."""
+
+from __future__ import annotations
+
+import math
+
+from sash.cost.choose_join import MARGIN, Estimate, JoinChoice, range_of
+from sash.cost.join_cost import HASH, OPTIMAL, PROBE, PROBE_ALL, PROBE_INSERT, WHJ, WNL, JoinLoad, JoinMethod, JoinWork
+from sash.plan.physical import ALGORITHMS
+
+ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
+GROWING = "circular buckets by key, as many as the tuples need"
+LOOKS = {
+    PROBE: "where one is probed",
+    PROBE_INSERT: "where one is probed or inserted into",
+    PROBE_ALL: "everywhere on the side that is probed",
+    OPTIMAL: "everywhere",
+}
+UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
+TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
+
+
+def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool) -> list[tuple[str, str]]:
+    """The lines of EXPLAIN about a join's method; `takes_back`: whether its tuples may be taken back."""
+    facts = [("algorithm", _method(method, takes_back))]
+    if choice is None:
+        return facts
+    if choice.load is None:
+        return [*facts, ("chosen", "by hint" if choice.is_hinted else TAKEN_BACK if takes_back else UNKNOWN)]
+    chosen, *others = choice.estimates
+    why = "by hint" if choice.is_hinted else "by cost"
+    return [
+        *facts,
+        ("chosen", f"{why}; for {_load(choice.load)}{_step(choice.step_s)}"),
+        ("estimate", f"{work_text(chosen.work)}; {_time(chosen)} of CPU per second of stream"),
+        ("others", "; ".join(f"{method_name(each.method)} {_time(each)}" for each in others)),
+        ("range", _range(choice)),
+        ("prices", choice.prices.origin),
+    ]
+
+
+def method_name(method: JoinMethod) -> str:
+    """A method in short, as a hint would ask for it: `whj(1024, probe)`."""
+    if method.algorithm == HASH:
+        return HASH
+    settings = f"{method.n_buckets}, " if method.algorithm == WHJ else ""
+    return f"{method.algorithm}({settings}{method.invalidation})"
+
+
+def work_text(work: JoinWork) -> str:
+    """The counts of the cost model, per second."""
+    counts = {
+        "scans": work.scans,
+        "insertions": work.insertions,
+        "invalidations": work.invalidations,
+        "outputs": work.outputs,
+    }
+    return ", ".join(f"{count_text(count)} {name}" for name, count in counts.items()) + " per second"
+
+
+def count_text(count: float) -> str:
+    """A number with three digits that matter, and all of a large one."""
+    return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:.3g}"
+
+
+def _method(method: JoinMethod, takes_back: bool) -> str:
+    name = ALGORITHMS[method.algorithm]
+    if method.algorithm == HASH:
+        return f"{name}: {GROWING if takes_back else ONE_TABLE}"
+    if method.algorithm == WNL:
+        return f"{name} (WNL): every tuple of the other window is looked at"
+    looks = LOOKS[method.invalidation]
+    return f"{name} (WHJ): {method.n_buckets:,} circular buckets by key, in which stale tuples are looked for {looks}"
+
+
+def _load(load: JoinLoad) -> str:
+    sides = [
+        f"{side} {count_text(rate)} tuples per second, {count_text(rate * window)} in the window"
+        for side, rate, window in zip(("left", "right"), load.rates, load.windows_s)
+    ]
+    return f"{'; '.join(sides)}; {count_text(1 / load.match_rate if load.match_rate else load.n_distinct)} keys"
+
+
+def _step(step_s: float) -> str:
+    return f"; {count_text(step_s)} seconds at a time" if step_s else ""
+
+
+def _time(estimate: Estimate) -> str:
+    return f"{count_text(estimate.ns / 1e3)} µs"
+
+
+def _range(choice: JoinChoice) -> str:
+    """When a running query would change its method; a hinted one never does."""
+    if choice.is_hinted or not choice.has_keys:
+        return ""
+    bounds = range_of(choice)
+    parts = {"both rates": bounds.both, "the left rate": bounds.left, "the right rate": bounds.right}
+    told = [f"{name} at {text}" for name, ends in parts.items() if (text := _ends(ends))]
+    if not told:
+        return f"at no rate that was tried is another method cheaper by more than {MARGIN - 1:.0%}"
+    return f"another method is cheaper by more than {MARGIN - 1:.0%} with {', '.join(told)}"
+
+
+def _ends(ends: tuple[float, float]) -> str:
+    low, high = ends
+    below = f"1/{1 / low:,.0f}" if low else ""
+    above = f"{high:,.0f}×" if high < math.inf else ""
+    return " or ".join(text for text in (below, above) if text)

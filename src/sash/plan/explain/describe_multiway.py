@@ -1,0 +1,177 @@
+"""What EXPLAIN says of a join of many streams: how it finds combinations, within which windows, in which probe orders.
+
+windows    pair  window     order    from
+           A, B  1 second   either   given
+           B, C  2 seconds  B first  given
+           A, C  3 seconds  either   the windows via B
+probes     A: B by A.k = B.k (about 2.5 tuples), then C by time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
+
+import numpy as np
+
+from sash.index.probe_order import probe_orders
+from sash.operators.multiway_join import PROBE, Condition, MultiwayJoinSpec
+from sash.papers.wjoin.pair_bounds import is_single_window
+from sash.plan.explain.describe_join import count_text
+from sash.plan.explain.wording import format_duration, plain
+from sash.plan.multiway import TIME_PREFIX, Reach
+from sash.plan.physical import MULTIWAY_ALGORITHMS
+from sash.sql.graph_text import mermaid
+from sash.sql.window_graph import CompletedWindow, WindowGraph
+from sash.store.block_window import CUTS
+
+Fact = tuple[str, str]
+
+HEAD = ("pair", "window", "order", "from")
+EITHER = "either"
+PROBING = "each arriving tuple probes the other buffers, by key where streams share one, else by time"
+CHOSEN = "probes in the order that is expected to find the fewest tuples; once the query runs, as observed"
+EXPIRY = "by the clock of each stream: when no other one can still bring a tuple within reach"
+
+
+def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> list[Fact]:
+    """The lines of EXPLAIN about a join of many; `graphs` are the pair windows that the query was written with."""
+    keys = [pair for key in spec.keys for pair in _key_texts(key)]
+    graph = graph_of(spec, graphs)
+    return [
+        ("inputs", ", ".join(spec.names)),
+        *_method_facts(spec),
+        ("keys", ", ".join(keys) or "none"),
+        ("conditions", _conditions(spec.conditions)),
+        *_listed("windows", _table([HEAD, *(_windows(spec) if graph is None else _graph_windows(spec, graph))])),
+        *(_listed("probes", _probes(spec)) if spec.algorithm == PROBE else []),
+        ("expiry", EXPIRY),
+        *_listed("state", [_buffer_bound(spec, number) for number in range(len(spec.names))]),
+        ("emission", "a combination as soon as its last tuple is there"),
+    ]
+
+
+def pictures(graphs: Sequence[WindowGraph]) -> list[str]:
+    """The completed graphs as Mermaid, each under a title; nothing of it is indented by anything else."""
+    lines: list[str] = []
+    for graph in dict.fromkeys(graphs):
+        lines += [f"Windows of {', '.join(graph.aliases)} as a picture (Mermaid):", *mermaid(graph).splitlines()]
+    return lines
+
+
+def orders_text(names: Sequence[str], orders: Sequence[Sequence[int]]) -> str:
+    """Probe orders in short."""
+    return "; ".join(
+        f"{name}: {', then '.join(names[number] for number in order)}" for name, order in zip(names, orders)
+    )
+
+
+def graph_of(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> WindowGraph | None:
+    """The graph that a join's windows come from: it has its streams, and lets them reach as far as the join does."""
+    parts = spec.members
+    for graph in graphs:
+        if all(alias in graph.aliases for part in parts for alias in part):
+            reach = Reach(graph.aliases, graph.reach_us)
+            us = [[0 if one is other else reach.between(one, other) for other in parts] for one in parts]
+            if us == [list(row) for row in spec.reach_us]:
+                return graph
+    return None
+
+
+def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
+    if spec.algorithm == PROBE:
+        return [("algorithm", PROBING), ("chosen", CHOSEN if len(spec.names) > 2 else "")]
+    name, _, inner = spec.algorithm.rstrip(")").partition("(")
+    inside = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
+    if name == "mw" and not is_single_window(np.array(spec.reach_us)):
+        inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"
+    return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
+
+
+def _key_texts(key: Sequence[tuple[str, ...]]) -> list[str]:
+    return [" = ".join(names) for names in zip(*filter(None, key), strict=True)]
+
+
+def _conditions(conditions: Sequence[Condition]) -> str:
+    """As written; of those that compare carried times, that they do."""
+    written = [plain(each.sql) for each in conditions if TIME_PREFIX not in each.sql]
+    if len(written) < len(conditions):
+        written.append("the windows of streams joined before, by the times they carry")
+    return ", ".join(written) or "none"
+
+
+def _graph_windows(spec: MultiwayJoinSpec, graph: WindowGraph) -> Iterator[tuple[str, ...]]:
+    """Of the streams that meet in this join."""
+    parts = spec.members
+    meet = {frozenset(pair) for one, other in combinations(parts, 2) for pair in product(one, other)}
+    for window in graph.windows:
+        if {window.left, window.right} in meet:
+            yield _pair(window), format_duration(window.length_us), _order(window), _origin(window)
+
+
+def _pair(window: CompletedWindow) -> str:
+    return f"{window.left}, {window.right}"
+
+
+def _order(window: CompletedWindow) -> str:
+    return f"{window.left} first" if window.is_directed else EITHER
+
+
+def _origin(window: CompletedWindow) -> str:
+    return "given" if window.via is None else f"the windows via {', '.join(window.via)}"
+
+
+def _windows(spec: MultiwayJoinSpec) -> Iterator[tuple[str, ...]]:
+    """Where every stream has a window: the older tuple must still be in its own."""
+    for one, other in combinations(range(len(spec.names)), 2):
+        pair = f"{spec.names[one]}, {spec.names[other]}"
+        if spec.reach_us[one][other] == spec.reach_us[other][one]:
+            yield pair, format_duration(spec.reach_us[one][other] + 1), EITHER, "the window of each"
+            continue
+        for older, newer in ((one, other), (other, one)):
+            name, length = spec.names[older], format_duration(spec.reach_us[older][newer] + 1)
+            yield pair, length, f"{name} first", f"the window of {name}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def _probes(spec: MultiwayJoinSpec) -> Iterator[str]:
+    """For each arriving stream the others, in the order in which it probes them, and by what."""
+    has_key = np.array([[bool(key[number]) for key in spec.keys] for number in range(len(spec.names))], dtype=bool)
+    for arriving, order in enumerate(probe_orders(has_key, spec.fanouts)):
+        steps = [_probe(spec, [arriving, *order[:place]], target) for place, target in enumerate(order)]
+        yield f"{spec.names[arriving]}: {', then '.join(steps)}"
+
+
+def _probe(spec: MultiwayJoinSpec, bound: Sequence[int], target: int) -> str:
+    keys = []
+    for key in spec.keys:
+        source = next((number for number in bound if key[number] and key[target]), None)
+        if source is not None:
+            keys += [f"{own} = {other}" for own, other in zip(key[source], key[target], strict=True)]
+    known = [fanout for number in bound if spec.fanouts and (fanout := spec.fanouts[number][target]) is not None]
+    expected = f" (about {count_text(min(known))} tuples)" if known else ""
+    return f"{spec.names[target]} by {' and '.join(keys) or 'time'}{expected}"
+
+
+def _buffer_bound(spec: MultiwayJoinSpec, number: int) -> str:
+    others = [name for other, name in enumerate(spec.names) if other != number]
+    n_streams = sum(map(len, spec.members))
+    span_us = _rounded(spec.spans_us[number], n_streams)
+    length = "the present instant" if span_us == 1 else format_duration(span_us)
+    reachable = f"the tuples of {length} that {' or '.join(others)} can still reach"
+    return f"{spec.names[number]}: {reachable}, and up to 1/{CUTS} more"
+
+
+def _rounded(us: int, n_streams: int) -> int:
+    """A length without the microseconds by which sums of windows, each less than its length, fall short of a whole."""
+    whole = -(-us // 1000) * 1000
+    return whole if whole - us < n_streams else us
+
+
+def _listed(name: str, lines: Iterable[str]) -> list[Fact]:
+    """Lines under one name."""
+    return [(name if number == 0 else "", line) for number, line in enumerate(lines)]

@@ -1,0 +1,121 @@
+"""EXPLAIN: a plan as text, for someone who has not read the code. The same plan always gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.expire import ExpireSpec
+from sash.operators.grouping import Grouping
+from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, operator_nodes
+from sash.operators.project import ProjectSpec
+from sash.operators.reorder import ReorderSpec
+from sash.operators.slide import SlideSpec
+from sash.operators.window_join import WindowJoinSpec
+from sash.plan.explain.analysis import Measure, measure_facts
+from sash.plan.explain.describe import Fact, describe
+from sash.plan.explain.describe_multiway import pictures
+from sash.plan.fragment import Fragment
+from sash.plan.physical import SCHEDULES, Plan
+
+SCAN = InputSpec | SlideSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
+"""What may stand between a stream and the first operator that has something to do with others."""
+REASONS = {
+    "tpa": "operators expire their own tuples by the clock",
+    "nta": "operators are told by a -1 tuple of everything that expires",
+    "hybrid": "joins expire their own tuples by the clock; operators above them are told by -1 tuples",
+}
+
+
+def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None) -> str:
+    """The plan as a tree, the answer first, with what each operator does, keeps and waits for; then windows of pairs as
+    pictures.
+
+    With measures, by the names of operators, also what each has done: EXPLAIN ANALYZE.
+    """
+    lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
+    named = {id(node): name for name, node in operator_nodes(plan.root)}
+    by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
+    lines += [*_tree(plan.root, plan, by_node, "", ""), *pictures(plan.graphs)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _answer_facts(plan: Plan) -> list[str]:
+    at_once = "at once, in order within a group's batch" if not plan.is_ordered else "likewise"
+    order = f"in this process by _ts, as the clock (the slowest stream less its slack) passes; on Spark {at_once}"
+    facts = [("changes", _reading(plan)), ("order", order), ("schedule", _schedule(plan)), *_fragment_facts(plan)]
+    return _facts(facts, "  ")
+
+
+def _reading(plan: Plan) -> str:
+    """What a reader of the changes has to know."""
+    grouping = next((node.spec for node in plan.root.walk() if _is_replacing(node)), None)
+    if isinstance(grouping, Grouping):
+        if not grouping.keys:
+            gone = "; a -1 row says that HAVING does not hold any more" if grouping.having else ""
+            return f"the newest row replaces the older one{gone}"
+        reason = "is gone, or that HAVING does not hold for it any more" if grouping.having else "is gone"
+        return (
+            "the newest row of a group replaces the older one; "
+            f"a -1 row, with NULL for its aggregates, says that a group {reason}"
+        )
+    if plan.emit_changes:
+        return "rows are counted: every one that leaves is written as a -1 row (EMIT CHANGES)"
+    return "rows are counted: one leaves by itself at its _expires; a -1 row takes one back earlier"
+
+
+def _is_replacing(node: Node) -> bool:
+    return isinstance(node.spec, Grouping) and not node.spec.retracts
+
+
+def _schedule(plan: Plan) -> str:
+    """How operators learn that tuples expire, why so, and where W-EXPIRE stands."""
+    name = SCHEDULES[plan.schedule] + (f" ({plan.schedule.upper()})" if plan.schedule != "hybrid" else "")
+    reason = REASONS[plan.schedule]
+    why = f"by hint: {reason}" if plan.is_hinted else f"chosen: {reason}; least work"
+    places = sorted({_place(node, plan) for node in plan.root.walk() if isinstance(node.spec, ExpireSpec)})
+    return f"{name}, {why}; W-EXPIRE stands {' and '.join(places) or 'nowhere'}"
+
+
+def _place(expire: Node, plan: Plan) -> str:
+    if expire is plan.root and plan.schedule == "tpa":
+        return "at the top, for EMIT CHANGES"
+    node = expire.inputs[0]
+    while isinstance(node.spec, SCAN) and node.inputs:
+        node = node.inputs[0]
+    if not isinstance(node.spec, InputSpec):
+        return "above the joins"
+    return "after each scan" if plan.schedule == "nta" else "after scans that are not joined"
+
+
+def _fragment_facts(plan: Plan) -> list[Fact]:
+    if len(plan.fragments) == 1:
+        return [("on Spark", _spread(plan.fragments[0], "the query"))]
+    number = f"{len(plan.fragments)} fragments, one after the other in every batch, with a shuffle between them"
+    spreads = [(f"fragment {fragment.number}", _spread(fragment, "it")) for fragment in plan.fragments]
+    return [("on Spark", number), *spreads]
+
+
+def _spread(fragment: Fragment, whole: str) -> str:
+    if not fragment.is_partitioned:
+        return f"one partition group: nothing in {whole} lets its tuples be spread"
+    return "partition groups by the hash of " + ", ".join(name for input in fragment.inputs for name in input.partition)
+
+
+def _tree(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> list[str]:
+    """A node's lines: `first` leads its title, `rest` everything below it."""
+    title, facts = describe(node.spec, node, plan)
+    if id(node) in measures:
+        choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
+        facts = facts + measure_facts(measures[id(node)], choice)
+    lines = [first + title, *_facts(facts, rest + ("│    " if node.inputs else "     "))]
+    for idx, child in enumerate(node.inputs):
+        is_last = idx == len(node.inputs) - 1
+        lines += _tree(
+            child, plan, measures, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
+        )
+    return lines
+
+
+def _facts(facts: list[Fact], indent: str) -> list[str]:
+    return [f"{indent}{name:<10} {text}" for name, text in facts if text]

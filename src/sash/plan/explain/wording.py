@@ -1,0 +1,53 @@
+"""How EXPLAIN words what stands in a plan: lengths of time, windows, and SQL as the user would write it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from sash.operators.project import ProjectSpec
+from sash.sql.bound_query import CountWindow, SinceWindow, TimeWindow, Window
+from sash.sql.durations import format_duration
+from sash.store.batch import ID_PREFIX
+
+
+def format_window(window: Window | None) -> str:
+    """What a window holds."""
+    match window:
+        case TimeWindow(length_us, None):
+            return "the present instant" if length_us == 1 else f"the last {format_duration(length_us)}"
+        case TimeWindow(length_us, int(slide_us)):
+            return f"the last {format_duration(length_us)}, moving every {format_duration(slide_us)}"
+        case CountWindow(n_rows, by):
+            return f"the last {n_rows} rows" + (f" for each {', '.join(by)}" if by else "")
+        case SinceWindow(since_us):
+            return f"everything since {_format_instant(since_us)}"
+    return "everything"
+
+
+def plain(sql: str | None) -> str:
+    """SQL as the user would write it: `A.value` for the quoted name under which it travels, no outer brackets."""
+    text = re.sub(r'"([A-Za-z_][\w.]*)"', r"\1", sql or "")
+    while _is_bracketed(text):
+        text = text[1:-1]
+    return text
+
+
+def computed(project: ProjectSpec) -> str:
+    """The columns that a projection makes."""
+    items = [(name, plain(sql)) for name, sql in project.columns if not name.startswith(ID_PREFIX)]
+    return ", ".join(f"{sql} AS {name}" if sql != name else name for name, sql in items)
+
+
+def _format_instant(us: int) -> str:
+    return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).replace(tzinfo=None))
+
+
+def _is_bracketed(sql: str) -> bool:
+    """Whether the bracket that opens the text closes at its very end; brackets in strings do not count."""
+    depth = 0
+    for idx, char in enumerate(re.sub(r"'[^']*'", lambda string: "'" * len(string[0]), sql)):
+        depth += (char == "(") - (char == ")")
+        if depth == 0:
+            return char == ")" and idx == len(sql) - 1
+    return False

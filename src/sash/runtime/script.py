@@ -1,0 +1,149 @@
+"""A script of CREATE STREAM, CREATE TABLE and CREATE QUERY statements, bound and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from sash.errors import ParseError, PlanError, SourceError
+from sash.io.files import FileSource, list_files, read_file
+from sash.io.places import real_place
+from sash.io.sink import FileSink
+from sash.io.time_column import time_type
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
+from sash.runtime.job import QueryRun
+from sash.runtime.territory import Territories, refuse_name
+from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.parse import parse_script
+from sash.sql.parsed import ParsedQuery
+from sash.sql.statements import CreateQuery, CreateStream, CreateTable
+
+DEFAULT_OUTPUT = "sash-output"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What a script declares. Paths in it are relative to where the command is run."""
+
+    streams: Mapping[str, FileSource]
+    tables: Mapping[str, FileSource]
+    plans: Mapping[str, Plan]
+    sinks: Mapping[str, FileSink]
+    catalog: Catalog
+    selects: Mapping[str, ParsedQuery]
+    """The queries as they were parsed."""
+    texts: Mapping[str, str]
+    """The queries as they were written."""
+    declarations: Mapping[str, str] = field(default_factory=dict)
+    """The streams and tables as they were written."""
+
+    def runs(self, is_strict: bool = False) -> list[QueryRun]:
+        """The queries, ready to run: every path has been looked at, every table read."""
+        for source in self.streams.values():
+            list_files(source)
+        relations = self.relations()
+        return [
+            QueryRun(
+                name,
+                plan,
+                {stream: self.streams[stream] for stream in plan.streams},
+                relations,
+                self.sinks[name],
+                is_strict,
+                text=self.texts[name],
+                declarations=tuple(self.declarations[each] for each in plan.reads),
+            )
+            for name, plan in self.plans.items()
+        ]
+
+    def relations(self) -> dict[str, pa.Table]:
+        """All tables, read."""
+        return {name: _read_table(name, source) for name, source in self.tables.items()}
+
+
+def read_script(path: str | Path) -> Script:
+    """The script in a file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"cannot read the script {path}: {error}; check the path") from None
+    return bind_script(text)
+
+
+def bind_script(text: str) -> Script:
+    """A script's statements, checked as far as they can be without touching data."""
+    statements = parse_script(text)
+    streams, tables, declarations = {}, {}, {}
+    catalog: Catalog = {}
+    plans, sinks, selects, texts = {}, {}, {}, {}
+    territories = Territories(text)
+    for statement in statements:
+        match statement:
+            case CreateStream() as made:
+                refuse_name(made.name, "stream", "its late rows", text, made.span)
+                streams[made.name.lower()] = _source(made, text)
+                declarations[made.name.lower()] = made.text
+                catalog[made.name.lower()] = _stream_info(made)
+            case CreateTable() as made:
+                tables[made.name.lower()] = _source(made, text)
+                declarations[made.name.lower()] = made.text
+                catalog[made.name.lower()] = RelationInfo(made.schema, made.sql_types)
+            case CreateQuery() as made:
+                plans[made.name] = plan_query(bind(made.select, catalog))
+                sinks[made.name] = _sink(made, text)
+                territories.add(made.name, sinks[made.name], made.into.span if made.into else made.span)
+                selects[made.name], texts[made.name] = made.select, made.text
+    if not plans:
+        raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
+    territories.refuse_sources([(name, source.path) for name, source in {**streams, **tables}.items()])
+    return Script(streams, tables, plans, sinks, catalog, selects, texts, declarations)
+
+
+def _stream_info(made: CreateStream) -> StreamInfo:
+    """Of a stream as queries see it: integers with a unit are timestamps."""
+    place = made.schema.get_field_index(made.time)
+    seen = made.schema.set(place, pa.field(made.time, time_type(made.schema.field(place).type, made.unit)))
+    return StreamInfo(
+        seen, made.time, made.slack_us, made.tie, made.statistics, made.sql_types, made.unit, made.ahead_us
+    )
+
+
+def _source(made: CreateStream | CreateTable, text: str) -> FileSource:
+    try:
+        return FileSource(made.path, made.format, made.schema, made.options)
+    except PlanError as error:
+        raise PlanError(f"`{made.name}`: {error.reason}", text, made.span) from None
+
+
+def _sink(made: CreateQuery, text: str) -> FileSink:
+    into = made.into
+    if into is None:
+        refuse_name(made.name, "query", "its changes", text, made.span)
+        return FileSink(real_place(f"{DEFAULT_OUTPUT}/{made.name}"), "parquet")
+    if into.options:
+        raise PlanError("INTO takes no options; leave OPTIONS out", text, into.span)
+    try:
+        return FileSink(real_place(into.path), into.format)
+    except PlanError as error:
+        raise PlanError(error.reason, text, into.span) from None
+    except SourceError as error:
+        raise PlanError(str(error), text, into.span) from None
+
+
+def _read_table(name: str, source: FileSource) -> pa.Table:
+    """A relation is whole or an error: a row that cannot be read would silently change every answer."""
+    tables = [source.schema.empty_table()]
+    for file in list_files(source):
+        for records in read_file(source, file.path):
+            if records.rejects.num_rows:
+                bad = records.rejects.slice(0, 1).to_pylist()[0]
+                raise SourceError(
+                    f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row"
+                )
+            tables.append(records.rows)
+    return pa.concat_tables(tables)

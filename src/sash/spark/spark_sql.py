@@ -1,0 +1,104 @@
+"""`sash.sql` over Spark frames."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from sash.errors import BindError, SashWarning
+from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, refuse_mixture
+from sash.plan.physical import Plan
+from sash.plan.planner import plan_query
+from sash.runtime.arrow import normalised, to_arrow
+from sash.spark.frame import change_frame
+from sash.spark.spark_session import check_session
+from sash.sql.bind import bind
+from sash.sql.bound_query import Catalog, RelationInfo
+from sash.sql.parse import parse_query
+
+
+def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
+    """The changes as a streaming DataFrame."""
+    streams = streaming_frames(frames)
+    plan = spark_plan(text, frames)
+    session = next(iter(streams.values())).sparkSession
+    for complaint in check_session(session):
+        warnings.warn(complaint, SashWarning, stacklevel=3)
+    relations = {lookup.source.name for lookup in plan.lookups}
+    loaded = {name.lower(): load_relation(name, frame) for name, frame in frames.items() if name.lower() in relations}
+    late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}
+    return change_frame(plan, {name: streams[name] for name in plan.streams}, loaded, late, session)
+
+
+def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
+    """The plan of a query over Spark frames."""
+    return plan_query(bind(parse_query(text), spark_catalog(frames)))
+
+
+def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
+    """Spark frames as a catalog; streaming ones are streams, the others relations."""
+    refuse_mixture(frames)
+    catalog: Catalog = {}
+    for name, frame in frames.items():
+        inner = frame.frame if isinstance(frame, Stream | Relation) else frame
+        if _is_streaming(inner):
+            declared = frame if isinstance(frame, Stream) else Stream(inner)
+            catalog[name.lower()] = _declare(name, declared)
+        elif isinstance(frame, Stream):
+            raise BindError(f"`{name}` is a DataFrame at rest; a stream on Spark is read with spark.readStream")
+        else:
+            catalog[name.lower()] = RelationInfo(
+                _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
+            )
+    return catalog
+
+
+def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
+    """The frames that are streams, by name."""
+    inner = {name.lower(): getattr(frame, "frame", frame) for name, frame in frames.items()}
+    streaming = {name: frame for name, frame in inner.items() if _is_streaming(frame)}
+    if not streaming:
+        raise BindError("none of the Spark frames is streaming; read at least one with spark.readStream")
+    return streaming
+
+
+def streamed_paths(frames: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Which streams Spark reads from files, and from where: directories, or globs."""
+    found = []
+    for name, frame in streaming_frames(frames).items():
+        leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+        for leaf in (leaves.apply(place) for place in range(leaves.size())):
+            if leaf.getClass().getSimpleName() == "StreamingRelation":
+                path = leaf.dataSource().options().get("path")
+                found += [(name, path.get())] if path.isDefined() else []
+    return found
+
+
+def _is_streaming(frame: Any) -> bool:
+    return isinstance(frame, DataFrame) and frame.isStreaming
+
+
+def _declare(name: str, frame: Stream):
+    """A watermark on the frame names the time column and the slack where the user did not."""
+    marked = {
+        field.name: field.metadata[WATERMARK_DELAY] for field in frame.frame.schema if WATERMARK_DELAY in field.metadata
+    }
+    time = frame.time or next(iter(marked), None)
+    delay_us = 1000 * marked.get(time, 0)
+    return declare(name, replace(frame, time=time), _schema(frame.frame).empty_table(), delay_us)
+
+
+def _schema(frame: DataFrame) -> pa.Schema:
+    return normalised(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+
+
+def load_relation(name: str, frame: Any) -> pa.Table:
+    """The content of a relation."""
+    inner = getattr(frame, "frame", frame)
+    return normalised(inner.toArrow() if isinstance(inner, DataFrame) else to_arrow(inner, name))

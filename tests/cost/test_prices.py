@@ -1,0 +1,73 @@
+"""Prices that were measured are used; a file that cannot be used is an error, never a silent default."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
+from sash.cost.join_cost import JoinCosts
+from sash.cost.prices import costs_path, load_prices, save_prices
+from sash.errors import SourceError
+
+MEASURED = JoinPrices(*(AlgorithmPrices(JoinCosts(n, 2, 3, 4, 5), 6, 7) for n in (1, 2)))
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SASH_COSTS", str(tmp_path / "deep" / "costs.json"))
+    return tmp_path / "deep" / "costs.json"
+
+
+def test_prices_come_back_as_they_were_saved(path: Path) -> None:
+    assert load_prices() is SHIPPED
+    assert save_prices(MEASURED, {"sash": "1.2"}) == path
+    loaded = load_prices()
+    assert (loaded.hash, loaded.buckets) == (MEASURED.hash, MEASURED.buckets)
+    assert str(path) in loaded.origin
+    assert json.loads(path.read_text())["sash"] == "1.2"
+
+
+def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SASH_COSTS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
+    assert costs_path() == Path("/config/sash/costs.json")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    monkeypatch.setenv("HOME", "/home/you")
+    assert costs_path() == Path("/home/you/.config/sash/costs.json")
+
+
+ONE = {"scan": 1, "insert": 1, "invalidate": 1, "check": 1, "output": 1, "far_insert": 1, "far_output": 1}
+ALL = {"hash": ONE, "buckets": ONE}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{", "{path} holds no join costs: Expecting property name"),
+        ("[1]", "{path} holds no join costs: it has no `format`"),
+        (json.dumps({"format": 99}), "{path} holds join costs of format 99, but this version of Sash reads format 1"),
+        (json.dumps({"format": 1}), "the join costs in {path} cannot be used: `nanoseconds` is missing"),
+        (
+            json.dumps({"format": 1, "nanoseconds": {**ALL, "buckets": {"scan": 1}}}),
+            "the join costs in {path} cannot be used: `insert` is missing",
+        ),
+        (
+            json.dumps({"format": 1, "nanoseconds": {**ALL, "buckets": {**ONE, "scan": -1}}}),
+            "the join costs in {path} cannot be used: prices must be finite and not negative",
+        ),
+        (
+            json.dumps({"format": 1, "nanoseconds": {**ALL, "buckets": {**ONE, "scan": "much"}}}),
+            "the join costs in {path} cannot be used: could not convert string to float",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used(path: Path, content: str, reason: str) -> None:
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(SourceError) as caught:
+        load_prices()
+    assert str(caught.value).startswith(reason.format(path=path))
+    assert str(caught.value).endswith("; run `sash calibrate` to measure anew, or remove the file")
