@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sash.embedded import calibration
 from sash.cli.main import main
 from sash.cost.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
 from sash.cost.prices import load_prices
+from sash.embedded import calibration
 from sash.embedded.calibration import UNITS, JoinBed, Sample, fit, least_squares
 from sash.embedded.join_load import even_load
 
