@@ -131,7 +131,7 @@ def test_verify_tells_machines(place, sash):
 
 
 def test_verify_shows_what_differs_and_fails(place, sash, monkeypatch):
-    module = sys.modules["sash.verify"]
+    module = sys.modules["sash.oracle.verification"]
     run_tables = module.run_tables
 
     def run_badly(*arguments):

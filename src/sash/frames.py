@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import BindError, PlanError, SourceError, suggest
-from sash.io.ahead import UNLIMITED, choose_ahead
-from sash.io.time_column import UNITS, tell_times, time_type
+from sash.io.time_column import tell_times, time_type
 from sash.operators.changes import read_times
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.moments import Length, length_us
 from sash.sql import duck
 from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
+from sash.sql.declared_times import UNITS, UNLIMITED, choose_ahead
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.embedded.local_run import LocalRun, Registered, active_plans
+from sash.embedded.local_run import LocalRun
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
@@ -33,6 +33,7 @@ from sash.plan.sharing.shared_plan import check_sharing
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.delivery import Into, Sink, open_sink
 from sash.runtime.moments import Moment, moment_us
+from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
@@ -231,7 +232,11 @@ class Session:
 
     @property
     def _places(self) -> SessionPlaces:
-        return SessionPlaces(self._queries, self._frames)
+        if not self._is_spark:
+            return SessionPlaces(self._queries, is_spark=False)
+        from sash.spark.spark_sql import streamed_paths
+
+        return SessionPlaces(self._queries, True, streamed_paths(self._frames))
 
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""

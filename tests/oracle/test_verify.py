@@ -23,7 +23,7 @@ TEXT = "SELECT A.v, B.v AS w FROM s A, s B WHERE A.k = B.k AND A.v <= B.v WINDOW
 @pytest.fixture
 def lose_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes runs lose their second change."""
-    module = sys.modules["sash.verify"]  # `sash.verify` is the function
+    module = sys.modules["sash.oracle.verification"]  # `sash.verify` is the function
     run_tables = module.run_tables
 
     def run_badly(*arguments) -> tuple[pa.Table, Query]:

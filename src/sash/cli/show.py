@@ -19,6 +19,7 @@ from sash.io.places import shown_place
 from sash.io.sink import read_sink
 from sash.operators.changes import read_times
 from sash.oracle.verification import Verification
+from sash.runtime.byte_sizes import format_bytes
 from sash.runtime.job import QueryRun, Tally
 from sash.runtime.run_groups import Runs
 from sash.store.batch import BEGINNING, TS
@@ -172,15 +173,6 @@ def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float, goes_on:
             console.print(f"  began late: its answers are exact from {until} on", highlight=False)
     n_read = sum(tallies[each.members[0].name].n_read for each in runs.all)
     console.print(f"{seconds:.1f} s, {n_read / max(seconds, 1e-9):,.0f} rows/s", highlight=False)
-
-
-def format_bytes(n_bytes: float) -> str:
-    """A number of bytes in the unit that keeps it short."""
-    for unit in ("B", "KiB", "MiB"):
-        if n_bytes < 1024:
-            return f"{n_bytes:,.0f} {unit}"
-        n_bytes /= 1024
-    return f"{n_bytes:,.1f} GiB"
 
 
 def _order_by_time(column: pa.ChunkedArray) -> np.ndarray:

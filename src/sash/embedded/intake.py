@@ -13,11 +13,11 @@ import pyarrow as pa
 from sash.embedded.incoming import read_rows, tell_rows
 from sash.embedded.row_notes import REASON, Notes
 from sash.errors import BindError, suggest
-from sash.io.ahead import too_far_reason
 from sash.kernels.verdicts import HELD, IN_TIME, LATE, TOO_FAR
 from sash.operators.changes import read_times
 from sash.operators.stream_clock import Judgement, StreamClock
 from sash.plan.physical import Slot
+from sash.runtime.lateness import too_far_reason
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING, concat
 

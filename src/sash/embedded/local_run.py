@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -12,49 +11,11 @@ from sash.embedded.embedded_session import EmbeddedSession
 from sash.embedded.shared_query import Answer
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import PlanError
-from sash.io.sink import FileSink
-from sash.plan.physical import Plan
-from sash.runtime.delivery import Delivery, Sink
-from sash.runtime.job import QueryRun
+from sash.runtime.delivery import Delivery
+from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.bound_query import StreamInfo
 
 Changes = dict[str, list[pa.Table]]
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A query of a session."""
-
-    name: str
-    text: str
-    plan: Plan
-    into: Sink
-    is_paused: bool = False
-
-    @property
-    def identity(self) -> tuple[str, Sink]:
-        """By which a snapshot knows it, besides by its name."""
-        return self.plan.fingerprint, self.into
-
-    @property
-    def run(self) -> QueryRun | None:
-        """How it writes to a directory, if it does."""
-        if not isinstance(self.into, FileSink):
-            return None
-        return QueryRun(self.name, self.plan, {}, {}, self.into, text=self.text)
-
-
-Queries = Mapping[str, Registered]
-
-
-def active_plans(queries: Queries) -> dict[str, Plan]:
-    """The plans of queries that are not paused."""
-    return {each.name: each.plan for each in queries.values() if not each.is_paused}
-
-
-def written_runs(queries: Queries) -> list[QueryRun]:
-    """Of queries that write to directories."""
-    return [run for run in (each.run for each in queries.values()) if run is not None]
 
 
 class LocalRun:

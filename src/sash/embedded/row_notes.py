@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from sash.io.ahead import Lateness, show_time
 from sash.io.time_column import likely_unit, suspicion
 from sash.io.timed import IDENTITY
+from sash.runtime.lateness import Lateness, show_time
 from sash.sql.bound_query import StreamInfo
 
 REASON = "_reason"

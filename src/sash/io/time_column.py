@@ -17,11 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.sql.bound_query import StreamInfo
+from sash.sql.declared_times import UNIT_NAMES, UNITS
 from sash.store.batch import BEGINNING, NEVER
 
-UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": None}
-"""The microseconds of each unit in which integers may count. Nanoseconds are rounded down."""
-UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _FACTORS = {**{UNIT_NAMES[unit]: factor for unit, factor in UNITS.items()}, "days": 86_400_000_000}
 TIMESTAMP = pa.timestamp("us")
 _LIKELY = {"s": (1.0e9, 2.5e9), "ms": (1.0e12, 2.5e12), "ns": (1.0e18, 2.5e18)}

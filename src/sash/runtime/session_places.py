@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sash.embedded.local_run import Queries
 from sash.errors import PlanError
-from sash.frames import is_spark
 from sash.io.places import real_place
 from sash.io.sink import FileSink
 from sash.runtime.delivery import Sink
+from sash.runtime.registered import Queries
 from sash.runtime.script import DEFAULT_OUTPUT
 from sash.runtime.territory import Territories
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPlaces:
-    """The places of a session's queries, as long as these and its frames are the same."""
+    """The places of a session's queries, as long as these and its streams are the same."""
 
     queries: Queries
-    frames: Mapping[str, Any]
+    is_spark: bool
+    """Whether the session runs on Spark."""
+    sources: Sequence[tuple[str, str]] = ()
+    """Which streams are read from files there, and from where."""
 
     def sink_of(self, name: str, sink: Sink) -> Sink:
         """Where a query writes in fact: on Spark one without a sink writes where one of a script would."""
-        if sink is None and self._is_spark:
+        if sink is None and self.is_spark:
             return FileSink(real_place(f"{DEFAULT_OUTPUT}/{name}"), "parquet")
         return sink
 
@@ -48,18 +49,11 @@ class SessionPlaces:
         """Raises PlanError if a session with these queries cannot go on from a directory."""
         self._refuse_reserved(self._territories(), checkpoint)
 
-    @property
-    def _is_spark(self) -> bool:
-        return any(is_spark(frame) for frame in self.frames.values())
-
     def _territories(self) -> Territories:
         places = {name: self.sink_of(name, each.into) for name, each in self.queries.items()}
         return Territories(taken={name: place for name, place in places.items() if isinstance(place, FileSink)})
 
     def _refuse_reserved(self, territories: Territories, checkpoint: str | None) -> None:
-        if self._is_spark:
-            from sash.spark.spark_sql import streamed_paths
-
-            territories.refuse_sources(streamed_paths(self.frames))
+        territories.refuse_sources(self.sources)
         if checkpoint is not None:
             territories.refuse_checkpoint(checkpoint)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.io.ahead import too_far_reason
 from sash.io.records import REJECT_SCHEMA
 from sash.io.timed import reject_rows
 from sash.kernels.verdicts import HELD, IN_TIME, TOO_FAR
 from sash.operators.changes import read_times
 from sash.plan.physical import Plan, Slot
 from sash.plan.sharing.shared_plan import SharedPlan
+from sash.runtime.lateness import too_far_reason
 from sash.spark.exchange import Message, message
 from sash.spark.hearing import Hearing, Verdict
 from sash.spark.segments import Cutter

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from sash.io.ahead import Lateness, show_time, waiting_note
 from sash.io.time_column import likely_unit, suspicion
+from sash.runtime.lateness import Lateness, show_time, waiting_note
 from sash.spark.exchange import Message
 from sash.sql.bound_query import StreamInfo
 

@@ -21,10 +21,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, ParseError, Span, suggest
-from sash.io.ahead import DEFAULT_AHEAD_US, UNLIMITED, choose_ahead
-from sash.io.time_column import UNIT_NAMES
 from sash.sql import duck
 from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics
+from sash.sql.declared_times import DEFAULT_AHEAD_US, UNIT_NAMES, UNLIMITED, choose_ahead
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser

@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sash.cli.show import format_bytes
 from sash.lab.bench.embedded_join import TITLES
+from sash.runtime.byte_sizes import format_bytes
 
 _JOIN_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "tuples/s": ("tuples_per_second", lambda value: f"{value:,.0f}"),

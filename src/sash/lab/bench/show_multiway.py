@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sash.cli.show import format_bytes
 from sash.lab.bench.embedded_join import TITLES
 from sash.lab.bench.show_join import show_join
+from sash.runtime.byte_sizes import format_bytes
 
 
 def show_multiway(facts: Mapping[str, Any], titles: Mapping[str, str], console: Console) -> None:

@@ -1,6 +1,4 @@
-"""How far ahead of its stream a row may be, and words about such rows: why one is rejected, and that one has made
-nearly all that came after it late.
-"""
+"""What to say of rows far ahead: why one is rejected, and that one has made nearly all that came after it late."""
 
 from __future__ import annotations
 
@@ -12,32 +10,9 @@ import pyarrow as pa
 from sash.sql.bound_query import StreamInfo
 from sash.sql.durations import format_duration
 
-UNLIMITED = "unlimited"
-"""Stands for no limit."""
-DEFAULT_AHEAD_US = 366 * 86_400_000_000
-"""Longer than any stream rests, and far shorter than the way to the year 9999, or than a mistaken unit."""
 MASS = 10
 """Of fewer rows it says nothing if all are late."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def choose_ahead(declared: int | str | None, slack_us: int) -> int | None:
-    """How far ahead a row may be, in microseconds, if so much or UNLIMITED was declared, or nothing; None: any.
-
-    Raises ValueError with the reason if it is less than the slack: then a row that is late by less than the slack could
-    contradict one that is not.
-    """
-    if declared == UNLIMITED:
-        return None
-    if declared is None:
-        return max(DEFAULT_AHEAD_US, slack_us)
-    assert isinstance(declared, int)
-    if declared < slack_us:
-        raise ValueError(
-            f"a row may be {format_duration(declared)} ahead and {format_duration(slack_us)} late; "
-            "allow it to be ahead by at least the slack"
-        )
-    return declared
 
 
 def too_far_reason(info: StreamInfo, time_us: int, base_us: int) -> str:
