@@ -10,10 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.buckets import (
-    BORROWING,
     CAPACITY,
     COUNT,
     HELD,
@@ -32,6 +30,7 @@ from sash.kernels.buckets import (
     remove_stale,
     scan,
 )
+from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 
 DONE, PAUSED, NO_OUTPUT_ROOM, NO_LEFT_ROOM, NO_RIGHT_ROOM = 0, 1, 2, 3, 4
 PROBE, PROBE_INSERT, PROBE_ALL, OPTIMAL = 0, 1, 2, 3
@@ -48,7 +47,7 @@ class Samples(NamedTuple):
     held: np.ndarray
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, counters):
     """A tuple arrives: invalidate the opposite bucket, scan it, insert into the own one. Returns `n_out`, -1, or -2.
 
@@ -80,7 +79,7 @@ def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, c
     return n_found
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right, counters, samples):
     """Lets the rows of both sides arrive in order of time, left first on ties, `n_most` at most.
 
@@ -118,7 +117,7 @@ def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right
     return PAUSED, n_out
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def insert(table, first, last, horizon, is_eager, counters):
     """Inserts rows `first..last-1` that are not stale; returns the next row: not `last` when the slots are full.
 
@@ -138,7 +137,7 @@ def insert(table, first, last, horizon, is_eager, counters):
     return last
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out_row, counters):
     """Pairs the probing tuples `first..last-1` with the rows below `row_limit` that they join.
 
@@ -162,7 +161,7 @@ def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out
     return last, n_out
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def find(table, keys, ids, times, own_ids, out_row):
     """For each tuple, the row with the same key and identities that is alive until its time, or -1; each row once.
 

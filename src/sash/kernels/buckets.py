@@ -12,12 +12,12 @@ A row is a number that grows with every tuple of a side; its values stand at `ro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 
 START, CAPACITY, TAIL, COUNT = 0, 1, 2, 3
 HEAD_WIDTH = 4
@@ -27,8 +27,6 @@ TOP, HELD = 0, 1
 """The state of a table: how much of the slots has been given to buckets, and how many tuples are in them."""
 SCANNED, INSERTED, INVALIDATED, CHECKED, OUTPUT, SAMPLED = 0, 1, 2, 3, 4, 5
 N_COUNTERS = 6
-BORROWING: dict[str, Any] = {"cache": True, "_nrt": False}
-"""Kernels that allocate nothing, and so need not count references to arrays, which costs more than most of them do."""
 
 
 class Table(NamedTuple):
@@ -44,7 +42,7 @@ class Table(NamedTuple):
     state: np.ndarray
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def bucket_of(key, heads):
     n_buckets = np.uint64(heads.shape[0])
     if n_buckets & (n_buckets - np.uint64(1)) == 0:  # a division takes longer than the rest
@@ -52,7 +50,7 @@ def bucket_of(key, heads):
     return np.int64(mix64(key) % n_buckets)
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def remove_stale(table, bucket, horizon, counters):
     """Removes what ends by the horizon from the tail of a bucket, up to the first tuple that does not."""
     heads = table.heads
@@ -73,14 +71,14 @@ def remove_stale(table, bucket, horizon, counters):
         counters[INVALIDATED] += n_stale
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def remove_all_stale(table, horizon, counters):
     """Removes what ends by the horizon from the tails of all buckets."""
     for bucket in range(table.heads.shape[0]):
         remove_stale(table, bucket, horizon, counters)
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def is_clogged(table, bucket):
     """Whether a bucket is full, with a row at its tail that its owner does not have any more."""
     heads = table.heads
@@ -88,7 +86,7 @@ def is_clogged(table, bucket):
     return is_full and table.slots[heads[bucket, START] + heads[bucket, TAIL], ROW] < table.base
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def has_slot(table, bucket):
     """Whether a bucket has a slot left, or can move to a larger place."""
     capacity = table.heads[bucket, CAPACITY]
@@ -97,7 +95,7 @@ def has_slot(table, bucket):
     return table.state[TOP] + max(2 * capacity, 2) <= table.slots.shape[0]
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _grow(table, bucket):
     """Moves a bucket to the top of the slots, with twice the room. What it leaves is reclaimed by `move_together`."""
     heads, top = table.heads, table.state[TOP]
@@ -113,7 +111,7 @@ def _grow(table, bucket):
     table.state[TOP] = top + heads[bucket, CAPACITY]
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def insert_row(table, bucket, row):
     """Puts a row at the head of a bucket. There must be a slot for it, or room to grow."""
     heads = table.heads
@@ -129,7 +127,7 @@ def insert_row(table, bucket, row):
     table.state[HELD] += 1
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
     """Puts out the rows of a bucket that join a tuple (key, ts, end), each beside `own_value`. Returns `n_out`.
 
@@ -154,7 +152,7 @@ def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
     return n_out
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _reverse(values, first, last):
     last -= 1
     while first < last:
@@ -164,7 +162,7 @@ def _reverse(values, first, last):
         last -= 1
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _straighten(values, start, capacity, tail):
     """Turns a circular buffer in its place so that its tail comes first."""
     _reverse(values, start, start + tail)
@@ -172,14 +170,14 @@ def _straighten(values, start, capacity, tail):
     _reverse(values, start, start + capacity)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _slide(values, start, count, top):
     for i in range(count):
         for c in range(values.shape[1]):
             values[top + i, c] = values[start + i, c]
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def move_together(heads, slot_keys, slots, by_start):
     """Moves all buckets, given in order of their place, to the beginning of the slots, each with just enough room.
 

@@ -8,12 +8,12 @@ table           s + 1 at the hash of the string or after it; 0: free. Its length
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import kernel
 
 
-@njit(cache=True)
+@kernel
 def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, table, out):
     """The number of each string, -1 where not valid; uses are counted by sign.
 
@@ -44,7 +44,7 @@ def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, 
     return n_strings, n_more_used
 
 
-@njit(cache=True)
+@kernel
 def use(strings, sign, uses):
     """Counts one use more or less of each string, -1 is none. Returns how many more than before are in use."""
     n_more_used = 0
@@ -56,7 +56,7 @@ def use(strings, sign, uses):
     return n_more_used
 
 
-@njit(cache=True)
+@kernel
 def fill_table(n_strings, offsets, data, table):
     """Puts all strings into an empty table."""
     for string in range(n_strings):
@@ -66,7 +66,7 @@ def fill_table(n_strings, offsets, data, table):
         table[slot] = string + 1
 
 
-@njit(cache=True)
+@kernel
 def drop_unused(n_strings, offsets, data, uses, mapping):
     """Moves the strings in use together, in their order. Writes the new numbers, -1: gone; returns how many stay."""
     n_kept = 0
@@ -87,7 +87,7 @@ def drop_unused(n_strings, offsets, data, uses, mapping):
     return n_kept
 
 
-@njit(cache=True)
+@kernel
 def gather_lengths(strings, skip, offsets, out_offsets):
     """Where the strings begin when they lie end to end without their first `skip` bytes; -1 has no bytes."""
     out_offsets[0] = 0
@@ -97,7 +97,7 @@ def gather_lengths(strings, skip, offsets, out_offsets):
         out_offsets[i + 1] = out_offsets[i] + length
 
 
-@njit(cache=True)
+@kernel
 def gather(strings, skip, offsets, data, out_offsets, out_data):
     """The bytes to go with `gather_lengths`."""
     for i in range(strings.shape[0]):
@@ -107,7 +107,7 @@ def gather(strings, skip, offsets, data, out_offsets, out_data):
                 out_data[out_offsets[i] + j] = data[start + j]
 
 
-@njit(cache=True)
+@kernel
 def with_prefix(prefixes, offsets, data, valid, out_offsets, out_data):
     """Strings behind a row of fixed bytes each; one that is not valid is its prefix alone."""
     width = prefixes.shape[1]
@@ -124,7 +124,7 @@ def with_prefix(prefixes, offsets, data, valid, out_offsets, out_data):
     return end
 
 
-@njit(cache=True)
+@kernel
 def _hash(data, first, last):
     h = np.uint64(0xCBF29CE484222325)
     for position in range(first, last):
@@ -132,7 +132,7 @@ def _hash(data, first, last):
     return np.int64(mix64(h) >> np.uint64(1))
 
 
-@njit(cache=True)
+@kernel
 def _equals(new_data, first, last, data, offsets, string):
     start = offsets[string]
     if offsets[string + 1] - start != last - first:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import kernel
 from sash.kernels.treaps import insert, kth, multiplicity, remove, size
 
 NOTHING = np.iinfo(np.int64).min
 """Is shown for a key that has no tuple."""
 
 
-@njit(cache=True)
+@kernel
 def follow(starts, ids, signs, expires, shown, roots, nodes, pool, words, out_run, out_expires, out_sign):
     """Lets tuples of keys come and go; returns how many changes there are of what is shown.
 

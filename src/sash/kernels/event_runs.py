@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from sash.kernels.jit import kernel
 
 
-@njit(cache=True)
+@kernel
 def count_members(starts, ids, signs, sizes, before, after):
     """Adds up signs: how many members each run's key had before it and has after it."""
     for run in range(ids.shape[0]):

@@ -11,12 +11,13 @@ Two-sum and two-product are exact unless they overflow or underflow; callers sca
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 SPLITTER = 134217729.0
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def two_product(a, b):
     """`a * b` as its rounded value and the error of rounding (Dekker)."""
     product = a * b
@@ -30,7 +31,7 @@ def two_product(a, b):
     return product, error
 
 
-@njit(cache=True)
+@kernel
 def add_to_row(row, x):
     """Adds a finite double. Returns False, with the same number in the row, if there is no room for one part more."""
     if not has_room(row, 1):
@@ -52,7 +53,7 @@ def add_to_row(row, x):
     return True
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def has_room(row, n_more):
     """Whether `n_more` doubles can be added, after pushing the parts together if they are too many."""
     first_free = row.shape[0] - n_more
@@ -61,7 +62,7 @@ def has_room(row, n_more):
     return row[first_free] == 0.0
 
 
-@njit(cache=True)
+@kernel
 def _compress(row):
     """The same number in as few parts as 53 bits each allow (Shewchuk, figure 15)."""
     last = row.shape[0] - 1
@@ -90,7 +91,7 @@ def _compress(row):
     row[n_parts + 1 : last + 1] = 0.0
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def clear_row(row):
     """Makes the number 0."""
     i = 0
@@ -99,7 +100,7 @@ def clear_row(row):
         i += 1
 
 
-@njit(cache=True)
+@kernel
 def round_row(row):
     """The nearest double, ties to even; 0.0 for an empty row."""
     last = row.shape[0] - 1
@@ -126,7 +127,7 @@ def round_row(row):
     return high
 
 
-@njit(cache=True)
+@kernel
 def divide_row(row, divisor, rest):
     """The nearest double, ties to even, to the number of a row over that of another, a positive integer.
 
@@ -145,7 +146,7 @@ def divide_row(row, divisor, rest):
     return _nearest(divisor, quotient, rest)
 
 
-@njit(cache=True)
+@kernel
 def _set_rest(row, divisor, quotient, rest):
     """`row - quotient * divisor`, which is exact."""
     clear_row(rest)
@@ -156,7 +157,7 @@ def _set_rest(row, divisor, quotient, rest):
     _subtract_product(divisor, quotient, rest)
 
 
-@njit(cache=True)
+@kernel
 def _subtract_product(divisor, factor, rest):
     i = 0
     while i < divisor.shape[0] and divisor[i] != 0.0:
@@ -166,7 +167,7 @@ def _subtract_product(divisor, factor, rest):
         i += 1
 
 
-@njit(cache=True)
+@kernel
 def _nearest(divisor, quotient, rest):
     """The quotient or its neighbour on the side where the rest lies, whichever is nearer: twice the rest tells."""
     side = round_row(rest)

@@ -11,19 +11,20 @@ last of the ring that came too late: then that one does, so that a single far ex
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 EXPIRES, ROW = 0, 1
 ENTRY_WIDTH = 2
 MAX_DEPTH = 128
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _is_before(a_expires, a_row, b_expires, b_row):
     return a_expires < b_expires or (a_expires == b_expires and a_row < b_row)
 
 
-@njit(cache=True)
+@kernel
 def _sift_up(heap, n, expires, row):
     """Adds an entry to a heap of n."""
     i = n
@@ -38,7 +39,7 @@ def _sift_up(heap, n, expires, row):
     heap[i, ROW] = row
 
 
-@njit(cache=True)
+@kernel
 def _remove_least(heap, n):
     """Removes the first entry of a heap of n."""
     last = n - 1
@@ -61,7 +62,7 @@ def _remove_least(heap, n):
     heap[i, ROW] = row
 
 
-@njit(cache=True)
+@kernel
 def push(expires, rows, first, last, never, ring, head, count, heap, size):
     """Adds the entries `first..last-1` but those that never expire; stops when ring or heap is full.
 
@@ -90,7 +91,7 @@ def push(expires, rows, first, last, never, ring, head, count, heap, size):
     return last, count, size
 
 
-@njit(cache=True)
+@kernel
 def count_due(clock, limit, ring, head, count, heap, size):
     """How many entries expire at `clock` or before: in the ring, and in the heap. Counts the heap's up to `limit`."""
     mask = ring.shape[0] - 1
@@ -115,7 +116,7 @@ def count_due(clock, limit, ring, head, count, heap, size):
     return low, n_heap
 
 
-@njit(cache=True)
+@kernel
 def pop(first, last, ring, head, count, heap, size, out_expires, out_rows):
     """Removes entries, which become `first..last-1` of the output. Returns the new head, count and size."""
     mask = ring.shape[0] - 1
@@ -135,7 +136,7 @@ def pop(first, last, ring, head, count, heap, size, out_expires, out_rows):
     return head, count, size
 
 
-@njit(cache=True)
+@kernel
 def nth_expiry(n, ring, head, count, heap, size):
     """When the entry with n others before it expires. There are more than n entries. Nothing is moved.
 

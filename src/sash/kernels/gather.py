@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import kernel
 
 
-@njit(cache=True)
+@kernel
 def gather_words(words, rows, base):
     """The 64-bit values of the given rows, of which `base` is the first."""
     gathered = np.empty(rows.shape[0], np.int64)

@@ -14,9 +14,9 @@ processor waits for several lines of memory at a time instead of one after the o
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import inlined_kernel, kernel
 
 KEY, HEADS = 0, 1
 SLOT_WIDTH = 4
@@ -28,12 +28,12 @@ FREE = -2
 GROUP = 32
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _home_of(key, n_slots):
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _claim(slots, position, key, floors):
     """The slot of a key: where it is, or a free or forgotten one that it gets. Also whether a free one was used up."""
     n_slots = slots.shape[0]
@@ -55,7 +55,7 @@ def _claim(slots, position, key, floors):
     return position, n_used
 
 
-@njit(cache=True)
+@kernel
 def link(side, first, last, keys, records, base, floors, slots, n_free):
     """Puts rows `first..last-1` into the table; stops when no slot may be used up any more. Returns the next row."""
     for row in range(first, last):
@@ -68,7 +68,7 @@ def link(side, first, last, keys, records, base, floors, slots, n_free):
     return last, n_free
 
 
-@njit(cache=True)
+@kernel
 def _reverse(first, last, out_other, out_ts, out_expires):
     """Turns the pairs of one tuple round: oldest first is how most columns grow, so that less is left to sort."""
     last -= 1
@@ -80,7 +80,7 @@ def _reverse(first, last, out_other, out_ts, out_expires):
         last -= 1
 
 
-@njit(cache=True)
+@kernel
 def arrive(
     side, first, last, keys, own, own_base, other, other_base, floors, slots, n_free,
     n_out, out_own, out_other, out_ts, out_expires,
@@ -140,7 +140,7 @@ def arrive(
     return last, n_out, n_free, n_scanned
 
 
-@njit(cache=True)
+@kernel
 def count_keys(slots, floors):
     """How many keys have rows that are not gone."""
     n_keys = 0

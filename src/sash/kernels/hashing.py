@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 NULL_HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def mix64(value):
     """SplitMix64's finaliser: a bijection on 64 bits that spreads every input bit over the whole word."""
     z = np.uint64(value)
@@ -17,14 +18,14 @@ def mix64(value):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True)
+@kernel
 def hash_words(words, seed):
     """Folds a column of 64-bit words into `seed`, in place."""
     for i in range(words.shape[0]):
         seed[i] = mix64(seed[i] * np.uint64(31) + mix64(words[i]))
 
 
-@njit(cache=True)
+@kernel
 def hash_bytes(offsets, data, seed):
     """Folds a column of byte strings (Arrow offsets and data) into `seed`, in place; FNV-1a over the bytes."""
     for i in range(offsets.shape[0] - 1):

@@ -7,8 +7,8 @@ product    (a1, b1, c) (a1, b2, c) … (a2, b3, c)   less those that are out of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import kernel
 from sash.kernels.probes import EXPIRY, FIRST, FREE, HEADS, KEY, LAST, LINKS, NONE, TIME, home_of
 
 N_LANES = 16
@@ -17,7 +17,7 @@ LANE_ROWS = 64
 """A chain that has so many rows to be met is followed to its end by itself."""
 
 
-@njit(cache=True)
+@kernel
 def find_slots(keys, column, slots):
     """Where in a key's table each row's key is; NONE if it is not there."""
     n_slots = slots.shape[0]
@@ -31,7 +31,7 @@ def find_slots(keys, column, slots):
     return positions
 
 
-@njit(cache=True)
+@kernel
 def collect(
     start, positions, times, is_alone, places, latest, reach_back, slots, head,
     records, column, base, floor, firsts, lasts, n_met, met_rows, met_ts, met_expires,
@@ -98,7 +98,7 @@ def collect(
     return positions.shape[0], n_met, n_looked
 
 
-@njit(cache=True)
+@kernel
 def _write_met(found, row, low, records, column, base, floor, n_met, met_rows, met_ts, met_expires):
     """Writes down rows that were found newest first, and those further down the chain, which had no room, oldest first.
 
@@ -130,7 +130,7 @@ def _write_met(found, row, low, records, column, base, floor, n_met, met_rows, m
     return n_met, n_looked
 
 
-@njit(cache=True)
+@kernel
 def multiply(
     start, windows, rows, times, expires, firsts, lasts, met_rows, met_ts, met_expires, reach,
     out_rows, out_ts, out_expires,

@@ -13,20 +13,20 @@ need not look at it again, whatever is added meanwhile.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import inlined_kernel, kernel
 
 HASH, ID = 0, 1
 SLOT_WIDTH = 2
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _home_of(hash, n_slots):
     return np.int64(mix64(hash) & np.uint64(n_slots - 1))
 
 
-@njit(cache=True)
+@kernel
 def match(hashes, pending, at, slots, n_ids, n_new, adds, out, firsts, places):
     """The next id with the same hash for each of the `pending` rows, in `out`; -1 if there is none left.
 
@@ -54,7 +54,7 @@ def match(hashes, pending, at, slots, n_ids, n_new, adds, out, firsts, places):
     return n_new
 
 
-@njit(cache=True)
+@kernel
 def fill(hashes, first, last, skipped, slots):
     """Puts the ids `first..last-1` into slots; but not `skipped`."""
     n_slots = slots.shape[0]

@@ -13,8 +13,8 @@ tuples with that key. `keys[key]` holds N_LEFT, N_RIGHT and HEAD of the list, `l
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.treaps import insert, kth, multiplicity, rank, remove, size
 
 PRESENT, ABSENT, INTERSECT_ALL, EXCEPT_ALL = 0, 1, 2, 3
@@ -25,7 +25,7 @@ KEY_WIDTH = 3
 NONE = -1
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _n_passing(rule, n_left, n_right):
     if rule == PRESENT:
         return n_left if n_right > 0 else 0
@@ -36,7 +36,7 @@ def _n_passing(rule, n_left, n_right):
     return max(n_left - n_right, 0)
 
 
-@njit(cache=True)
+@kernel
 def follow(
     first_run, starts, run_keys, contents, signs, expires, rule, keys, links, roots, nodes, pool, words,
     out_run, out_content, out_expires, out_sign,
@@ -67,7 +67,7 @@ def follow(
     return run_keys.shape[0], n_out
 
 
-@njit(cache=True)
+@kernel
 def _move(content, key_id, sign, expires, rule, keys, links, roots, nodes, pool, words,
           n_out, out_content, out_expires, out_sign):  # fmt: skip
     """A left tuple comes or goes, while the right ones stay as they are."""
@@ -109,7 +109,7 @@ def _move(content, key_id, sign, expires, rule, keys, links, roots, nodes, pool,
     return n_out
 
 
-@njit(cache=True)
+@kernel
 def _weigh(key_id, n_more_right, rule, keys, links, roots, nodes, n_out, out_content, out_expires, out_sign):
     """Right tuples come or go, while the left ones stay as they are."""
     key = keys[key_id]
@@ -131,7 +131,7 @@ def _weigh(key_id, n_more_right, rule, keys, links, roots, nodes, n_out, out_con
     return n_out
 
 
-@njit(cache=True)
+@kernel
 def _resize(content, n_before, n_after, roots, nodes, n_out, out_content, out_expires, out_sign):
     """Of a content's tuples, in order of expiry, as they are now, the first `n_after` pass instead of `n_before`."""
     for place in range(min(n_before, n_after), max(n_before, n_after)):
@@ -141,7 +141,7 @@ def _resize(content, n_before, n_after, roots, nodes, n_out, out_content, out_ex
     return n_out
 
 
-@njit(cache=True)
+@kernel
 def _net(first, last, out_content, out_expires, out_sign):
     """Strikes out changes of one run that undo each other; returns where they end now."""
     n_changes = last - first
@@ -165,7 +165,7 @@ def _net(first, last, out_content, out_expires, out_sign):
     return n_out
 
 
-@njit(cache=True)
+@kernel
 def _link(content, key_id, keys, links):
     head = keys[key_id, HEAD]
     links[content, NEXT], links[content, PREVIOUS] = head, NONE
@@ -174,7 +174,7 @@ def _link(content, key_id, keys, links):
     keys[key_id, HEAD] = content
 
 
-@njit(cache=True)
+@kernel
 def _unlink(content, key_id, keys, links):
     before, after = links[content, PREVIOUS], links[content, NEXT]
     if before == NONE:

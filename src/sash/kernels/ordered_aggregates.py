@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.treaps import compare, greatest, insert, kth, least, n_distinct, remove, size
 
 LEAST, GREATEST, MIDDLE, DISTINCT = 0, 1, 2, 3
 
 
-@njit(cache=True)
+@kernel
 def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words, results, out, out_valid):
     """Writes two values for each side of each run; the second one counts for the middle alone.
 
@@ -39,7 +38,7 @@ def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words
         out[1, run, 0], out[1, run, 1] = results[group, 0], results[group, 1]
 
 
-@njit(cache=True)
+@kernel
 def follow_extreme(starts, groups, valid, values, is_least, words, extremes, is_there, out, out_valid):
     """Writes the least or greatest value of a group for each side of each run, where values enter and none leaves."""
     for run in range(groups.shape[0]):
@@ -56,7 +55,7 @@ def follow_extreme(starts, groups, valid, values, is_least, words, extremes, is_
         out[1, run], out_valid[1, run] = extremes[group], is_there[group]
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _is_further(value, group, what, roots, nodes, words, results):
     """Whether a value that comes is the new least or greatest."""
     if size(group, roots, nodes) == 0:
@@ -65,7 +64,7 @@ def _is_further(value, group, what, roots, nodes, words, results):
     return order < 0 if what == LEAST else order > 0
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _read(group, what, roots, nodes):
     n = size(group, roots, nodes)
     first = 0

@@ -10,9 +10,9 @@ rows below `floor`, which are gone. A slot all of whose chains are gone is free 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import inlined_kernel, kernel
 
 KEY, HEADS = 0, 1
 TIME, EXPIRY, LINKS = 0, 1, 2
@@ -22,13 +22,13 @@ FREE = -2
 FIRST, LAST = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def home_of(key, n_slots):
     """The slot at which the search for a key begins."""
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
-@njit(cache=True)
+@kernel
 def _is_forgotten(slots, position, floors):
     is_forgotten = True
     for window in range(floors.shape[0]):
@@ -36,7 +36,7 @@ def _is_forgotten(slots, position, floors):
     return is_forgotten
 
 
-@njit(cache=True)
+@kernel
 def link(window, first, last, keys, records, column, base, floors, slots, n_free):
     """Puts rows `first..last-1` of a window into the table; stops when no slot may be used up any more.
 
@@ -66,7 +66,7 @@ def link(window, first, last, keys, records, column, base, floors, slots, n_free
     return last, n_free
 
 
-@njit(cache=True)
+@kernel
 def count_keys(slots, floors):
     """How many keys have rows that are not gone."""
     n_keys = 0
@@ -76,7 +76,7 @@ def count_keys(slots, floors):
     return n_keys
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _period(times, bound, idx, target, arriving, reach):
     """From when to when a tuple of the target may be to join a combination, and be found by its last tuple."""
     low = FIRST
@@ -93,7 +93,7 @@ def _period(times, bound, idx, target, arriving, reach):
     return low, high
 
 
-@njit(cache=True)
+@kernel
 def expand_by_key(
     times, bound, start, target, arriving, reach, keys, more_keys, more_columns,
     window, column, slots, own_keys, records, base, floor, out_parents, out_rows,
@@ -143,7 +143,7 @@ def expand_by_key(
     return keys.shape[0], n_out, n_looked
 
 
-@njit(cache=True)
+@kernel
 def _first_since(ts, low, high, time):
     """The first of `ts[low:high]`, which never falls, that is not before a time."""
     while low < high:
@@ -155,7 +155,7 @@ def _first_since(ts, low, high, time):
     return low
 
 
-@njit(cache=True)
+@kernel
 def expand_by_time(times, bound, start, target, arriving, reach, ts, base, floor, next_row, out_parents, out_rows):
     """`expand_by_key` where no key is there to look for: all rows of the period."""
     n_out = 0

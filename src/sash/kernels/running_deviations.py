@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.expansions import add_to_row, clear_row, has_room, round_row, two_product
+from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.running_sums import COUNT, NANS, NEGATIVE_INFINITIES, POSITIVE_INFINITIES, ROOM, count_special
 from sash.kernels.wide_integers import add_words, square, to_parts
 
@@ -26,7 +26,7 @@ SCALE_UP, SCALE_DOWN = 2.0**600, 2.0**-600
 SUMS, SQUARES = 0, 1
 
 
-@njit(cache=True)
+@kernel
 def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squares, results, unit, out, out_valid):
     """Deviations of 64-bit integers (sign-extended words), over `unit`."""
     parts = np.zeros((2, N_PARTS))
@@ -49,7 +49,7 @@ def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squa
         out[1, run], out_valid[1, run] = results[group], counts[group] > 1
 
 
-@njit(cache=True)
+@kernel
 def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, out, out_valid):
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
     joined = np.zeros((2, parts.shape[3] + N_BELOW))
@@ -70,7 +70,7 @@ def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, re
     return groups.shape[0], starts[groups.shape[0]]
 
 
-@njit(cache=True)
+@kernel
 def _add_double(tally, bands, value, sign):
     if value != 0.0 and np.isfinite(value):
         band, x = _scaled(value)
@@ -86,7 +86,7 @@ def _add_double(tally, bands, value, sign):
     return True
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _scaled(value):
     if abs(value) < SMALL_BELOW:
         return SMALL, value * SCALE_UP
@@ -95,7 +95,7 @@ def _scaled(value):
     return NORMAL, value
 
 
-@njit(cache=True)
+@kernel
 def _read_doubles(tally, bands, joined, scratch):
     """With the sums of the highest band in use and of the one below it; what is further below makes no difference."""
     if tally[NANS] > 0 or tally[POSITIVE_INFINITIES] > 0 or tally[NEGATIVE_INFINITIES] > 0:
@@ -117,7 +117,7 @@ def _read_doubles(tally, bands, joined, scratch):
     return deviation * SCALE_UP if band == LARGE else deviation
 
 
-@njit(cache=True)
+@kernel
 def _scale_down(row, n_times, out, scratch):
     """The greatest parts of a number, scaled.
 
@@ -137,7 +137,7 @@ def _scale_down(row, n_times, out, scratch):
             add_to_row(scratch, -nearest)
 
 
-@njit(cache=True)
+@kernel
 def _deviation(n, sums, squares, scratch):
     """Of `n` values, from parts whose exact sums are S and Q."""
     count = np.float64(n)
@@ -158,7 +158,7 @@ def _deviation(n, sums, squares, scratch):
     return math.sqrt(max(0.0, spread) / (count - 1.0))
 
 
-@njit(cache=True)
+@kernel
 def _distance(count, center, sums, scratch):
     """S - n * center, rounded once."""
     clear_row(scratch)
@@ -169,7 +169,7 @@ def _distance(count, center, sums, scratch):
     return round_row(scratch)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _add_product(row, a, b):
     product, error = two_product(a, b)
     if product != 0.0:

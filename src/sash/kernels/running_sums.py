@@ -8,9 +8,9 @@ Results have two rows: before the runs and after them. What is costly to read is
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.expansions import add_to_row, clear_row, divide_row, round_row, two_product
+from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.wide_integers import N_WORDS, add_words, has_38_digits, to_parts
 
 COUNT, NANS, POSITIVE_INFINITIES, NEGATIVE_INFINITIES = 0, 1, 2, 3
@@ -26,7 +26,7 @@ SMALLEST_NORMAL = 2.0**-1022
 ROOM = 64
 
 
-@njit(cache=True)
+@kernel
 def count(starts, groups, signs, valid, counts, out):
     """How many values each group has."""
     for run in range(groups.shape[0]):
@@ -39,7 +39,7 @@ def count(starts, groups, signs, valid, counts, out):
         out[1, run] = total
 
 
-@njit(cache=True)
+@kernel
 def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out_valid):
     """Sums as 128-bit words. Returns the first run whose sum is beyond 38 digits, or -1."""
     for run in range(groups.shape[0]):
@@ -54,7 +54,7 @@ def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out
     return -1
 
 
-@njit(cache=True)
+@kernel
 def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit, out, out_valid):
     """Means as doubles: the nearest to the sum over the count times the sum of `unit`, which is an integer."""
     scratch = np.zeros((3, ROOM))
@@ -69,7 +69,7 @@ def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit
             out[side, run] = _divide_integers(sums[group], n, unit, words, scratch) if n > 0 else 0.0
 
 
-@njit(cache=True)
+@kernel
 def _divide_integers(total, n, unit, words, scratch):
     row, divisor, rest = scratch[0], scratch[1], scratch[2]
     clear_row(row)
@@ -86,7 +86,7 @@ def _divide_integers(total, n, unit, words, scratch):
     return divide_row(row, divisor, rest)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def add_integers(first, last, signs, valid, low, high, total):
     """Adds the events of one run to a group's sum. Returns how many values it has more."""
     n_more = 0
@@ -97,7 +97,7 @@ def add_integers(first, last, signs, valid, low, high, total):
     return n_more
 
 
-@njit(cache=True)
+@kernel
 def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, is_mean, out, out_valid):
     """Sums or means of doubles, from `at` on: a run, and one of its events.
 
@@ -120,7 +120,7 @@ def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, result
     return groups.shape[0], starts[groups.shape[0]]
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def count_special(tally, value, sign):
     """Counts NaN and the infinities apart. Returns whether the value is finite."""
     if np.isfinite(value):
@@ -134,7 +134,7 @@ def count_special(tally, value, sign):
     return False
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _add_double(tally, rows, value, sign):
     if count_special(tally, value, sign):
         signed = value if sign > 0 else -value
@@ -148,7 +148,7 @@ def _add_double(tally, rows, value, sign):
     return True
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _read_sum(tally, rows, is_mean, scratch):
     if tally[NANS] > 0 or (tally[POSITIVE_INFINITIES] > 0 and tally[NEGATIVE_INFINITIES] > 0):
         return np.nan
@@ -166,7 +166,7 @@ def _read_sum(tally, rows, is_mean, scratch):
     return divide_row(row, scratch[1], scratch[2]) * scale
 
 
-@njit(cache=True)
+@kernel
 def _put_together(rows, scratch):
     """The sum of both bands as one row, over the number that is returned."""
     clear_row(scratch)

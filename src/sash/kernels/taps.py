@@ -11,13 +11,14 @@ looked at: the processor waits for several lines of memory at a time instead of 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 GROUP = 64
 WORD = 64
 
 
-@njit(cache=True)
+@kernel
 def _bit_places():
     """By the hash of a single bit, its place in the word."""
     places = np.empty(WORD, np.int64)
@@ -26,7 +27,7 @@ def _bit_places():
     return places
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _admits(tap, left_ts, right_ts, windows, since):
     """What the labels do not say: the window of each side, and how far back the tap looks."""
     if left_ts >= right_ts:
@@ -36,7 +37,7 @@ def _admits(tap, left_ts, right_ts, windows, since):
     return in_window and left_ts > since[tap, 0] and right_ts > since[tap, 1]
 
 
-@njit(cache=True)
+@kernel
 def route(left, right, left_times, right_times, left_labels, right_labels, windows, since, first, last):
     """For the taps `first..last-1`: the numbers of the pairs that each gets, one tap after the other, and where each
     one's begin.
@@ -76,7 +77,7 @@ def route(left, right, left_times, right_times, left_labels, right_labels, windo
     return _gathered(masks, counts, places, first)
 
 
-@njit(cache=True)
+@kernel
 def _gathered(masks, counts, places, first):
     """The pairs of each tap one after the other, and where each one's begin."""
     starts = np.cumsum(counts)

@@ -10,13 +10,14 @@ Runs get fewer and shorter from column to column. A column is looked at only whe
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 LONGEST_INSERTED = 24
 """Insertion is quadratic, but quickest for so many."""
 
 
-@njit(cache=True)
+@kernel
 def find_runs(values):
     """Where runs of at least two equal neighbours begin and end."""
     lows = np.empty(values.shape[0] // 2, np.int64)
@@ -25,7 +26,7 @@ def find_runs(values):
     return lows[:n_runs].copy(), highs[:n_runs].copy()
 
 
-@njit(cache=True)
+@kernel
 def sort_runs(lows, highs, keys, order):
     """Sorts the rows in `order` by their key within each run `lows[i]..highs[i] - 1`; rows of equal keys stay in order.
 
@@ -58,7 +59,7 @@ def sort_runs(lows, highs, keys, order):
     return new_lows[:n_runs].copy(), new_highs[:n_runs].copy(), is_changed
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _split_sorted(keys, order, low, high, lows, highs, n_runs):
     """`_split` of the rows `order[low..high - 1]` by their keys, without a copy of these; -1 if they do not rise."""
     start = low
@@ -81,7 +82,7 @@ def _split_sorted(keys, order, low, high, lows, highs, n_runs):
     return n_runs
 
 
-@njit(cache=True)
+@kernel
 def _split(values, n_values, offset, lows, highs, n_runs):
     """Writes down the runs of at least two equal neighbours, after `n_runs` others. Returns how many there are then."""
     start = 0
@@ -95,7 +96,7 @@ def _split(values, n_values, offset, lows, highs, n_runs):
     return n_runs
 
 
-@njit(cache=True)
+@kernel
 def _sort(keys, rows, other_keys, other_rows):
     """Sorts keys and with them rows: pieces by insertion, which are then merged, two at a time, to and fro."""
     n_rows = keys.shape[0]
@@ -117,7 +118,7 @@ def _sort(keys, rows, other_keys, other_rows):
         rows[:] = from_rows
 
 
-@njit(cache=True)
+@kernel
 def _insert(keys, rows, low, high):
     for k in range(low + 1, high):
         key = keys[k]
@@ -131,7 +132,7 @@ def _insert(keys, rows, low, high):
         rows[place] = row
 
 
-@njit(cache=True)
+@kernel
 def _merge(from_keys, from_rows, to_keys, to_rows, low, width):
     """Merges the sorted pieces of `width` rows from `low` on; of equal keys the first piece's come first."""
     n_rows = from_keys.shape[0]

@@ -16,9 +16,9 @@ The caller has made room: no function checks whether `nodes` is used up.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import inlined_kernel, kernel
 
 ROOT, N_DISTINCT = 0, 1
 VALUE, LEFT, RIGHT, SIZE, MULTIPLICITY = 0, 1, 2, 3, 4
@@ -26,7 +26,7 @@ FREE, TOP = 0, 1
 ROOT_WIDTH, NODE_WIDTH, POOL_WIDTH = 2, 5, 2
 
 
-@njit(cache=True)
+@kernel
 def compare(a, b, words):
     """Below 0, 0 or above 0 as value `a` is less than, equal to or greater than `b`."""
     if a == b:
@@ -42,19 +42,19 @@ def compare(a, b, words):
     return -1 if n_a < n_b else 1
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def size(owner, roots, nodes):
     """How many members there are, with multiplicity."""
     return nodes[roots[owner, ROOT], SIZE]
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def n_distinct(owner, roots):
     """How many different members there are."""
     return roots[owner, N_DISTINCT]
 
 
-@njit(cache=True)
+@kernel
 def multiplicity(owner, value, roots, nodes, words):
     """How often a value is a member."""
     node = roots[owner, ROOT]
@@ -66,7 +66,7 @@ def multiplicity(owner, value, roots, nodes, words):
     return 0
 
 
-@njit(cache=True)
+@kernel
 def rank(owner, value, roots, nodes, words):
     """How many members are less than a value."""
     n_less = 0
@@ -83,7 +83,7 @@ def rank(owner, value, roots, nodes, words):
     return n_less
 
 
-@njit(cache=True)
+@kernel
 def kth(owner, k, roots, nodes):
     """The member with `k` members before it, in order and with multiplicity; `k` is below the size."""
     node = roots[owner, ROOT]
@@ -98,7 +98,7 @@ def kth(owner, k, roots, nodes):
             node = nodes[node, RIGHT]
 
 
-@njit(cache=True)
+@kernel
 def least(owner, roots, nodes):
     """The first member; there must be one."""
     node = roots[owner, ROOT]
@@ -107,7 +107,7 @@ def least(owner, roots, nodes):
     return nodes[node, VALUE]
 
 
-@njit(cache=True)
+@kernel
 def greatest(owner, roots, nodes):
     """The last member; there must be one."""
     node = roots[owner, ROOT]
@@ -116,7 +116,7 @@ def greatest(owner, roots, nodes):
     return nodes[node, VALUE]
 
 
-@njit(cache=True)
+@kernel
 def insert(owner, value, roots, nodes, pool, words):
     """Adds a member."""
     new = pool[FREE] if pool[FREE] else pool[TOP]
@@ -146,7 +146,7 @@ def insert(owner, value, roots, nodes, pool, words):
     _split(below, new, n_less, nodes, words)
 
 
-@njit(cache=True)
+@kernel
 def remove(owner, value, roots, nodes, pool, words):
     """Takes one member away, which must be there."""
     parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
@@ -167,12 +167,12 @@ def remove(owner, value, roots, nodes, pool, words):
         pool[FREE] = node
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _precedes(a, b):
     return mix64(a) > mix64(b)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _link(owner, parent, side, child, roots, nodes):
     if parent:
         nodes[parent, side] = child
@@ -180,7 +180,7 @@ def _link(owner, parent, side, child, roots, nodes):
         roots[owner, ROOT] = child
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def _take_node(nodes, pool):
     if pool[FREE]:
         pool[FREE] = nodes[pool[FREE], LEFT]
@@ -188,7 +188,7 @@ def _take_node(nodes, pool):
         pool[TOP] += 1
 
 
-@njit(cache=True)
+@kernel
 def _split(node, new, n_less, nodes, words):
     """Hangs what is under `node` under `new`, on the side where it belongs; top down.
 
@@ -214,7 +214,7 @@ def _split(node, new, n_less, nodes, words):
     nodes[high, high_side] = 0
 
 
-@njit(cache=True)
+@kernel
 def _merge(owner, parent, side, node, roots, nodes):
     """Puts the two subtrees of `node` in its place; top down."""
     low, high = nodes[node, LEFT], nodes[node, RIGHT]

@@ -12,13 +12,14 @@ The row after those that are held, if it has another time, decides: it confirms 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import kernel
 
 IN_TIME, LATE, TOO_FAR, HELD = 0, 1, 2, 3
 _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-@njit(cache=True)
+@kernel
 def judge_rows(ts, slack, ahead, newest, complete, held, holds_first, verdicts, bases):
     """Fills in the verdict on each row, and of rows that are too far the newest time before them.
 

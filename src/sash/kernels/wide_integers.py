@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from sash.kernels.jit import inlined_kernel, kernel
 
 N_WORDS = 3
 ONES = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -18,7 +19,7 @@ TOP_BIT = np.uint64(1 << 63)
 HALF_WORD = np.uint64(0xFFFFFFFF)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def add_words(row, low, middle, high, sign):
     """Adds (sign +1) or takes away (-1) the number of the three words."""
     flip = np.uint64(0)
@@ -39,7 +40,7 @@ def add_words(row, low, middle, high, sign):
     row[2] = row[2] + (high ^ flip) + carry
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def magnitude(row):
     """The absolute value as three words, and whether the number is negative."""
     low, middle, high = row[0], row[1], row[2]
@@ -54,7 +55,7 @@ def magnitude(row):
     return low, middle, high, is_negative
 
 
-@njit(cache=True)
+@kernel
 def has_38_digits(row):
     """Whether the number can be written with at most 38 digits."""
     low, middle, high, _ = magnitude(row)
@@ -63,7 +64,7 @@ def has_38_digits(row):
     return middle < LIMIT_HIGH or (middle == LIMIT_HIGH and low < LIMIT_LOW)
 
 
-@njit(cache=True)
+@kernel
 def to_parts(row, parts):
     """The number as doubles whose exact sum it is, in the first six places of `parts`."""
     low, middle, high, is_negative = magnitude(row)
@@ -77,7 +78,7 @@ def to_parts(row, parts):
     parts[5] = sign * math.ldexp(np.float64(high >> shift), 160)
 
 
-@njit(cache=True, inline="always")
+@inlined_kernel
 def square(low, high):
     """The square of a 64-bit number given as sign-extended words: the low and high word of 128 bits."""
     x = low

@@ -10,10 +10,9 @@ and leaps to the next arrival when nobody waits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import folded_borrowing, kernel
 from sash.papers.shared.shared_line import (
-    BARE,
     BEFORE,
     CURSOR,
     FIRST_KEPT,
@@ -47,7 +46,7 @@ MIN_SCANS_PER_RUN = 1 << 12
 """A window that is complete is worth an interruption after so many scans of partial windows."""
 
 
-@njit(cache=True)
+@kernel
 def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.ndarray, task, until) -> tuple:
     """Does all work that begins before a time; returns the clock and the buffers, which may have grown.
 
@@ -71,7 +70,7 @@ def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.n
             held = grown(held)
 
 
-@njit(**BARE)
+@folded_borrowing
 def _run(
     links, waits, windows_us, scanned, since, throughput, reached, responses, heads, held, log, log_us, ends, counts,
     task, until, state,
@@ -114,7 +113,7 @@ def _run(
     return now, level, phase
 
 
-@njit(**BARE)
+@folded_borrowing
 def _scan(
     links, waits, windows_us, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task
 ):  # fmt: skip
@@ -148,7 +147,7 @@ def _scan(
     return now, phase
 
 
-@njit(**BARE)
+@folded_borrowing
 def _complete(
     links, waits, scanned, since, reached, responses, held, log, log_us, ends, counts, level, now, task, phase
 ):  # fmt: skip

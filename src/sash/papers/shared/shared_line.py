@@ -14,16 +14,13 @@ nested loops are the same with a single bucket.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import folded_borrowing, kernel
 
-BARE: dict[str, Any] = {"cache": True, "forceinline": True, "_nrt": False}
-"""How functions are compiled that run for every scan: they allocate nothing, so that numba need not count references,
-which would take several times as long as the scan."""
 LWO, SWF, MQT = range(3)
 N_COUNTS = 8
 FIRST_ROW, N_PUSHED, FIRST_KEPT, N_HELD, MAX_HELD, MAX_WAITING, MAX_KEPT, N_SCANS = range(N_COUNTS)
@@ -64,7 +61,7 @@ class Board(NamedTuple):
     """[window]: how many output tuples were released, the sum of their response times, and the longest."""
 
 
-@njit(**BARE)
+@folded_borrowing
 def bucket_of(key, n_buckets):
     """`n_buckets` is a power of two; a single one makes nested loops."""
     if n_buckets == 1:
@@ -72,7 +69,7 @@ def bucket_of(key, n_buckets):
     return np.int64(mix64(key) & np.uint64(n_buckets - 1))
 
 
-@njit(**BARE)
+@folded_borrowing
 def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
     """Puts all tuples that have arrived by now into the join buffers and to the end of the line."""
     while scanned[0] < counts[N_PUSHED] and links[scanned[0] - counts[FIRST_ROW], TS] <= now:
@@ -83,14 +80,14 @@ def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
     counts[MAX_KEPT] = max(counts[MAX_KEPT], scanned[0] - counts[FIRST_KEPT])
 
 
-@njit(cache=True)
+@kernel
 def link_all(line: Line, heads: np.ndarray, counts: np.ndarray, first: int) -> None:
     """Chains all tuples from a number on into the table; nobody waits."""
     for number in range(first, counts[N_PUSHED]):
         _link(line.links, line.waits, heads, number, counts[FIRST_ROW])
 
 
-@njit(**BARE)
+@folded_borrowing
 def _link(links, waits, heads, number, first_row) -> None:
     """Chains a tuple into its bucket. It will scan from the newest one of the other stream that came before it."""
     row = number - first_row
@@ -100,7 +97,7 @@ def _link(links, waits, heads, number, first_row) -> None:
     heads[bucket, side] = number
 
 
-@njit(**BARE)
+@folded_borrowing
 def _drop_old(links, scanned, largest_us, counts) -> None:
     """Drops what is out of the largest window for whoever still scans, and for all who will come."""
     first_row, oldest = counts[FIRST_ROW], min(scanned[-1], scanned[0] - 1)
@@ -111,7 +108,7 @@ def _drop_old(links, scanned, largest_us, counts) -> None:
         counts[FIRST_KEPT] += 1
 
 
-@njit(**BARE)
+@folded_borrowing
 def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
     """The level of the queue whose head is next to scan one partial window, or nobody."""
     if schedule == LWO:
@@ -121,7 +118,7 @@ def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
     return _choose_throughput(scanned, throughput)
 
 
-@njit(**BARE)
+@folded_borrowing
 def _choose_oldest(scanned: np.ndarray) -> int:
     """LWO, Largest Window Only: who has begun goes on through the largest window; the others wait in turn."""
     for level in range(len(scanned) - 2, -1, -1):
@@ -130,7 +127,7 @@ def _choose_oldest(scanned: np.ndarray) -> int:
     return NOBODY
 
 
-@njit(**BARE)
+@folded_borrowing
 def _choose_smallest(scanned: np.ndarray) -> int:
     """SWF, Smallest Window First: the first queue that is not empty, from the smallest window on."""
     for level in range(len(scanned) - 1):
@@ -139,7 +136,7 @@ def _choose_smallest(scanned: np.ndarray) -> int:
     return NOBODY
 
 
-@njit(**BARE)
+@folded_borrowing
 def _choose_throughput(scanned: np.ndarray, throughput: np.ndarray) -> int:
     """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the smallest window."""
     best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1

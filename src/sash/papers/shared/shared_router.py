@@ -16,10 +16,9 @@ The largest window is the last to get a pair; then it leaves the buffer. LWO nev
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import folded_borrowing, kernel
 from sash.papers.shared.shared_line import (
-    BARE,
     FIRST_HELD,
     FIRST_ROW,
     LAST_HELD,
@@ -38,7 +37,7 @@ FIRST, LAST, LATER, EARLIER = range(4)
 PARTNER, NEXT = range(2)
 
 
-@njit(**BARE)
+@folded_borrowing
 def release(since, responses, log, log_us, ends, pair, when) -> None:
     """Gives one pair to a range of windows; there is room for it in the log. `pair` is the range and the two numbers,
     `when` the clock, the arrival of the later tuple, the first tuple whose responses count, and whether to log."""
@@ -58,7 +57,7 @@ def release(since, responses, log, log_us, ends, pair, when) -> None:
         ends[N_LOGGED] += 1
 
 
-@njit(**BARE)
+@folded_borrowing
 def release_held(waits, since, reached, responses, held, log, log_us, ends, owner, when) -> bool:
     """Gives a window all that is held of a tuple and that it has not got yet; false if there is no room in the log, to
     be asked again. `owner` is the window, the number of the tuple and its row."""
@@ -73,13 +72,13 @@ def release_held(waits, since, reached, responses, held, log, log_us, ends, owne
     return True
 
 
-@njit(**BARE)
+@folded_borrowing
 def is_room_held(held, ends) -> bool:
     """Whether one more pair can be held."""
     return ends[FREE] != NOBODY or ends[N_ROOM] < len(held)
 
 
-@njit(**BARE)
+@folded_borrowing
 def hold(waits, held, ends, counts, row, partner) -> int:
     """Keeps a pair behind what else is held of its tuple; there is room. Returns the pair's place."""
     place = ends[FREE]
@@ -100,7 +99,7 @@ def hold(waits, held, ends, counts, row, partner) -> int:
     return place
 
 
-@njit(**BARE)
+@folded_borrowing
 def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
     """Frees what is held of a tuple, when every window has got it."""
     row = number - counts[FIRST_ROW]
@@ -115,14 +114,14 @@ def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
             reached[window] = NOBODY
 
 
-@njit(cache=True)
+@kernel
 def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last) -> None:
     """Frees what is held of the tuples from `first` to before `last`: the window that waited for it is gone."""
     for number in range(first, last):
         forget_held(line.waits, board.scanned, board.reached, held, ends, counts, number)
 
 
-@njit(cache=True)
+@kernel
 def spread_log(log: np.ndarray, log_us: np.ndarray, n_logged: int, since: np.ndarray) -> tuple:
     """Releases by window, in order: which window, the two tuples, and when. A window gets none from before it came."""
     n_all = 0
@@ -140,14 +139,14 @@ def spread_log(log: np.ndarray, log_us: np.ndarray, n_logged: int, since: np.nda
     return windows[:n_spread], later[:n_spread], earlier[:n_spread], at_us[:n_spread]
 
 
-@njit(cache=True)
+@kernel
 def grown(array: np.ndarray) -> np.ndarray:
     larger = np.empty((2 * array.shape[0], array.shape[1]), array.dtype)
     larger[: array.shape[0]] = array
     return larger
 
 
-@njit(cache=True)
+@kernel
 def grown_line(array: np.ndarray) -> np.ndarray:
     larger = np.empty(2 * len(array), array.dtype)
     larger[: len(array)] = array

@@ -6,15 +6,15 @@ A tuple's cargo is `2 * row + side`, and when it ends.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from sash.kernels.jit import kernel
 from sash.papers.shared.shared_line import FIRST_ROW, N_PUSHED, TS, Line
 from sash.papers.shared.shared_router import EARLIER, FIRST, LAST, LATER, N_LOGGED
 
 PLACE, ENDS = range(2)
 
 
-@njit(cache=True)
+@kernel
 def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
     """Positions in both arrays, one behind the other, in order of time: each ascends, and of equals the first wins."""
     n_rows, n_others = len(ts), len(other_ts)
@@ -30,7 +30,7 @@ def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
     return order
 
 
-@njit(cache=True)
+@kernel
 def find_open(line: Line, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The first tuple of the instant that each window still waits for; the number of all tuples if it waits for none.
 
@@ -47,7 +47,7 @@ def find_open(line: Line, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray
     return first_open
 
 
-@njit(cache=True)
+@kernel
 def settle(log, ends, first_open, line: Line, first_row) -> tuple:
     """Takes the releases out of the log whose later tuple is before the first one that a window is open for, and finds
     their rows, less the pairs whose lives do not overlap.
@@ -83,7 +83,7 @@ def settle(log, ends, first_open, line: Line, first_row) -> tuple:
     return starts[:n_windows], stops, pairs
 
 
-@njit(cache=True)
+@kernel
 def _count_settled(log, n_logged, first_open):
     """Where the releases of each window begin if they stand one behind the other, and where the last ones end."""
     starts = np.zeros(len(first_open) + 1, np.int64)

@@ -12,10 +12,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sash.kernels.buckets import BORROWING
 from sash.kernels.hashing import mix64
+from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 
 COMPARED, INSERTED, REMOVED, CHECKED, OUTPUT = 0, 1, 2, 3, 4
 """Places of the counters."""
@@ -55,7 +54,7 @@ class Buckets(NamedTuple):
     """How many slots are in each buffer."""
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def bucket_of(buffer, keys, slot, node_keys, buckets):
     """The bucket of a buffer for the keys that its node compares; a buffer may have one bucket alone."""
     start = buckets.starts[buffer]
@@ -69,7 +68,7 @@ def bucket_of(buffer, keys, slot, node_keys, buckets):
     return start + np.int64(hashed & np.uint64(n_buckets - 1))
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def take_slot(slots):
     """A slot that was free. There must be one."""
     slot = slots.free[0]
@@ -77,7 +76,7 @@ def take_slot(slots):
     return slot
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def append(slot, buffer, clock, node_keys, slots, buckets):
     """Puts a slot at the end of its bucket."""
     bucket = bucket_of(buffer, slots.keys, slot, node_keys, buckets)
@@ -92,7 +91,7 @@ def append(slot, buffer, clock, node_keys, slots, buckets):
         _list_last(bucket, buffer, clock, buckets)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def remove(slot, previous, bucket, buffer, slots, buckets):
     """Takes a slot out of its bucket and frees it. `previous` is the one before it, or NONE. Returns the next one."""
     following = slots.following[slot]
@@ -108,7 +107,7 @@ def remove(slot, previous, bucket, buffer, slots, buckets):
     return following
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def touch(bucket, buffer, clock, buckets):
     """Notes that a bucket is visited now."""
     if buckets.visited_at[bucket] != UNLISTED:
@@ -116,7 +115,7 @@ def touch(bucket, buffer, clock, buckets):
         _list_last(bucket, buffer, clock, buckets)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def sweep(bucket, buffer, horizon, slots, buckets, counters):
     """Removes the slots of a bucket that are out."""
     previous, slot = NONE, buckets.first[bucket]
@@ -129,7 +128,7 @@ def sweep(bucket, buffer, horizon, slots, buckets, counters):
             previous, slot = slot, slots.following[slot]
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters):
     """HW-join's update routine: sweeps the buckets that nothing has probed for longer than their tuples live.
 
@@ -149,7 +148,7 @@ def update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters)
             _list_last(bucket, buffer, clock, buckets)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def regroup(old, new, slots, node_keys):
     """Moves all slots into buckets of other numbers. The order of visits stays as it was."""
     for buffer in range(old.held.shape[0]):
@@ -163,7 +162,7 @@ def regroup(old, new, slots, node_keys):
             bucket = old.after[bucket]
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _list_last(bucket, buffer, clock, buckets):
     freshest = buckets.freshest[buffer]
     buckets.visited_at[bucket] = clock
@@ -176,7 +175,7 @@ def _list_last(bucket, buffer, clock, buckets):
     buckets.freshest[buffer] = bucket
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _unlist(bucket, buffer, buckets):
     before, after = buckets.before[bucket], buckets.after[bucket]
     if before == NONE:

@@ -22,9 +22,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sash.kernels.buckets import BORROWING
+from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 from sash.papers.wjoin.wjoin_buffers import CHECKED, COMPARED, INSERTED, OUTPUT, REMOVED
 
 DONE, NO_OUTPUT_ROOM = 0, 1
@@ -60,7 +59,7 @@ class Merge(NamedTuple):
     """The bounds that combinations have to keep in the end, if windows are wider; else no lines."""
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def run(queues, merge, clock, state, cursors, out, is_muted, counters):
     """Goes on as far as the queues allow. Returns why it stopped, and how many combinations there are in `out`.
 
@@ -89,7 +88,7 @@ def run(queues, merge, clock, state, cursors, out, is_muted, counters):
                 return NO_OUTPUT_ROOM, n_out
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _find_start(queues, merge, clock, counters):
     """Mode 1: whether there is a starting N_tuple. It goes around the streams until all heads in a row are within the
     windows of one another; a head that is too far ahead begins a new period.
@@ -120,7 +119,7 @@ def _find_start(queues, merge, clock, counters):
     return is_known
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _drop_head(stream, queues, counters):
     if queues.admitted[stream] > queues.heads[stream]:
         counters[REMOVED] += 1
@@ -128,7 +127,7 @@ def _drop_head(stream, queues, counters):
     queues.admitted[stream] = max(queues.admitted[stream], queues.heads[stream])
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _end_of_period(queues, merge):
     """When the period of the heads ends, and the stream whose head ends it."""
     end, ending = queues.ts[0, queues.heads[0]] + merge.ahead[0], 0
@@ -139,7 +138,7 @@ def _end_of_period(queues, merge):
     return end, ending
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _next_stream(queues, end):
     """The stream with the earliest tuple to be admitted, or NONE."""
     best, best_ts = NONE, end
@@ -152,7 +151,7 @@ def _next_stream(queues, end):
     return best
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _is_beyond(end, queues, clock):
     """Whether the next tuple of every stream lies beyond the period, once none that is there can be admitted."""
     for stream in range(len(queues.heads)):
@@ -161,7 +160,7 @@ def _is_beyond(end, queues, clock):
     return True
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _admit(stream, queues, state, cursors, is_muted, counters):
     """Puts the next tuple into its buffer, and starts its nested loop if each other buffer has a tuple."""
     counters[CHECKED] += 1
@@ -178,13 +177,13 @@ def _admit(stream, queues, state, cursors, is_muted, counters):
     cursors[stream] = queues.admitted[stream]
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def _stream_at(level, new):
     """The nested loop goes through the other streams in their order."""
     return level - 1 if level <= new else level
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _join(queues, merge, state, cursors, out, n_out, counters):
     """Goes on with a nested loop. `cursors` are one past the tuple chosen from each stream. It ends in ADMITTING."""
     new, level, last = state[NEW], state[LEVEL], len(queues.heads) - 1
@@ -214,7 +213,7 @@ def _join(queues, merge, state, cursors, out, n_out, counters):
     return n_out
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def _agrees(stream, at, partners, new, keys, cursors):
     for key in range(keys.shape[2]):
         partner = partners[new, stream, key]
@@ -223,7 +222,7 @@ def _agrees(stream, at, partners, new, keys, cursors):
     return True
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _is_refined(ts, cursors, refined, counters):
     """The refine step (§5.1): one comparison for each pair of an N_tuple."""
     n_streams = len(refined)

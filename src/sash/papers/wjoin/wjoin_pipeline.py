@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from sash.kernels.buckets import BORROWING
+from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 from sash.papers.wjoin.wjoin_buffers import (
     CHECKED,
     COMPARED,
@@ -67,7 +66,7 @@ class Pipeline(NamedTuple):
     """0: buffers are updated as they are scanned; else only after so many arrivals."""
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def run(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, out, is_muted, counters):
     """Goes on with the arrivals. Returns why it stopped, and how many combinations there are in `out`.
 
@@ -102,7 +101,7 @@ def run(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, out,
             return status, n_out
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _is_crowded(buckets, node_keys):
     for buffer in range(len(buckets.held)):
         n_buckets = buckets.starts[buffer + 1] - buckets.starts[buffer]
@@ -111,7 +110,7 @@ def _is_crowded(buckets, node_keys):
     return False
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, counters):
     """Takes the next arrival: updates the vectors of time-stamps, inserts it, and starts its scan."""
     at = state[NEXT]
@@ -137,7 +136,7 @@ def _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, c
     _start_scan(2 * node + 1 - side, slot, ts, stack[0], pipeline, slots, buckets)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _move_horizons(reach, newest, horizons):
     """IsOut for each buffer: what ends before its horizon is further away than the window from the newest tuple of
     every stream on the other side. A single stream is not enough: another may lag behind (Fig. 3).
@@ -150,7 +149,7 @@ def _move_horizons(reach, newest, horizons):
         horizons[2 * (right - 1) + RIGHT] = horizon
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _update(stream, clock, pipeline, slots, buckets, horizons, state, counters):
     """Removes what is out, apart from scans: from buckets that are rarely probed, or from all at long intervals."""
     if pipeline.update_every:
@@ -167,13 +166,13 @@ def _update(stream, clock, pipeline, slots, buckets, horizons, state, counters):
             _update_one(2 * (right - 1) + RIGHT, clock, pipeline, slots, buckets, horizons, counters)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _update_one(buffer, clock, pipeline, slots, buckets, horizons, counters):
     span, horizon = pipeline.spans[buffer], horizons[buffer]
     update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters)
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _set_period(slot, node, reach, slots):
     """GetPeriod: where tuples of the node's right stream must lie, for each member of an m_tuple."""
     right = node + 1
@@ -184,7 +183,7 @@ def _set_period(slot, node, reach, slots):
     slots.low[slot], slots.high[slot] = low, high
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _start_scan(buffer, probe, clock, scan, pipeline, slots, buckets):
     bucket = bucket_of(buffer, slots.keys, probe, pipeline.node_keys, buckets)
     touch(bucket, buffer, clock, buckets)
@@ -192,7 +191,7 @@ def _start_scan(buffer, probe, clock, scan, pipeline, slots, buckets):
     scan[PREVIOUS], scan[CURSOR] = NONE, buckets.first[bucket]
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _scan(buffer, scan, pipeline, slots, buckets, horizons, out, n_out, counters):
     """Goes on with a scan, up to the next match that climbs: it is the slot in PREVIOUS then.
 
@@ -230,7 +229,7 @@ def _scan(buffer, scan, pipeline, slots, buckets, horizons, out, n_out, counters
     return status, n_out
 
 
-@njit(**BORROWING, inline="always")
+@inlined_borrowing
 def _has_equal_keys(slot, other, node_keys, keys):
     for key in range(len(node_keys)):  # noqa: SIM110
         if node_keys[key] and keys[slot, key] != keys[other, key]:
@@ -238,7 +237,7 @@ def _has_equal_keys(slot, other, node_keys, keys):
     return True
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _emit(buffer, probe, match, pipeline, slots, out, n_out, counters):
     """Puts out a combination, unless it does not pass the refine step (§5.1): one comparison for each pair."""
     left, right = (match, probe) if buffer & 1 == LEFT else (probe, match)
@@ -257,7 +256,7 @@ def _emit(buffer, probe, match, pipeline, slots, out, n_out, counters):
     return n_out + 1
 
 
-@njit(**BORROWING)
+@borrowing_kernel
 def _climb(buffer, stack, depth, clock, pipeline, slots, buckets, counters):
     """A match goes to the next node: into its left buffer, and through its right one."""
     probe, match = stack[depth - 1, PROBE], stack[depth - 1, PREVIOUS]

@@ -1,0 +1,32 @@
+"""How kernels are compiled. The name of the decorator says which kind a kernel is:
+
+    kernel               compiled at its first call, and kept on disk for the next process
+    inlined_kernel       small, and written into each kernel that calls it, before types are known
+    borrowing_kernel     allocates nothing, so references to arrays are not counted, which costs more than most such
+                         kernels do
+    inlined_borrowing    both
+    folded_borrowing     runs for every scan: borrowing, and LLVM is told to fold it into its callers
+
+A kernel that borrows must neither make an array nor keep one beyond the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _compiled(**options: Any) -> Callable[[Function], Function]:
+    """A decorator after which a function is called as before, as far as types can tell."""
+    return cast("Callable[[Function], Function]", njit(cache=True, **options))
+
+
+kernel = _compiled()
+inlined_kernel = _compiled(inline="always")
+borrowing_kernel = _compiled(_nrt=False)
+inlined_borrowing = _compiled(_nrt=False, inline="always")
+folded_borrowing = _compiled(_nrt=False, forceinline=True)
