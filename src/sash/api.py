@@ -12,8 +12,8 @@ from sash.embedded.analyze import analyze_tables
 from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
-from sash.errors import PlanError, SashWarning
-from sash.frames import Relation, Stream, declare, is_spark, table_catalog
+from sash.errors import PlanError, SashWarning, require_extra
+from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, has_spark, table_catalog
 from sash.plan.explain.tree import explain_plan
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -30,7 +30,7 @@ def sql(text: str, /, **frames: Any) -> Any:
     Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
     """
-    if any(is_spark(frame) for frame in frames.values()):
+    if has_spark(frames):
         from sash.spark.spark_sql import spark_sql
 
         return spark_sql(text, frames)
@@ -46,7 +46,7 @@ def explain(text: str, /, *, analyze: bool = False, **frames: Any) -> str:
 
     With `analyze` it does run, over frames of this process, and the text also says what every operator has done.
     """
-    if any(is_spark(frame) for frame in frames.values()):
+    if has_spark(frames):
         from sash.spark.spark_sql import spark_plan
 
         if analyze:
@@ -80,6 +80,7 @@ def complete(frame: Any, stream: str | None = None, until_us: Moment | None = No
     Up to and including `until_us`, microseconds or a datetime, or up to the newest timestamp seen. What waited for it
     comes out in the next batch.
     """
+    require_extra("spark", "`sash.complete`", "use sash.query, whose `advance` says it in this process")
     from sash.spark.frame import complete as complete_frame
 
     complete_frame(frame, stream, None if until_us is None else moment_us(until_us))
@@ -87,6 +88,7 @@ def complete(frame: Any, stream: str | None = None, until_us: Moment | None = No
 
 def spark_session(master: str = "local[*]", **config: Any) -> Any:
     """A Spark session with the settings that Sash needs; local by default."""
+    require_extra("spark", "a Spark session", IN_THIS_PROCESS)
     from sash.spark.spark_session import spark_session as start
 
     return start(master, **config)

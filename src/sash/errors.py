@@ -11,6 +11,7 @@ import errno
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from textwrap import indent
 
 
@@ -123,6 +124,32 @@ def describe_os_error(error: OSError, path: str = "") -> ResourceError:
     return ResourceError(
         f"{place}{_REMEDIES.get(error.errno or 0, f'{what}; check that it can be reached')}, and run again"
     )
+
+
+_EXTRAS = {
+    "spark": ("pyspark", "pandas", "google.protobuf"),
+    "plots": ("matplotlib",),
+    "testing": ("hypothesis",),
+}
+"""What has to be there of what each extra in pyproject.toml brings; a Java may be the machine's own."""
+
+
+def require_extra(extra: str, what: str, otherwise: str | None = None) -> None:
+    """Raises ResourceError if a package of an extra is not installed; none is imported.
+
+    `what` is what the user asked for, `otherwise` how to do without. Call it before anything has been done.
+    """
+    missing = [module.removeprefix("google.") for module in _EXTRAS[extra] if not _is_installed(module)]
+    if missing:
+        remedy = f"install it with `pip install 'sash[{extra}]'`{f', or {otherwise}' if otherwise else ''}"
+        raise ResourceError(f"{what} needs {missing[0]}, which is not installed; {remedy}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ImportError:  # a package that it is in is not there
+        return False
 
 
 def locate(text: str, offset: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import BindError, PlanError, SourceError, suggest
+from sash.errors import BindError, PlanError, SourceError, require_extra, suggest
 from sash.io.time_column import tell_times, time_type
 from sash.operators.changes import read_times
 from sash.runtime.arrow import normalised, to_arrow
@@ -20,6 +20,8 @@ from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInf
 from sash.sql.declared_times import UNITS, UNLIMITED, choose_ahead
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
+IN_THIS_PROCESS = "pass Arrow, pandas or Polars frames, to answer in this process"
+"""What whoever has no Spark can do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,16 @@ def is_spark(frame: Any) -> bool:
     """Whether a frame is a Spark DataFrame; tells without importing Spark."""
     inner = frame.frame if isinstance(frame, Stream | Relation) else frame
     return any(kind.__module__.startswith("pyspark.") for kind in type(inner).__mro__)
+
+
+def has_spark(frames: Mapping[str, Any]) -> bool:
+    """Whether queries over these frames run on Spark. Raises ResourceError if they do, and what Sash needs for that is
+    not installed: who has pyspark need not have the rest.
+    """
+    found = any(is_spark(frame) for frame in frames.values())
+    if found:
+        require_extra("spark", "a query over Spark frames", IN_THIS_PROCESS)
+    return found
 
 
 def declare(name: str, frame: Stream, table: pa.Table, default_slack_us: int = 0) -> StreamInfo:

@@ -24,7 +24,7 @@ from sash.embedded.local_run import LocalRun
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
-from sash.frames import Relation, Stream, declare, is_spark, stream, table_catalog
+from sash.frames import Relation, Stream, declare, has_spark, stream, table_catalog
 from sash.io.places import real_place
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.physical import Plan
@@ -178,7 +178,7 @@ class Session:
 
     @property
     def _is_spark(self) -> bool:
-        return any(is_spark(frame) for frame in self._frames.values())
+        return has_spark(self._frames)
 
     def _register(self, name: str, frame: Stream | Relation) -> None:
         if name.lower() in self._frames:

@@ -32,7 +32,6 @@ from pathlib import Path
 import pytest
 import typer
 
-import sash
 from sash.cli.main import app
 from sash.errors import SashError, SashWarning
 from sash.io.files import FileSource
@@ -42,6 +41,7 @@ from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
+from support.bare import SOURCES, run_bare
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -278,10 +278,6 @@ def _shell(text: str, directory: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-ec", text], capture_output=True, text=True, cwd=directory, env=environment)
 
 
-SOURCES = str(Path(sash.__file__).parents[1])
-"""Those that are tested: what is installed may be others."""
-
-
 @pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.spark
@@ -315,46 +311,24 @@ def _answer(checkout: Path) -> list[tuple]:
     return rows.order("ALL").fetchall()
 
 
-NO_PYSPARK = """
-import sys
-
-
-class Blocked:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name.partition(".")[0] in ("pyspark", "py4j"):
-            raise ImportError(f"{name} is not installed")
-
-
-sys.meta_path.insert(0, Blocked)
-"""
 FOLLOW = """
 import sys
 from pathlib import Path
 from tests.docs.test_snippets import STARTS_SPARK, follow, read_blocks
 
-try:
-    import pyspark
-except ImportError:
-    page = Path(sys.argv[1])
-    blocks = [block for block in read_blocks(page.read_text(encoding="utf-8")) if STARTS_SPARK not in block.code]
-    follow(page, blocks, Path.cwd(), is_rewritten=False)
-else:
-    sys.exit("pyspark is there")
+page = Path(sys.argv[1])
+blocks = [block for block in read_blocks(page.read_text(encoding="utf-8")) if STARTS_SPARK not in block.code]
+follow(page, blocks, Path.cwd(), is_rewritten=False)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [README, GETTING_STARTED], ids=_name)
-def test_what_needs_no_spark_runs_without_pyspark(page: Path, tmp_path: Path) -> None:
-    """In a process that cannot import it, and so can none of the commands that this starts."""
-    shim, place = tmp_path / "shim", tmp_path / "place"
-    shim.mkdir()
+def test_what_needs_no_spark_runs_without_extras(page: Path, tmp_path: Path) -> None:
+    """As after `pip install sash`; what the first pages do before Spark comes in needs no more."""
+    place = tmp_path / "place"
     place.mkdir()
-    (shim / "sitecustomize.py").write_text(NO_PYSPARK)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(shim), SOURCES, str(ROOT)])}
-    command = [sys.executable, "-c", FOLLOW, str(page)]
-    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    done = run_bare(["-c", FOLLOW, str(page)], place, tmp_path / "shim", [str(ROOT), str(ROOT / "tests")])
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -11,13 +11,13 @@ import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
+from sash import __version__
 from sash.cli.script_outputs import check_outputs, refuse_distant, remove_outputs, shared_checkpoints
 from sash.cli.show import Progress, VerifyProgress, show_changes, show_summary, show_verifications
 from sash.cli.stopping import SPOKEN, StoppedError, StopRequest, TerminatedError, ended_by_sigterm
@@ -28,6 +28,7 @@ from sash.errors import (
     SashError,
     describe_os_error,
     mask_secrets,
+    require_extra,
 )
 from sash.lab.bench.bench_commands import bench
 from sash.lab.experiments.experiment_commands import experiment
@@ -63,7 +64,7 @@ def describe(
 ) -> None:
     """Continuous SQL over sliding windows, exactly."""
     if version:
-        print(f"sash {metadata.version('sash')}")
+        print(f"sash {__version__}")
     elif context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -93,6 +94,8 @@ def run(
     """Run the queries of a script, from files to files."""
     if follow and engine is Engine.embedded:
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
+    if engine is Engine.spark:
+        require_extra("spark", "`sash run` on Spark", "use --engine embedded")
     runs, root = read_script(file).runs(strict), shared_checkpoints(file)
     with hold_locks([root, *(each.output.path for each in runs)]):
         if fresh:
@@ -179,7 +182,7 @@ def calibrate(
 
     with CalibrateProgress(is_quiet=as_json) as progress:
         fits = measure(progress.report)
-    facts = {"sash": metadata.version("sash"), **fit_facts(fits)}
+    facts = {"sash": __version__, **fit_facts(fits)}
     path = save_prices(fitted_prices(fits), facts)
     if as_json:
         print(path.read_text(encoding="utf-8"), end="")

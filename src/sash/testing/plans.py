@@ -12,11 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hypothesis import strategies as st
-
 from sash.frames import Relation, Stream, relation
 from sash.testing.case import Case
-from sash.testing.strategies import MAX_ROWS, TIME_TYPES, schemas, streams, tables
+from sash.testing.strategies import MAX_ROWS, TIME_TYPES, schemas, st, streams, tables
 
 MAX_OPERATORS = 5
 Columns: TypeAlias = tuple[str, ...]

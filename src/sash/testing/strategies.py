@@ -14,11 +14,17 @@ from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import strategies as st
 
+from sash.errors import require_extra
 from sash.frames import Relation, Stream, relation, stream
 from sash.operators.changes import read_times
 from sash.testing.case import Advance, Case, Push, Step
+
+try:
+    from hypothesis import strategies as st
+except ImportError:
+    require_extra("testing", "`sash.testing.strategies`")
+    raise
 
 KEY_TYPES: Mapping[str, Mapping[pa.DataType, tuple]] = {
     "number": {

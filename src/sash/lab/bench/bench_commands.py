@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sash.errors import PlanError, SourceError
+from sash.errors import PlanError, SourceError, require_extra
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +76,8 @@ def join(
     from sash.sql.windows import parse_interval
 
     named = parse_engines(engines)
+    needed = master if engine is Runtime.spark and ON_SPARK & set(named) else None
+    _require_extras(is_on_spark=needed is not None)
     workload = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, skew, batch, seed)
     if engine is Runtime.embedded:
         with _open_files(out, keep) as files, Stages(as_json) as stages:
@@ -83,7 +85,6 @@ def join(
         _write_result(out / "join", facts, lambda path: draw_embedded_join(facts, path))
         _tell(facts, as_json, out / "join", lambda console: show_embedded_join(facts, console))
         return
-    needed = master if ON_SPARK & set(named) else None
     with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
         facts = bench_join(workload, files, named, spark, stages).facts()
     _write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
@@ -119,6 +120,8 @@ def multiway(
     from sash.sql.windows import parse_interval
 
     named = parse_engines(engines)
+    needed = master if engine is not Runtime.embedded and ON_SPARK & set(named) else None
+    _require_extras(is_on_spark=needed is not None)
     whole = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, 0.0, batch, seed, streams)
     smaller = share_of(whole, share, spark_batch)
     facts: dict[str, Any] = {"benchmark": "multiway", "environment": describe_environment()}
@@ -127,7 +130,7 @@ def multiway(
         if engine is not Runtime.spark:
             facts["embedded"] = bench_multiway_embedded(whole, files / "embedded", stages)
         if engine is not Runtime.embedded:
-            with _open_spark(master if ON_SPARK & set(named) else None, stages) as spark:
+            with _open_spark(needed, stages) as spark:
                 facts["spark"] = bench_multiway_spark(smaller, files / "spark", named, spark, stages)
     _write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
     _tell(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
@@ -163,6 +166,7 @@ def shared(
     from sash.lab.workloads.join_streams import JoinWorkload
     from sash.sql.windows import parse_interval
 
+    _require_extras(is_on_spark=engine is not Runtime.embedded)
     workload = JoinWorkload(tuples, parse_interval(longest), rate, keys, "none", 0.0, batch, seed)
     asked = SharedQueries(workload, queries, parse_interval(shortest))
     facts: dict[str, Any] = {"benchmark": "shared", "environment": describe_environment()}
@@ -199,6 +203,7 @@ def window(
     from sash.lab.bench.window_growth import WindowBench, bench_window, window_facts
     from sash.sql.windows import parse_interval
 
+    _require_extras(is_on_spark=engine is Runtime.spark)
     plan = WindowBench(parse_interval(base), _parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
     needed = master if engine is Runtime.spark else None
     with _open_files(out, is_kept=False) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
@@ -230,6 +235,7 @@ def plans(
     from sash.lab.bench.stages import Stages
     from sash.sql.windows import parse_interval
 
+    _require_extras(is_on_spark=False)
     window_us, steps = parse_interval(window), _parse_factors(factors)
     benches = [
         PlanBench(name.strip(), tuples, rate, window_us, batch, None, schedule, seed) for name in queries.split(",")
@@ -269,6 +275,13 @@ def _parse_factors(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise PlanError(f"the factors are `{text}`, but must be whole numbers with commas between them") from None
+
+
+def _require_extras(is_on_spark: bool) -> None:
+    """At once: what is measured first may take minutes, and all is drawn in the end."""
+    if is_on_spark:
+        require_extra("spark", "`sash bench` on Spark", "use --engine embedded")
+    require_extra("plots", "drawing the result of `sash bench`")
 
 
 @contextmanager

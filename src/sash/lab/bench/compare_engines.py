@@ -9,6 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sash import __version__
 from sash.errors import PlanError, suggest
 from sash.lab.bench.agreement import Checksum, check_agreement
 from sash.lab.bench.join_texts import output_columns
@@ -116,8 +117,16 @@ def describe_workload(workload: JoinWorkload) -> dict[str, Any]:
 
 def describe_environment() -> dict[str, Any]:
     """What the figures depend on, besides the workload."""
-    packages = ("sash", "pyspark", "duckdb", "numba", "pyarrow")
-    return {"cores": os.cpu_count()} | {package: metadata.version(package) for package in packages}
+    packages = ("pyspark", "duckdb", "numba", "pyarrow")
+    return {"cores": os.cpu_count(), "sash": __version__} | {package: _version(package) for package in packages}
+
+
+def _version(package: str) -> str | None:
+    """None if it is not installed, as it need not be for a benchmark in this process."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _ratios(engines: Mapping[str, Mapping[str, Any]], other: str) -> dict[str, float] | None:

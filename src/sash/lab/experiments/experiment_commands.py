@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from sash.errors import PlanError, SourceError
+from sash.errors import PlanError, SourceError, require_extra
 
 experiment = typer.Typer(name="experiment")
 
@@ -51,6 +51,7 @@ def run(
 
     if quick and full:
         raise PlanError("--quick and --full exclude each other; leave one of them out")
+    require_extra("plots", "drawing the figures of an experiment")
     scale_name, chosen = "quick" if quick else "full" if full else "default", named(name)
     try:
         out.mkdir(parents=True, exist_ok=True)
