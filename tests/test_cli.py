@@ -282,7 +282,7 @@ def test_an_interrupted_command_says_so_in_one_line(sash, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sash.cli.main.verify_script", interrupt)
+    monkeypatch.setattr("sash.cli.verify.verify_script", interrupt)
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
     monkeypatch.setattr("sash.embedded.run_to_end.run_files", interrupt)
@@ -304,7 +304,7 @@ def test_the_exit_code_is_that_of_the_signal_that_ended_the_run(sash, monkeypatc
 
 
 def test_sigterm_ends_any_command_with_one_line(sash, monkeypatch):
-    monkeypatch.setattr("sash.cli.main.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("sash.cli.verify.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "stopped\n")
 
