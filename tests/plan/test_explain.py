@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sash.plan.explain.tree import explain_plan
-from sash.plan.explain.wording import format_duration
+from sash.plan.explain.wording import format_duration, plain
 
 GOLDEN = Path(__file__).parent / "three_streams.explain"
 FIXTURES = sorted((Path(__file__).parent / "explain").glob("*.explain"))
@@ -98,3 +98,20 @@ def test_durations_are_exact(us: int, text: str) -> None:
 def test_conditions_are_shown_as_written(condition: str, shown: str, plan: Callable) -> None:
     text = explain_plan(plan(f"SELECT A.x FROM A WHERE {condition}"))
     assert [line.split(maxsplit=1)[1] for line in text.splitlines() if line.split()[0] == "filter"] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ('"_agg.1" > "_agg.10"', "sum(t.v) > max(abs(t.v))"),
+        ('"_group.0" * 2', "(t.k + 1) * 2"),
+        ('("_group.0") * 2', "(t.k + 1) * 2"),
+        ('abs("_group.0")', "abs(t.k + 1)"),
+        ('"_group.0"', "t.k + 1"),
+        ('"_agg.1" || \'"_agg.1" _agg.1\'', "sum(t.v) || '\"_agg.1\" _agg.1'"),
+        ('"_agg.100"', "_agg.100"),
+        ('"a name" + "A.x"', '"a name" + A.x'),
+    ],
+)
+def test_names_of_ones_own_are_written_as_what_they_mean(sql: str, shown: str) -> None:
+    assert plain(sql, {"_agg.1": "sum(t.v)", "_agg.10": "max(abs(t.v))", "_group.0": "t.k + 1"}) == shown

@@ -173,15 +173,12 @@ def _(spec: DistinctSpec, node: Node, plan: Plan) -> Description:
 def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
     sql = _made_below(node)
     calls = {call.name: _written(call, sql) for call in spec.calls}
-    having = plain(spec.having)
-    for name, call in {**sql, **calls}.items():
-        having = having.replace(name, call)
     replaced = "and a -1 for the older one" if spec.retracts else "which replaces the older one"
     gone = "; a -1 when the group is gone" if spec.keys and not spec.retracts else ""
     return "GroupBy", [
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
         ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
-        ("having", having),
+        ("having", plain(spec.having, sql | calls)),
         ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
         ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
         ("emission", f"at every instant at which a group's row changes: the new row, {replaced}{gone}"),

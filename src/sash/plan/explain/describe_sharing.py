@@ -170,9 +170,10 @@ def _name(signature: Signature, side: int) -> str:
 
 
 def _columns(slot: Slot) -> str:
-    named = [name.removeprefix(f"{slot.source.alias}.") for name in slot.ingest.project.passed if "." in name]
-    made = [plain(sql).replace(f"{slot.source.alias}.", "") for _, sql in slot.ingest.project.columns]
-    return ", ".join([*named, *made]) or "none"
+    prefix = f"{slot.source.alias}."
+    named = {name: name.removeprefix(prefix) for name in slot.ingest.project.passed if "." in name}
+    made = [plain(sql, named) for _, sql in slot.ingest.project.columns]
+    return ", ".join([*named.values(), *made]) or "none"
 
 
 def _listed(names: list[str]) -> str:
