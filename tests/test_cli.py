@@ -98,11 +98,16 @@ def test_explain_needs_no_data(place, sash):
     (place / "a" / "1.csv").unlink()
     done = sash("explain", "script.sql")
     assert done.returncode == 0
+    assert "WindowJoin  A.k = B.k, by hash" in done.stdout
+    assert "keeps A 5 seconds, B 5 seconds" in done.stdout
+    done = sash("explain", "script.sql", "--verbose")
+    assert done.returncode == 0
     assert "hash join: one table of keys for both sides" in done.stdout
 
 
 def test_explain_can_run_the_query_and_leaves_nothing_behind(place, sash):
-    done = sash("explain", "script.sql", "--analyze")
+    assert "3 rows in, 1 out, " in sash("explain", "script.sql", "--analyze").stdout
+    done = sash("explain", "script.sql", "--analyze", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "3 rows in, 1 out; at most 3 rows in state" in done.stdout
     assert "3 insertions" in done.stdout

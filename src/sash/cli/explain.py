@@ -17,6 +17,9 @@ def explain(
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run the queries here, discard the answers, and show what was measured.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show all there is to say of every operator, not one line.")
+    ] = False,
 ) -> None:
     """Show how the queries of a script would run."""
     script: Script = read_script(file)
@@ -24,10 +27,10 @@ def explain(
         from sash.embedded.analyze import analyze_files
 
         for each in script.runs():
-            print(f"Query {each.name}\n{analyze_files(each)}")
+            print(f"Query {each.name}\n{analyze_files(each, verbose)}")
         return
     if shares_any(script.plans):
-        print(explain_sharing(script.plans))
+        print(explain_sharing(script.plans, verbose=verbose))
         return
     for name, plan in script.plans.items():
-        print(f"Query {name}\n{explain_plan(plan)}")
+        print(f"Query {name}\n{explain_plan(plan, verbose=verbose)}")
