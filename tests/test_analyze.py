@@ -29,7 +29,7 @@ def counts(text: str) -> dict[str, tuple[float, float]]:
 
 @pytest.mark.parametrize("hint", ["", "/*+ wnl */", "/*+ whj(8) */", "/*+ whj(8, optimal) */"])
 def test_estimates_stand_beside_measurements(hint: str) -> None:
-    text = sash.explain(JOIN.format(hint), analyze=True, a=recorded(1), b=recorded(2))
+    text = sash.explain(JOIN.format(hint), analyze=True, verbose=True, a=recorded(1), b=recorded(2))
     found = counts(text)
     assert list(found) == ["scans", "insertions", "invalidations", "checks", "outputs"]
     for unit, (seen, told) in found.items():
@@ -42,7 +42,7 @@ def test_estimates_stand_beside_measurements(hint: str) -> None:
 
 
 def test_without_statistics_only_what_was_measured_is_told() -> None:
-    text = sash.explain(JOIN.format(""), analyze=True, a=recorded(1), b=recorded(2, n_rows=1))
+    text = sash.explain(JOIN.format(""), analyze=True, verbose=True, a=recorded(1), b=recorded(2, n_rows=1))
     assert "rates unknown" in text
     assert "estimate" not in text
     assert re.search(r"work +\d+ scans; 3,001 insertions;", text)
@@ -68,7 +68,7 @@ def test_a_join_of_many_tells_its_work_and_its_last_probe_orders() -> None:
     """C has a tenth of the rows, so A and B look there first."""
     sql = "SELECT A.k FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k WINDOW (A, B) = 2 S AND WINDOW (B, C) = 1 S"
     frames = {"a": recorded(1), "b": recorded(2), "c": recorded(3, n_rows=300, rate=3)}
-    text = sash.explain(sql, analyze=True, **frames)
+    text = sash.explain(sql, analyze=True, verbose=True, **frames)
     (work,) = re.findall(r"work +(.*)", text)
     seen = {unit: int(count.replace(",", "")) for count, unit in re.findall(r"([\d,]+) (\w+)", work)}
     assert list(seen) == ["comparisons", "insertions", "removals", "checks", "outputs"]
@@ -82,7 +82,17 @@ def test_a_join_of_many_tells_its_work_and_its_last_probe_orders() -> None:
 
 def test_an_algorithm_without_probe_orders_tells_none() -> None:
     sql = "SELECT /*+ hw */ A.k FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k WINDOW 1 SECOND"
-    text = sash.explain(sql, analyze=True, **{name: recorded(seed, 300) for seed, name in enumerate("abc")})
+    text = sash.explain(
+        sql, analyze=True, verbose=True, **{name: recorded(seed, 300) for seed, name in enumerate("abc")}
+    )
     assert "algorithm  HW-join" in text
     assert "comparisons" in text
     assert "prob" not in text
+
+
+def test_in_short_an_operator_ends_with_what_it_has_done() -> None:
+    text = sash.explain(JOIN.format(""), analyze=True, a=recorded(1, 300), b=recorded(2, 300))
+    n_changes = sash.sql(JOIN.format(""), a=recorded(1, 300), b=recorded(2, 300)).num_rows
+    (join,) = [line for line in text.splitlines() if "WindowJoin" in line]
+    assert re.search(rf"keeps A 10 seconds, B 10 seconds +600 rows in, {n_changes:,} out, [\d,]+\.\d ms$", join)
+    assert text.count(" rows in, ") == 4, "two streams are put in order, joined and projected"

@@ -98,11 +98,16 @@ def test_explain_needs_no_data(place, sash):
     (place / "a" / "1.csv").unlink()
     done = sash("explain", "script.sql")
     assert done.returncode == 0
+    assert "WindowJoin  A.k = B.k, by hash" in done.stdout
+    assert "keeps A 5 seconds, B 5 seconds" in done.stdout
+    done = sash("explain", "script.sql", "--verbose")
+    assert done.returncode == 0
     assert "hash join: one table of keys for both sides" in done.stdout
 
 
 def test_explain_can_run_the_query_and_leaves_nothing_behind(place, sash):
-    done = sash("explain", "script.sql", "--analyze")
+    assert "3 rows in, 1 out, " in sash("explain", "script.sql", "--analyze").stdout
+    done = sash("explain", "script.sql", "--analyze", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "3 rows in, 1 out; at most 3 rows in state" in done.stdout
     assert "3 insertions" in done.stdout
@@ -282,7 +287,7 @@ def test_an_interrupted_command_says_so_in_one_line(sash, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sash.cli.main.verify_script", interrupt)
+    monkeypatch.setattr("sash.cli.verify.verify_script", interrupt)
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "stopped\n")
     monkeypatch.setattr("sash.embedded.run_to_end.run_files", interrupt)
@@ -304,7 +309,7 @@ def test_the_exit_code_is_that_of_the_signal_that_ended_the_run(sash, monkeypatc
 
 
 def test_sigterm_ends_any_command_with_one_line(sash, monkeypatch):
-    monkeypatch.setattr("sash.cli.main.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
+    monkeypatch.setattr("sash.cli.verify.verify_script", lambda *_: signal.raise_signal(signal.SIGTERM))
     done = sash("verify", "script.sql")
     assert (done.returncode, done.stdout, done.stderr) == (143, "", "stopped\n")
 

@@ -134,7 +134,7 @@ def test_a_stream_joined_with_itself_is_shared() -> None:
         for name, s in (("p", 70), ("q", 200))
     }
     session = open_session(**texts)
-    assert session.explain().startswith("Shared join: a AS left ⋈ a AS right ON left.k = right.k\n")
+    assert session.explain().startswith("Shared join: a AS left ⋈ a AS right ON left.k = right.k  keeps left ")
     assert push(session, 0, 4) == {name: alone(text) for name, text in texts.items()}
 
 

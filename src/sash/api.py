@@ -41,20 +41,23 @@ def sql(text: str, /, **frames: Any) -> Any:
     return changes
 
 
-def explain(text: str, /, *, analyze: bool = False, **frames: Any) -> str:
-    """How a query over the named frames would run.
+def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **frames: Any) -> str:
+    """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
-    With `analyze` it does run, over frames of this process, and the text also says what every operator has done.
+    If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
+    process, and the text also says what every operator has done.
     """
     if has_spark(frames):
         from sash.spark.spark_sql import spark_plan
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
-        return explain_plan(spark_plan(text, frames))
+        return explain_plan(spark_plan(text, frames), verbose=verbose)
     catalog, streams, relations = table_catalog(frames)
     plan = plan_text(text, catalog, streams)
-    return analyze_tables(plan, streams, relations) if analyze else explain_plan(plan)
+    if analyze:
+        return analyze_tables(plan, streams, relations, verbose)
+    return explain_plan(plan, verbose=verbose)
 
 
 def query(text: str, /, **frames: Any) -> Query:

@@ -92,9 +92,9 @@ class Session:
         """Lets a query that was paused begin again, as if it had been added now."""
         self._set_paused(name, False)
 
-    def explain(self) -> str:
-        """Which queries share which join, how that runs, and which run alone and why."""
-        return explain_sharing(active_plans(self._queries), self._is_spark)
+    def explain(self, verbose: bool = False) -> str:
+        """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
+        return explain_sharing(active_plans(self._queries), self._is_spark, verbose)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.

@@ -192,7 +192,7 @@ def _tidy(text: str, directory: Path) -> str:
 
 
 def _without_speed(text: str) -> str:
-    return re.sub(r"\d+\.\d s, [\d,]+ rows/s", "", text)
+    return re.sub(r"\d+\.\d s, [\d,]+ rows/s|[\d,]+\.\d ms$", "", text, flags=re.MULTILINE)
 
 
 def _commands(block: Block) -> Iterator[list[str]]:

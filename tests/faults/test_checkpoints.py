@@ -25,7 +25,7 @@ from sash.errors import PlanError, SashError, SourceError
 from sash.io.manifest import MARK
 from sash.runtime.job import QueryRun, new_identity
 from sash.runtime.script import bind_script
-from sash.spark.repair import find_repairs, make
+from sash.spark.surplus_removal import find_repairs, make
 
 SCRIPT = """CREATE STREAM s (v INT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/in' FORMAT csv;
 CREATE QUERY q AS SELECT v FROM s [RANGE 1 MINUTE] INTO '{root}/out' FORMAT parquet;

@@ -14,7 +14,7 @@ from sash.errors import SourceError
 from sash.runtime.job import SharedRun, new_identity
 from sash.runtime.run_groups import group_runs
 from sash.runtime.script import bind_script
-from sash.spark.repair import find_repairs, make
+from sash.spark.surplus_removal import find_repairs, make
 
 STREAMS = """CREATE STREAM a (v INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/in' FORMAT csv;
 CREATE STREAM b (v INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/in' FORMAT csv;

@@ -10,7 +10,7 @@ from tests.faults.test_checkpoints import SCRIPT, Scene
 
 from sash.errors import SourceError
 from sash.runtime.script import read_script
-from sash.spark.repair import find_repairs, make
+from sash.spark.surplus_removal import find_repairs, make
 
 
 @pytest.fixture
@@ -67,9 +67,9 @@ def test_what_no_removal_repairs_is_said(scene, sash):
 
 
 def test_a_fresh_run_removes_both(scene, sash, monkeypatch):
-    monkeypatch.setattr("sash.cli.main._run_engine", lambda *arguments: {})
-    monkeypatch.setattr("sash.cli.main.show_changes", lambda *arguments: None)
-    monkeypatch.setattr("sash.cli.main.show_summary", lambda *arguments: None)
+    monkeypatch.setattr("sash.cli.run._run_engine", lambda *arguments: {})
+    monkeypatch.setattr("sash.cli.run.show_changes", lambda *arguments: None)
+    monkeypatch.setattr("sash.cli.run.show_summary", lambda *arguments: None)
     assert sash("run", "script.sql", "--fresh").code == 0
     assert not (scene.root / "out").exists()
     assert not (scene.root / "out.checkpoint").exists()

@@ -9,7 +9,7 @@ A file holds cases; paragraphs are separated by blank lines, lines with `#` are 
     advance TIME                                         declares all streams complete up to TIME after their last row
     changes                                              expected: all changes
     late NAME                                            expected: the rows of a stream that came too late
-    explain                                              expected, where a case asks for it: EXPLAIN
+    explain                                              expected, where a case asks for it: EXPLAIN, verbose
 
 A table's first line is `column TYPE | column TYPE`; values are written as DuckDB casts them from and to VARCHAR, with
 NULL for NULL and '' for the empty string. `pytest tests/golden --rewrite-goldens` writes what comes out today into the
@@ -73,7 +73,7 @@ class Case:
         """The case's text with this answer, and today's EXPLAIN, in place of the expected ones."""
         paragraphs = [*self._given(), self.render_answer(changes, late)]
         if self.is_explained:
-            paragraphs.append("explain\n" + sash.explain(self.sql, **self.frames).rstrip("\n"))
+            paragraphs.append("explain\n" + sash.explain(self.sql, verbose=True, **self.frames).rstrip("\n"))
         return "\n\n".join(paragraphs)
 
     def rewrite(self, text: str) -> None:

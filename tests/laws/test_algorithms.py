@@ -67,7 +67,7 @@ def test_methods_may_take_turns(data: st.DataObject) -> None:
 def test_the_hint_decides(hint: str, shown: str) -> None:
     stream = sash.stream(stream_of("ts | k", ts="BIGINT"), time="ts")
     text = f"SELECT /*+ {hint} */ A.k FROM s A, s B WHERE A.k = B.k WINDOW 3 us"
-    assert shown in sash.explain(text, s=stream)
+    assert shown in sash.explain(text, verbose=True, s=stream)
 
 
 def _run_hinted(case: Case, *hints: str) -> pa.Table:

@@ -1,4 +1,7 @@
-"""EXPLAIN of queries that share a join. A fixture is queries with their names, an empty line, and the text."""
+"""EXPLAIN of queries that share a join.
+
+A fixture is queries with their names, and the text in short and verbose, with empty lines between them.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +28,15 @@ def planned(queries: dict[str, str], plan: Callable[[str], Plan]) -> dict[str, P
 def test_golden_text(path: Path, plan: Callable, request: pytest.FixtureRequest) -> None:
     written = path.read_text(encoding="utf-8").split("\n\n")[0].rstrip("\n")
     queries = dict(line.split(": ", 1) for line in written.splitlines())
-    seen = f"{written}\n\n{explain_sharing(planned(queries, plan))}"
+    plans = planned(queries, plan)
+    seen = f"{written}\n\n{explain_sharing(plans)}\n{explain_sharing(plans, verbose=True)}"
     if request.config.getoption("--rewrite-goldens", default=False):
         path.write_text(seen, encoding="utf-8")
     assert seen == path.read_text(encoding="utf-8")
 
 
 def test_on_spark_the_schedule_is_always_the_same(plan: Callable) -> None:
-    text = explain_sharing(planned(TWO, plan), is_spark=True)
+    text = explain_sharing(planned(TWO, plan), is_spark=True, verbose=True)
     assert (
         "  schedule   Largest Window Only (LWO): on Spark all answers leave with their batch; the hint `swf` has no "
         "effect\n"

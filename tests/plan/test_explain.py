@@ -1,4 +1,4 @@
-"""EXPLAIN: the same plan always gives the same text."""
+"""EXPLAIN: the same plan always gives the same text, in short and verbose."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
-from sash.plan.explain.wording import format_duration
+from sash.plan.explain.wording import format_duration, plain
+from sash.runtime.script import read_script
 
 GOLDEN = Path(__file__).parent / "three_streams.explain"
 FIXTURES = sorted((Path(__file__).parent / "explain").glob("*.explain"))
+EXAMPLE = Path(__file__).parents[2] / "examples" / "datacenter.sql"
+SCREENS = Path(__file__).parent / "datacenter.explain"
 SQL = """\
 SELECT A.k, upper(B.s) AS s, C.ts AS c, R.name
 FROM A [PARTITION BY k, s ROWS 10], B [RANGE 90 MINUTES], C [RANGE 1 HOUR], R
@@ -33,7 +37,7 @@ frames = dict(
     C=stream(k=pa.int64(), s=pa.string()),
     R=sash.relation(pa.table({{"s": ["x"], "name": ["y"]}})),
 )
-text = sash.explain({SQL!r}, **frames)
+text = sash.explain({SQL!r}, **frames) + "\\n" + sash.explain({SQL!r}, verbose=True, **frames)
 fingerprint = sash.query({SQL!r}, **frames).plan.fingerprint
 """
 
@@ -53,12 +57,24 @@ def test_three_streams_and_a_relation(explained: dict[str, str], request: pytest
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_operators_and_schedules(path: Path, plan: Callable, request: pytest.FixtureRequest) -> None:
-    """A fixture is a query, an empty line, and EXPLAIN of it."""
+    """A fixture is a query and EXPLAIN of it, in short and verbose, with empty lines between them."""
     sql = path.read_text(encoding="utf-8").split("\n\n")[0].rstrip("\n")
-    seen = f"{sql}\n\n{explain_plan(plan(sql))}"
+    seen = f"{sql}\n\n{explain_plan(plan(sql))}\n{explain_plan(plan(sql), verbose=True)}"
     if request.config.getoption("--rewrite-goldens", default=False):
         path.write_text(seen, encoding="utf-8")
     assert seen == path.read_text(encoding="utf-8")
+
+
+def test_the_example_fits_on_a_screen(request: pytest.FixtureRequest) -> None:
+    """Its ten queries together, as they run, and each by itself."""
+    plans = read_script(EXAMPLE).plans
+    alone = {name: explain_plan(each) for name, each in plans.items()}
+    texts = [explain_sharing(plans), *(f"Query {name} by itself\n{text}" for name, text in alone.items())]
+    if request.config.getoption("--rewrite-goldens", default=False):
+        SCREENS.write_text("\n".join(texts), encoding="utf-8")
+    assert "\n".join(texts) == SCREENS.read_text(encoding="utf-8")
+    assert all(len(text.splitlines()) <= 16 for text in alone.values())
+    assert all(len(line) <= 120 for text in alone.values() for line in text.splitlines())
 
 
 def test_the_text_does_not_depend_on_the_process(explained: dict[str, str]) -> None:
@@ -96,5 +112,22 @@ def test_durations_are_exact(us: int, text: str) -> None:
     ],
 )
 def test_conditions_are_shown_as_written(condition: str, shown: str, plan: Callable) -> None:
-    text = explain_plan(plan(f"SELECT A.x FROM A WHERE {condition}"))
+    text = explain_plan(plan(f"SELECT A.x FROM A WHERE {condition}"), verbose=True)
     assert [line.split(maxsplit=1)[1] for line in text.splitlines() if line.split()[0] == "filter"] == [shown]
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ('"_agg.1" > "_agg.10"', "sum(t.v) > max(abs(t.v))"),
+        ('"_group.0" * 2', "(t.k + 1) * 2"),
+        ('("_group.0") * 2', "(t.k + 1) * 2"),
+        ('abs("_group.0")', "abs(t.k + 1)"),
+        ('"_group.0"', "t.k + 1"),
+        ('"_agg.1" || \'"_agg.1" _agg.1\'', "sum(t.v) || '\"_agg.1\" _agg.1'"),
+        ('"_agg.100"', "_agg.100"),
+        ('"a name" + "A.x"', '"a name" + A.x'),
+    ],
+)
+def test_names_of_ones_own_are_written_as_what_they_mean(sql: str, shown: str) -> None:
+    assert plain(sql, {"_agg.1": "sum(t.v)", "_agg.10": "max(abs(t.v))", "_group.0": "t.k + 1"}) == shown

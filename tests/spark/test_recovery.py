@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
 from sash.runtime.job import QueryRun, Tally
-from sash.spark.repair import find_repairs, make
 from sash.spark.spark_run import run_on_spark
+from sash.spark.surplus_removal import find_repairs, make
 
 pytestmark = pytest.mark.slow
 N_FILES = 7

@@ -27,6 +27,16 @@ from sash.store.batch import BEGINNING, TS
 console = Console()
 
 
+def error_console() -> Console:
+    """Where errors and remarks go: standard error as it is now, in lines as long as they are."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+def escaped(text: str) -> str:
+    """Text that rich prints as it is."""
+    return text.replace("[", r"\[")
+
+
 class Progress:
     """A live table with a line per query. The clock is passed in: seconds that never go back."""
 
@@ -223,4 +233,4 @@ def _format_clock(clock_us: int | None, time_type: pa.DataType) -> str:
 def _format_value(value: object) -> str:
     if value is None:
         return "[dim]NULL[/dim]"
-    return f"{value:g}" if isinstance(value, float) else str(value).replace("[", r"\[")
+    return f"{value:g}" if isinstance(value, float) else escaped(str(value))

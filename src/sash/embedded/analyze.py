@@ -24,12 +24,14 @@ from sash.runtime.job import QueryRun
 from sash.store.batch import BEGINNING, NEVER
 
 
-def analyze_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> str:
+def analyze_tables(
+    plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table], verbose: bool = False
+) -> str:
     """EXPLAIN ANALYZE of a plan over finite tables, whose rows are in order of arrival."""
-    return _analyze(plan, relations, interleaved(plan.streams, tables))
+    return _analyze(plan, relations, interleaved(plan.streams, tables), verbose)
 
 
-def analyze_files(run: QueryRun) -> str:
+def analyze_files(run: QueryRun, verbose: bool = False) -> str:
     """EXPLAIN ANALYZE of a script's query over the files that are there now; nothing is written."""
 
     def batches() -> Iterable[tuple[str, pa.Table]]:
@@ -38,10 +40,12 @@ def analyze_files(run: QueryRun) -> str:
             for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
                 yield stream, records.rows
 
-    return _analyze(run.plan, run.relations, batches())
+    return _analyze(run.plan, run.relations, batches(), verbose)
 
 
-def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]]) -> str:
+def _analyze(
+    plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
+) -> str:
     query, span = Query(plan, relations), Span()
     query.is_quiet = True
     measures: dict[str, Measure] = {}
@@ -59,7 +63,8 @@ def _analyze(plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tu
         elif isinstance(operator, MultiwayJoin):
             measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
-    return "\n".join([explain_plan(replace(plan, root=in_order_of_time(plan.root)), measures), *notes])
+    ordered = replace(plan, root=in_order_of_time(plan.root))
+    return "\n".join([explain_plan(ordered, measures, verbose), *notes])
 
 
 def _take_note(query: Query, measures: dict[str, Measure]) -> None:

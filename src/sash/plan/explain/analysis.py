@@ -53,8 +53,13 @@ class Measure:
         self.most_held = max(self.most_held, n_held)
 
 
+def measure_text(measure: Measure) -> str:
+    """The end of an operator's line in the short EXPLAIN ANALYZE."""
+    return f"{measure.rows_in:,} rows in, {measure.rows_out:,} out, {1000 * measure.seconds:,.1f} ms"
+
+
 def measure_facts(measure: Measure, choice: JoinChoice | None) -> list[Fact]:
-    """The lines of EXPLAIN ANALYZE about an operator."""
+    """The lines of EXPLAIN ANALYZE about an operator, if verbose."""
     speed = f"{measure.rows_in / measure.seconds:,.0f} rows/s" if measure.seconds else "0 rows/s"
     held = f"; at most {measure.most_held:,} rows in state" if measure.most_held else ""
     facts = [

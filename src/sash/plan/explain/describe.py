@@ -9,7 +9,6 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
-from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
@@ -23,6 +22,7 @@ from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
+from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, plain
 from sash.plan.physical import SIGNED, Plan, Slot
 from sash.store.batch import ID_PREFIX
@@ -92,7 +92,7 @@ def _(spec: RelationSpec, node: Node, plan: Plan) -> Description:
 
 @describe.register
 def _(spec: ProjectSpec, node: Node, plan: Plan) -> Description:
-    alias = _alias_given(spec)
+    alias = alias_given(spec)
     if alias is not None:
         columns = [name.removeprefix(f"{alias}.") for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
         return f"Subquery AS {alias}", [("columns", ", ".join(columns)), ("state", "none")]
@@ -172,16 +172,13 @@ def _(spec: DistinctSpec, node: Node, plan: Plan) -> Description:
 @describe.register
 def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
     sql = _made_below(node)
-    calls = {call.name: _written(call, sql) for call in spec.calls}
-    having = plain(spec.having)
-    for name, call in {**sql, **calls}.items():
-        having = having.replace(name, call)
+    calls = {call.name: call_text(call, sql) for call in spec.calls}
     replaced = "and a -1 for the older one" if spec.retracts else "which replaces the older one"
     gone = "; a -1 when the group is gone" if spec.keys and not spec.retracts else ""
     return "GroupBy", [
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
         ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
-        ("having", having),
+        ("having", plain(spec.having, sql | calls)),
         ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
         ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
         ("emission", f"at every instant at which a group's row changes: the new row, {replaced}{gone}"),
@@ -191,7 +188,7 @@ def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
 @describe.register
 def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Description:
     sql = _made_below(node)
-    calls = {call.name: _written(call, sql) for call in spec.calls}
+    calls = {call.name: call_text(call, sql) for call in spec.calls}
     rows = "as many rows as there are groups since the window's begin" if spec.keys else "one row"
     return "RunningGroupBy", [
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
@@ -282,13 +279,7 @@ def _made_below(node: Node) -> dict[str, str]:
     return {name: plain(sql) for name, sql in child.spec.columns if not name.startswith(ID_PREFIX)}
 
 
-def _written(call: Call, sql: dict[str, str]) -> str:
-    function = call.function.removesuffix("_distinct")
-    argument = "*" if call.argument is None else sql.get(call.argument, call.argument)
-    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument})"
-
-
-def _alias_given(spec: ProjectSpec) -> str | None:
+def alias_given(spec: ProjectSpec) -> str | None:
     """The alias of a subquery, if a projection does nothing but give its columns the names that they have outside."""
     columns = [(name, sql) for name, sql in spec.columns if not name.startswith(ID_PREFIX)]
     aliases = {name.split(".", 1)[0] for name, _ in columns}

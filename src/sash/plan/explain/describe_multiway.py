@@ -36,13 +36,14 @@ EXPIRY = "by the clock of each stream: when no other one can still bring a tuple
 
 def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> list[Fact]:
     """The lines of EXPLAIN about a join of many; `graphs` are the pair windows that the query was written with."""
-    keys = [pair for key in spec.keys for pair in _key_texts(key)]
+    keys = [pair for key in spec.keys for pair in key_texts(key)]
     graph = graph_of(spec, graphs)
+    conditions = conditions_text(spec.conditions) or "none"
     return [
         ("inputs", ", ".join(spec.names)),
         *_method_facts(spec),
         ("keys", ", ".join(keys) or "none"),
-        ("conditions", _conditions(spec.conditions)),
+        ("conditions", conditions),
         *_listed("windows", _table([HEAD, *(_windows(spec) if graph is None else _graph_windows(spec, graph))])),
         *(_listed("probes", _probes(spec)) if spec.algorithm == PROBE else []),
         ("expiry", EXPIRY),
@@ -78,6 +79,25 @@ def graph_of(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> WindowGra
     return None
 
 
+def key_texts(key: Sequence[tuple[str, ...]]) -> list[str]:
+    """What a key makes equal, column by column: `A.k = B.k = C.k`."""
+    return [" = ".join(names) for names in zip(*filter(None, key), strict=True)]
+
+
+def conditions_text(conditions: Sequence[Condition]) -> str:
+    """Conditions as written; of those that compare carried times, that they do. Nothing if there are none."""
+    written = [plain(each.sql) for each in conditions if TIME_PREFIX not in each.sql]
+    if len(written) < len(conditions):
+        written.append("the windows of streams joined before, by the times they carry")
+    return ", ".join(written)
+
+
+def spans_us(spec: MultiwayJoinSpec) -> list[int]:
+    """For how long a tuple of each input is held, without the microseconds by which sums of windows fall short."""
+    n_streams = sum(map(len, spec.members))
+    return [_rounded(us, n_streams) for us in spec.spans_us]
+
+
 def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
     if spec.algorithm == PROBE:
         return [("algorithm", PROBING), ("chosen", CHOSEN if len(spec.names) > 2 else "")]
@@ -86,18 +106,6 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
     if name == "mw" and not is_single_window(np.array(spec.reach_us)):
         inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"
     return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
-
-
-def _key_texts(key: Sequence[tuple[str, ...]]) -> list[str]:
-    return [" = ".join(names) for names in zip(*filter(None, key), strict=True)]
-
-
-def _conditions(conditions: Sequence[Condition]) -> str:
-    """As written; of those that compare carried times, that they do."""
-    written = [plain(each.sql) for each in conditions if TIME_PREFIX not in each.sql]
-    if len(written) < len(conditions):
-        written.append("the windows of streams joined before, by the times they carry")
-    return ", ".join(written) or "none"
 
 
 def _graph_windows(spec: MultiwayJoinSpec, graph: WindowGraph) -> Iterator[tuple[str, ...]]:
@@ -159,8 +167,7 @@ def _probe(spec: MultiwayJoinSpec, bound: Sequence[int], target: int) -> str:
 
 def _buffer_bound(spec: MultiwayJoinSpec, number: int) -> str:
     others = [name for other, name in enumerate(spec.names) if other != number]
-    n_streams = sum(map(len, spec.members))
-    span_us = _rounded(spec.spans_us[number], n_streams)
+    span_us = spans_us(spec)[number]
     length = "the present instant" if span_us == 1 else format_duration(span_us)
     reachable = f"the tuples of {length} that {' or '.join(others)} can still reach"
     return f"{spec.names[number]}: {reachable}, and up to 1/{CUTS} more"

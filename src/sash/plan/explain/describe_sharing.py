@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sash.operators.evaluator import quote
 from sash.operators.pipeline import Node
-from sash.plan.explain.describe import Description, Fact, describe
+from sash.plan.explain.describe import Fact
+from sash.plan.explain.tap import TapSpec
 from sash.plan.explain.tree import explain_plan
 from sash.plan.explain.wording import format_duration, plain
 from sash.plan.physical import SHARED_SCHEDULES, Plan, Slot
 from sash.plan.sharing.shared_plan import SharedPlan, shared_plan
-from sash.plan.sharing.who_shares import SIDES, Signature, Site, renamed, share_groups
+from sash.plan.sharing.who_shares import SIDES, Signature, renamed, share_groups
 from sash.store.block_window import CUTS
 
 
-@dataclass(frozen=True, slots=True)
-class TapSpec:
-    """Stands in the tree of a query for the join that it shares."""
-
-    site: Site
-
-
-def explain_sharing(plans: Mapping[str, Plan], is_spark: bool = False) -> str:
+def explain_sharing(plans: Mapping[str, Plan], is_spark: bool = False, verbose: bool = False) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
     groups, reasons = share_groups(plans)
-    shared = {signature: names for signature, names in groups.items() if len(names) > 1}
-    parts = [_explain_group({name: plans[name] for name in names}, is_spark) for names in shared.values()]
-    for signature, names in groups.items():
-        if len(names) == 1:
-            (name,) = names
-            parts.append(f"Query {name} has its join for itself: {_join(signature)}\n{explain_plan(plans[name])}")
-    parts += [f"Query {name} runs alone: {reason}\n{explain_plan(plans[name])}" for name, reason in reasons.items()]
+    explain = _explain_verbosely if verbose else _explain_shortly
+    shared = [shared_plan({name: plans[name] for name in names}) for names in groups.values() if len(names) > 1]
+    parts = [explain(group, is_spark) for group in shared]
+    alone = {names[0]: f"has its join for itself: {_join(each)}" for each, names in groups.items() if len(names) == 1}
+    alone |= {name: f"runs alone: {reason}" for name, reason in reasons.items()}
+    parts += [f"Query {name} {why}\n{explain_plan(plans[name], verbose=verbose)}" for name, why in alone.items()]
     return "\n".join(parts)
 
 
@@ -41,13 +34,23 @@ def shares_any(plans: Mapping[str, Plan]) -> bool:
     return any(len(names) > 1 for names in share_groups(plans)[0].values())
 
 
-def _explain_group(plans: Mapping[str, Plan], is_spark: bool) -> str:
-    group = shared_plan(plans)
+def _explain_shortly(group: SharedPlan, is_spark: bool) -> str:
+    """The join in one line, who shares it in another, then each query."""
+    kept = [f"{_name(group.signature, side)} {format_duration(group.windows_us[side])}" for side in (0, 1)]
+    lines = [
+        f"Shared join: {_join(group.signature)}  keeps {', '.join(kept)}",
+        f"  once for {len(group.plans)} queries: {_listed(list(group.plans))}",
+    ]
+    queries = [f"Query {name}\n{explain_plan(_tapped(plan, group, name))}" for name, plan in group.plans.items()]
+    return "\n".join(["\n".join(lines) + "\n", *queries])
+
+
+def _explain_verbosely(group: SharedPlan, is_spark: bool) -> str:
     lines = [f"Shared join: {_join(group.signature)}", *_facts(_group_facts(group, is_spark))]
     parts = ["\n".join(lines) + "\n"]
-    for name, plan in plans.items():
-        others = [each for each in plans if each != name]
-        parts.append(f"Query {name} shares its join with {_listed(others)}\n{explain_plan(_tapped(plan, group, name))}")
+    for name, plan in group.plans.items():
+        shared = f"shares its join with {_listed([each for each in group.plans if each != name])}"
+        parts.append(f"Query {name} {shared}\n{explain_plan(_tapped(plan, group, name), verbose=True)}")
     return "\n".join(parts)
 
 
@@ -123,21 +126,6 @@ def _tapped(plan: Plan, group: SharedPlan, name: str) -> Plan:
     return replace(plan, root=graft(plan.root))
 
 
-@describe.register
-def _(spec: TapSpec, node: Node, plan: Plan) -> Description:
-    site = spec.site
-    slots = site.slots[::-1] if site.is_swapped else site.slots
-    windows = [f"{slot.source.alias}: the last {format_duration(slot.ingest.life_us or 0)}" for slot in slots]
-    conditions = [slot.ingest.project.predicate for slot in slots if slot.ingest.project.predicate]
-    return "Tap of the shared join", [
-        ("streams", ", ".join(f"{slot.source.name} AS {slot.source.alias}" for slot in slots)),
-        ("windows", "; ".join(windows)),
-        ("filter", plain(" AND ".join(conditions)) or "none: it gets every tuple"),
-        ("residual", plain(site.spec.residual) or "none"),
-        ("state", "none beside the shared join's"),
-    ]
-
-
 def _join(signature: Signature) -> str:
     on = [f"{_key(signature, 0, left)} = {_key(signature, 1, right)}" for left, right in signature.keys]
     left, right = signature.streams
@@ -170,9 +158,10 @@ def _name(signature: Signature, side: int) -> str:
 
 
 def _columns(slot: Slot) -> str:
-    named = [name.removeprefix(f"{slot.source.alias}.") for name in slot.ingest.project.passed if "." in name]
-    made = [plain(sql).replace(f"{slot.source.alias}.", "") for _, sql in slot.ingest.project.columns]
-    return ", ".join([*named, *made]) or "none"
+    prefix = f"{slot.source.alias}."
+    named = {name: name.removeprefix(prefix) for name in slot.ingest.project.passed if "." in name}
+    made = [plain(sql, named) for _, sql in slot.ingest.project.columns]
+    return ", ".join([*named.values(), *made]) or "none"
 
 
 def _listed(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.analysis import Measure, measure_facts
 from sash.plan.explain.describe import Fact, describe
 from sash.plan.explain.describe_multiway import pictures
+from sash.plan.explain.short_tree import short_text
 from sash.plan.fragment import Fragment
 from sash.plan.physical import SCHEDULES, Plan
 
@@ -27,16 +28,20 @@ REASONS = {
 }
 
 
-def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None) -> str:
-    """The plan as a tree, the answer first, with what each operator does, keeps and waits for; then windows of pairs as
-    pictures.
+def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None, verbose: bool = False) -> str:
+    """The plan as a tree, the answer first: a line for each operator, or all that there is to say of it if `verbose`.
 
     With measures, by the names of operators, also what each has done: EXPLAIN ANALYZE.
     """
-    lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
     named = {id(node): name for name, node in operator_nodes(plan.root)}
     by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
-    lines += [*_tree(plan.root, plan, by_node, "", ""), *pictures(plan.graphs)]
+    return _verbose_text(plan, by_node) if verbose else short_text(plan, by_node)
+
+
+def _verbose_text(plan: Plan, measures: Mapping[int, Measure]) -> str:
+    """What each operator does, keeps and waits for; then windows of pairs as pictures."""
+    lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
+    lines += [*_tree(plan.root, plan, measures, "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.operators.project import ProjectSpec
 from sash.sql.bound_query import CountWindow, SinceWindow, TimeWindow, Window
 from sash.sql.durations import format_duration
+from sash.sql.quoted_names import QuotedName, rewrite_names
 from sash.store.batch import ID_PREFIX
+
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def format_window(window: Window | None) -> str:
@@ -25,9 +29,13 @@ def format_window(window: Window | None) -> str:
     return "everything"
 
 
-def plain(sql: str | None) -> str:
-    """SQL as the user would write it: `A.value` for the quoted name under which it travels, no outer brackets."""
-    text = re.sub(r'"([A-Za-z_][\w.]*)"', r"\1", sql or "")
+def plain(sql: str | None, meanings: Mapping[str, str] | None = None) -> str:
+    """SQL as the user would write it: `A.value` for the quoted name under which it travels, no outer brackets.
+
+    Names that have a meaning, such as `_agg.10`, are written as that: in brackets, unless it is a name or a call.
+    """
+    written = sql or ""
+    text = rewrite_names(written, lambda found: _write_name(found, written, meanings or {}))
     while _is_bracketed(text):
         text = text[1:-1]
     return text
@@ -41,6 +49,20 @@ def computed(project: ProjectSpec) -> str:
 
 def _format_instant(us: int) -> str:
     return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)).replace(tzinfo=None))
+
+
+def _write_name(found: QuotedName, sql: str, meanings: Mapping[str, str]) -> str:
+    if found.name not in meanings:
+        return found.name if _NAME.fullmatch(found.name) else sql[found.start : found.stop]
+    meaning = meanings[found.name]
+    is_enclosed = sql[found.start - 1 : found.start] == "(" and sql[found.stop : found.stop + 1] == ")"
+    return meaning if is_enclosed or _stands_alone(meaning) else f"({meaning})"
+
+
+def _stands_alone(sql: str) -> bool:
+    """Whether it is a name or a call, so that nothing beside it can be taken for a part of it."""
+    name, bracket, rest = sql.partition("(")
+    return bool(_NAME.fullmatch(name)) and (not bracket or _is_bracketed(bracket + rest))
 
 
 def _is_bracketed(sql: str) -> bool:

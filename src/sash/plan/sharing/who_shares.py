@@ -10,10 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-
-import sqlglot
-from sqlglot.tokens import TokenType
 
 from sash.cost.join_cost import HASH
 from sash.operators.count_window import CountWindowSpec
@@ -25,7 +21,7 @@ from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.physical import SIGNED, Plan, Slot
 from sash.sql.bound_query import TimeWindow
-from sash.sql.dialect import Sash
+from sash.sql.quoted_names import rewrite_names
 
 SIDES = ("left", "right")
 Pair = tuple[str, str]
@@ -152,21 +148,7 @@ def sites_of(plan: Plan) -> list[Site]:
 
 def renamed(sql: str, names: Mapping[str, str]) -> str:
     """An expression with columns renamed, which are quoted in it; all else stays as it is written."""
-    parts, end = [], 0
-    for name, start, stop in _identifiers(sql):
-        if name in names:
-            parts += [sql[end:start], quote(names[name])]
-            end = stop
-    return "".join([*parts, sql[end:]])
-
-
-@lru_cache(maxsize=4096)
-def _identifiers(sql: str) -> tuple[tuple[str, int, int], ...]:
-    """The quoted names in an expression, and where they stand. Kept, because of all queries of a group one comes or
-    goes, and the others stay.
-    """
-    tokens = sqlglot.tokenize(sql, dialect=Sash)
-    return tuple((each.text, each.start, each.end + 1) for each in tokens if each.token_type == TokenType.IDENTIFIER)
+    return rewrite_names(sql, lambda found: quote(names.get(found.name, found.name)))
 
 
 def _refuse_hints(plan: Plan) -> None:

@@ -1,0 +1,36 @@
+"""`sash explain`: how the queries of a script would run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sash.cli.arguments import ScriptFile
+from sash.plan.explain.describe_sharing import explain_sharing, shares_any
+from sash.plan.explain.tree import explain_plan
+from sash.runtime.script import Script, read_script
+
+
+def explain(
+    file: ScriptFile,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run the queries here, discard the answers, and show what was measured.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show all there is to say of every operator, not one line.")
+    ] = False,
+) -> None:
+    """Show how the queries of a script would run."""
+    script: Script = read_script(file)
+    if analyze:
+        from sash.embedded.analyze import analyze_files
+
+        for each in script.runs():
+            print(f"Query {each.name}\n{analyze_files(each, verbose)}")
+        return
+    if shares_any(script.plans):
+        print(explain_sharing(script.plans, verbose=verbose))
+        return
+    for name, plan in script.plans.items():
+        print(f"Query {name}\n{explain_plan(plan, verbose=verbose)}")

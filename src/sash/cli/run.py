@@ -1,0 +1,130 @@
+"""`sash run`: the queries of a script, from files to files, on Spark or in this process."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from sash.cli.arguments import ScriptFile
+from sash.cli.script_outputs import check_outputs, refuse_distant, remove_outputs, shared_checkpoints
+from sash.cli.show import Progress, error_console, escaped, show_changes, show_summary
+from sash.cli.stopping import SPOKEN, StoppedError, StopRequest
+from sash.errors import PlanError, ResourceError, require_extra
+from sash.runtime.job import Report, Tally
+from sash.runtime.run_groups import Runs, group_runs, known_layers
+from sash.runtime.run_lock import hold_locks
+from sash.runtime.script import read_script
+from sash.spark.query_watch import N_RESTARTS
+
+
+class Engine(StrEnum):
+    """Where queries run."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOptions:
+    """What `sash run` is told about Spark."""
+
+    master: str
+    files_per_batch: int
+    is_followed: bool
+    n_restarts: int
+
+
+def run(
+    file: ScriptFile,
+    engine: Annotated[Engine, typer.Option(help="On Spark, or in this process.")] = Engine.spark,
+    master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
+    files_per_batch: Annotated[int, typer.Option(min=1, help="At most so many files of a stream in one batch.")] = 8,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep running and answer for files as they arrive.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first record that cannot be read.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Remove the outputs and checkpoints of earlier runs first.")
+    ] = False,
+    restarts: Annotated[
+        int, typer.Option(min=0, help="With --follow: how often in a row to start a query again that fails.")
+    ] = N_RESTARTS,
+    rows: Annotated[int, typer.Option(min=0, help="How many of the newest changes to show at the end.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
+) -> None:
+    """Run the queries of a script, from files to files."""
+    if follow and engine is Engine.embedded:
+        raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
+    if engine is Engine.spark:
+        require_extra("spark", "`sash run` on Spark", "use --engine embedded")
+    runs, root = read_script(file).runs(strict), shared_checkpoints(file)
+    with hold_locks([root, *(each.output.path for each in runs)]):
+        if fresh:
+            if engine is Engine.spark:
+                refuse_distant(group_runs(runs, root, lambda path: None, least=2).all)
+            remove_outputs(runs, root)
+        together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
+        check_outputs(together.all, may_resume=engine is Engine.spark)
+        started = time.monotonic()
+        with Progress(runs, time.monotonic, is_quiet=as_json) as progress, StopRequest() as stop:
+            options = SparkOptions(master, files_per_batch, follow, restarts)
+            _run_engine(together, engine, progress, stop, options)
+        seconds = time.monotonic() - started
+    if as_json:
+        facts = {name: _facts(tally) for name, tally in progress.tallies.items()}
+        print(
+            json.dumps({"seconds": seconds, "queries": facts} | ({"stopped": stop.signal.name} if stop.signal else {}))
+        )
+    else:
+        for each in () if stop.signal else runs:
+            show_changes(each, rows)
+        show_summary(together, progress.tallies, seconds, engine is Engine.spark)
+    if stop.signal:
+        remedy = "run the same command again to go on" if engine is Engine.spark else "a run with --fresh begins anew"
+        error_console().print(f"stopped by {SPOKEN[stop.signal]} after the batch at hand; {remedy}", highlight=False)
+        sys.exit(stop.exit_code)
+
+
+def _run_engine(runs: Runs, engine: Engine, progress: Progress, stop: StopRequest, options: SparkOptions) -> None:
+    """Runs until all is answered for, or until somebody says stop; what was done is in the progress."""
+    if engine is Engine.spark:
+        return _run_on_spark(runs, progress.report, stop, options)
+    from sash.embedded.run_to_end import run_files
+
+    def report(name: str, tally: Tally) -> None:
+        progress.report(name, tally)
+        stop.check()
+
+    with suppress(StoppedError):
+        for each in runs.all:
+            run_files(each, report)
+
+
+def _run_on_spark(runs: Runs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
+    from sash.spark.query_watch import Watch
+    from sash.spark.spark_run import run_on_spark
+    from sash.spark.spark_session import end_session, find_log, spark_session
+
+    spark = spark_session(options.master)
+    log, console, is_well = find_log(spark), error_console(), False
+    stop.listen()  # PySpark has a handler of its own, which breaks the line to the JVM
+    logging.getLogger().addHandler(logging.FileHandler(log) if log else logging.NullHandler())
+    watch = Watch(stop.wait, options.n_restarts, lambda said: console.print(escaped(said), highlight=False))
+    try:
+        if not stop.signal:
+            run_on_spark(runs.all, spark, report, options.files_per_batch, options.is_followed, watch)
+        is_well = True
+    except ResourceError as error:
+        raise ResourceError(f"{error}; the details are in `{log}`") if log else error from None
+    finally:
+        end_session(spark, is_well)
+
+
+def _facts(tally: Tally) -> dict:
+    return asdict(tally) | {"n_accepted": tally.n_accepted}

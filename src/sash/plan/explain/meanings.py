@@ -1,0 +1,71 @@
+"""What columns mean that travel under names of Sash's own, as the user would write it.
+
+    _agg.10         sum(A.x + 10)
+    _group.0        A.location // 100
+    _key0.B.left    CAST(A.k AS DOUBLE)
+
+A name means what was made under it nearest below: a GROUP BY of a subquery has a `_group.0`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sash.operators.grouping import Call, Grouping
+from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_name, sum_name
+from sash.operators.pipeline import InputSpec, Node, RelationSpec
+from sash.operators.project import ProjectSpec
+from sash.plan.explain.wording import plain
+from sash.plan.physical import Plan
+from sash.store.batch import ID_PREFIX
+
+
+def meanings(node: Node, plan: Plan) -> dict[str, str]:
+    """By name, what the columns mean that a node puts out."""
+    below = {name: sql for child in node.inputs for name, sql in meanings(child, plan).items()}
+    match node.spec:
+        case InputSpec(slot=slot):
+            return made_by(plan.slots[slot].ingest.project)
+        case RelationSpec(alias=label):
+            return made_by(next(each for each in plan.lookups if each.label == label).ingest.project)
+        case ProjectSpec() as project:
+            return {name: below[name] for name in project.passed if name in below} | made_by(project, below)
+        case PartialAggregateSpec() as partial:
+            return part_meanings(partial, below)
+        case Grouping() as grouping:
+            return {key: below[key] for key in grouping.keys if key in below} | call_meanings(grouping, below)
+    return below
+
+
+def made_by(project: ProjectSpec, below: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a projection computes under names of Sash's own; what it computes for the user has a name already."""
+    made = [(name, sql) for name, sql in project.columns if name.startswith("_") and not name.startswith(ID_PREFIX)]
+    return {name: plain(sql, below) for name, sql in made}
+
+
+def part_meanings(partial: PartialAggregateSpec, below: Mapping[str, str]) -> dict[str, str]:
+    """The counts and sums to which every partition group adds its part."""
+    known = {ROWS: "count(*)"}
+    for name in partial.arguments:
+        argument = below.get(name, name)
+        known |= {count_name(name): f"count({argument})", sum_name(name): f"sum({argument})"}
+    return known
+
+
+def call_meanings(grouping: Grouping, below: Mapping[str, str]) -> dict[str, str]:
+    """The aggregates of a grouping; a sum of parts means what they are parts of."""
+    return {
+        call.name: below[call.argument] if is_sum_of_parts(call) else call_text(call, below) for call in grouping.calls
+    }
+
+
+def is_sum_of_parts(call: Call) -> bool:
+    """Whether an aggregate adds up what a PartialAggregate has made."""
+    return (call.argument or "").startswith("_part.")
+
+
+def call_text(call: Call, sql: Mapping[str, str]) -> str:
+    """An aggregate as it was written; `sql` is what its argument may mean."""
+    function = call.function.removesuffix("_distinct")
+    argument = "*" if call.argument is None else sql.get(call.argument, call.argument)
+    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument})"

@@ -1,0 +1,114 @@
+"""EXPLAIN in short: a plan that fits on a screen, a line for each operator.
+
+Answer: location, celsius; a row leaves at its _expires, or earlier by a -1 row
+On Spark: groups by the hash of A.location, B.location
+Project  A.location, A.value AS celsius            keeps nothing
+└─ WindowJoin  A.location = B.location, by hash    keeps A 1 minute, B 1 minute
+   ├─ Stream temperature AS A  last 1 minute       keeps nothing
+   └─ Stream humidity AS B  last 1 minute          keeps nothing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sash.operators.grouping import Grouping
+from sash.operators.pipeline import ExchangeSpec, Node
+from sash.plan.explain.analysis import Measure, measure_text
+from sash.plan.explain.meanings import made_by, meanings
+from sash.plan.explain.summarize import Summary, summarize
+from sash.plan.fragment import Fragment
+from sash.plan.physical import Plan
+
+WIDTH = 120
+"""Longer lines are cut where they say what an operator does; what it keeps is always there."""
+COLUMN = 72
+"""What is kept stands in one column, no further to the right than here unless a line is longer."""
+LEAST = 24
+"""So much of what an operator does is shown however deep it stands."""
+ELLIPSIS = " …"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line before it is put together."""
+
+    branch: str
+    summary: Summary
+    measured: str
+
+    @property
+    def kept(self) -> str:
+        return f"keeps {self.summary.keeps}"
+
+    @property
+    def left(self) -> str:
+        """What stands before what is kept."""
+        head = self.branch + self.summary.title
+        room = WIDTH - len(head) - len(self.kept) - 4
+        return f"{head}  {cut(self.summary.does, max(room, LEAST))}".rstrip()
+
+
+def short_text(plan: Plan, measures: Mapping[int, Measure]) -> str:
+    """The plan as a tree, the answer first; with measures, by the `id` of nodes, also what each operator has done."""
+    columns, reading = ", ".join(name for name, _ in plan.outputs), read_answer(plan)
+    answer = f"Answer: {cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
+    rows = list(_rows(plan.root, plan, measures, "", ""))
+    return "\n".join([answer, cut(f"On Spark: {_spread(plan)}", WIDTH), *_aligned(rows)]) + "\n"
+
+
+def read_answer(plan: Plan) -> str:
+    """What a reader of the changes has to know, in short."""
+    replacing = [node.spec for node in plan.root.walk() if isinstance(node.spec, Grouping) and not node.spec.retracts]
+    if replacing:
+        return f"the newest row{' of a group' if replacing[0].keys else ''} replaces the older one"
+    if plan.emit_changes:
+        return "every row that leaves is written as a -1 row"
+    return "a row leaves at its _expires, or earlier by a -1 row"
+
+
+def cut(text: str, width: int) -> str:
+    """As many words as fit; that there are more is said by dots."""
+    if len(text) <= width:
+        return text
+    return text[: width - len(ELLIPSIS) + 1].rpartition(" ")[0] + ELLIPSIS
+
+
+def _rows(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> Iterator[_Row]:
+    """A node's line and those below it: `first` leads its own, `rest` all others."""
+    measured = measure_text(measures[id(node)]) if id(node) in measures else ""
+    yield _Row(first, summarize(node.spec, node, plan), measured)
+    for idx, child in enumerate(node.inputs):
+        is_last = idx == len(node.inputs) - 1
+        yield from _rows(
+            child, plan, measures, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
+        )
+
+
+def _aligned(rows: list[_Row]) -> Iterator[str]:
+    column = max((len(row.left) for row in rows if len(row.left) <= COLUMN), default=COLUMN)
+    lines = [f"{row.left:<{column}}  {row.kept}" for row in rows]
+    widest = max(map(len, lines))
+    for line, row in zip(lines, rows):
+        yield f"{line:<{widest}}  {row.measured}".rstrip()
+
+
+def _spread(plan: Plan) -> str:
+    """Where tuples are, from the streams to the answer; between two fragments there is a shuffle."""
+    return "; then ".join(_groups(fragment, plan) for fragment in plan.fragments)
+
+
+def _groups(fragment: Fragment, plan: Plan) -> str:
+    if not fragment.is_partitioned:
+        return "one group"
+    names = [_slot_meanings(each.slot, plan).get(name, name) for each in fragment.inputs for name in each.partition]
+    return f"groups by the hash of {', '.join(dict.fromkeys(names))}"
+
+
+def _slot_meanings(slot: int, plan: Plan) -> dict[str, str]:
+    """What columns mean that come in at a slot: from an exchange or, else, from a stream."""
+    for node in plan.root.walk():
+        if isinstance(node.spec, ExchangeSpec) and node.spec.slot == slot:
+            return meanings(node, plan)
+    return made_by(plan.slots[slot].ingest.project)
