@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sash import __version__
+
 
 def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the costs as JSON, and no progress.")] = False,
