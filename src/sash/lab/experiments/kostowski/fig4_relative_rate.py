@@ -11,8 +11,8 @@ from sash.lab.experiments.kostowski.kostowski_joins import (
     PAPER,
     WHJ,
     WNL,
-    Case,
-    Scale,
+    JoinCase,
+    KostowskiScale,
     cpu,
     exponent,
     measure,
@@ -27,9 +27,9 @@ TWO_ORDERS = (10**1.5, 10**2.5)
 LINEAR = (0.8, 1.2)
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: KostowskiScale, note: Note) -> Outcome:
     """Both joins over the same streams."""
-    cases: list[Case] = [
+    cases: list[JoinCase] = [
         ({"join": name, "ratio": ratio}, method, relative_load(scale.rate, ratio))
         for ratio in scale.ratios
         for name, method in METHODS.items()

@@ -11,8 +11,8 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.kostowski.kostowski_joins import (
     N_DISTINCT,
     PAPER,
-    Case,
-    Scale,
+    JoinCase,
+    KostowskiScale,
     cpu,
     exponent,
     measure,
@@ -28,10 +28,10 @@ SPEEDUP = 5
 """Both streams have so many times the rate of the slower one elsewhere: what buckets can save is then most of it."""
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: KostowskiScale, note: Note) -> Outcome:
     """One load, more and more buckets."""
     load = relative_load(SPEEDUP * scale.rate, 1)
-    cases: list[Case] = [
+    cases: list[JoinCase] = [
         ({"join": "WHJ", "n_buckets": n_buckets}, JoinMethod("whj", n_buckets), load) for n_buckets in scale.buckets
     ]
     rows = measure(cases, scale.n_repeats, note)

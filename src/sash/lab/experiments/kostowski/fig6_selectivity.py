@@ -11,8 +11,8 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pic
 from sash.lab.experiments.kostowski.fig5_buckets import SPEEDUP
 from sash.lab.experiments.kostowski.kostowski_joins import (
     PAPER,
-    Case,
-    Scale,
+    JoinCase,
+    KostowskiScale,
     cpu,
     measure,
     model_claim,
@@ -24,11 +24,11 @@ from sash.lab.experiments.kostowski.kostowski_picture import draw_over
 WITHIN = 3
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: KostowskiScale, note: Note) -> Outcome:
     """With each selectivity, buckets up to ten times the number of distinct values at least."""
     n_most = max(scale.buckets[-1], 10 * round(1 / min(scale.selectivities)))
     buckets = [*scale.buckets, *(n for n in (10_000, 100_000) if scale.buckets[-1] < n <= n_most)]
-    cases: list[Case] = [
+    cases: list[JoinCase] = [
         (
             {"selectivity": selectivity, "n_buckets": n_buckets},
             JoinMethod("whj", n_buckets),

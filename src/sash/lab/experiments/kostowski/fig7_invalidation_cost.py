@@ -11,8 +11,8 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, val
 from sash.lab.experiments.kostowski.kostowski_joins import (
     N_BUCKETS,
     PAPER,
-    Case,
-    Scale,
+    JoinCase,
+    KostowskiScale,
     cpu,
     measure,
     model_claim,
@@ -25,9 +25,9 @@ ALIKE = 1.2
 FAR_TIME, FAR_CHECKS = 1.5, 10
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: KostowskiScale, note: Note) -> Outcome:
     """All strategies over the same streams."""
-    cases: list[Case] = [
+    cases: list[JoinCase] = [
         (
             {"invalidation": invalidation, "ratio": ratio},
             JoinMethod("whj", N_BUCKETS, invalidation),

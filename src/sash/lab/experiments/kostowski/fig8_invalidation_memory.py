@@ -20,8 +20,8 @@ from sash.lab.experiments.kostowski.kostowski_joins import (
     PAPER,
     SAMPLE_S,
     WINDOW_S,
-    Case,
-    Scale,
+    JoinCase,
+    KostowskiScale,
     measure,
     model_claim,
     relative_load,
@@ -35,10 +35,12 @@ MORE = 1.1
 STEADY = 1.1
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: KostowskiScale, note: Note) -> Outcome:
     """All strategies over the same streams."""
     load = relative_load(scale.memory_rate, RATIO)
-    cases: list[Case] = [({"invalidation": each}, JoinMethod("whj", N_BUCKETS, each), load) for each in INVALIDATIONS]
+    cases: list[JoinCase] = [
+        ({"invalidation": each}, JoinMethod("whj", N_BUCKETS, each), load) for each in INVALIDATIONS
+    ]
     rows = [_with_occupancy(row, load) for row in measure(cases, scale.n_repeats, note)]
     return Outcome(
         rows,

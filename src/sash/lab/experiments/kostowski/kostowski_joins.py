@@ -32,7 +32,7 @@ _SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class KostowskiScale:
     """How much is measured of window joins. Rates are in tuples per second."""
 
     name: str
@@ -46,8 +46,8 @@ class Scale:
     n_repeats: int
 
 
-QUICK = Scale("quick", 50, (1, 10, 100), (1, 10, 100, 1000), (0.1, 0.01), memory_rate=10, n_repeats=3)
-DEFAULT = Scale(
+QUICK = KostowskiScale("quick", 50, (1, 10, 100), (1, 10, 100, 1000), (0.1, 0.01), memory_rate=10, n_repeats=3)
+DEFAULT = KostowskiScale(
     "default",
     100,
     (1, 2, 5, 10, 20, 50, 100),
@@ -56,7 +56,7 @@ DEFAULT = Scale(
     memory_rate=10,
     n_repeats=5,
 )
-FULL = Scale(
+FULL = KostowskiScale(
     "full",
     200,
     (1, 2, 5, 10, 20, 50, 100),
@@ -74,12 +74,12 @@ COSTS = JoinCosts(scan=0.5, insert=68.0, invalidate=2.0, check=1.7, output=2.5)
 
 WNL = JoinMethod("wnl")
 WHJ = JoinMethod("whj", N_BUCKETS)
-Case: TypeAlias = tuple[Mapping[str, Any], JoinMethod, JoinLoad]
+JoinCase: TypeAlias = tuple[Mapping[str, Any], JoinMethod, JoinLoad]
 """What tells a run from others, the join, and what it has to do."""
 
 
 @dataclass
-class Stream:
+class ArrivingStream:
     """A stream that has arrived up to `next_row`."""
 
     keys: np.ndarray
@@ -97,7 +97,7 @@ class Stream:
 
 
 @dataclass
-class Batch:
+class JoinedBatch:
     """One batch that was joined: the work and the CPU time of its second half, and how full the buckets were."""
 
     work: JoinWork
@@ -110,11 +110,11 @@ def relative_load(rate: float, ratio: float, n_distinct: float = N_DISTINCT) -> 
     return JoinLoad((rate, rate * ratio), (WINDOW_S, WINDOW_S), n_distinct)
 
 
-def measure(cases: Iterable[Case], n_repeats: int, note: Note) -> list[dict[str, Any]]:
+def measure(cases: Iterable[JoinCase], n_repeats: int, note: Note) -> list[dict[str, Any]]:
     """A row for each case. Repetitions of all cases alternate, so that a busy moment of the machine hits them alike."""
     cases = list(cases)
     join_batch(WHJ, relative_load(1, 1), 0)  # compiles the kernels
-    batches: list[list[Batch]] = [[] for _ in cases]
+    batches: list[list[JoinedBatch]] = [[] for _ in cases]
     for seed in range(n_repeats):
         for place, (_, method, load) in enumerate(cases):
             batches[place].append(join_batch(method, load, seed))
@@ -122,7 +122,7 @@ def measure(cases: Iterable[Case], n_repeats: int, note: Note) -> list[dict[str,
     return [_row(case, found) for case, found in zip(cases, batches, strict=True)]
 
 
-def join_batch(method: JoinMethod, load: JoinLoad, seed: int) -> Batch:
+def join_batch(method: JoinMethod, load: JoinLoad, seed: int) -> JoinedBatch:
     """Joins one batch. The same seed gives the same streams to every method."""
     rng = np.random.default_rng(seed)
     values = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, round(load.n_distinct))
@@ -133,7 +133,7 @@ def join_batch(method: JoinMethod, load: JoinLoad, seed: int) -> Batch:
     before, start = _work_of(index), time.process_time()
     _join_until(index, left, right, BATCH_S)
     cpu_s = time.process_time() - start
-    return Batch(_work_of(index) + before.times(-1), cpu_s, index.samples)
+    return JoinedBatch(_work_of(index) + before.times(-1), cpu_s, index.samples)
 
 
 def predict(method: JoinMethod, load: JoinLoad) -> JoinWork:
@@ -172,12 +172,12 @@ def cpu(row: Row) -> float:
     return row["cpu_s"]
 
 
-def _stream(rng: np.random.Generator, rate: float, values: np.ndarray) -> Stream:
+def _stream(rng: np.random.Generator, rate: float, values: np.ndarray) -> ArrivingStream:
     ts = poisson_arrivals(rng, rate, BATCH_S * _SECOND, start_us=0)
-    return Stream(rng.choice(values, len(ts)), ts, ts + WINDOW_S * _SECOND)
+    return ArrivingStream(rng.choice(values, len(ts)), ts, ts + WINDOW_S * _SECOND)
 
 
-def _join_until(index: CircularBuckets, left: Stream, right: Stream, second: int) -> None:
+def _join_until(index: CircularBuckets, left: ArrivingStream, right: ArrivingStream, second: int) -> None:
     until_us = second * _SECOND
     for _ in index.match((left.arrive_until(until_us), right.arrive_until(until_us)), until_us - 1):
         pass
@@ -187,7 +187,7 @@ def _work_of(index: CircularBuckets) -> JoinWork:
     return JoinWork(*index.counts)
 
 
-def _row(case: Case, batches: Sequence[Batch]) -> dict[str, Any]:
+def _row(case: JoinCase, batches: Sequence[JoinedBatch]) -> dict[str, Any]:
     labels, method, load = case
     work = sum((batch.work for batch in batches), JoinWork(0, 0, 0, 0, 0)).times(1 / len(batches))
     model = predict(method, load)

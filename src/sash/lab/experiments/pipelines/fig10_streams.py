@@ -7,21 +7,23 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
-from sash.lab.experiments.pipelines.pipelines_delays import PAPER, Scale, measure_cases
+from sash.lab.experiments.pipelines.pipelines_delays import PAPER, PipelinesScale, measure_cases
 from sash.lab.experiments.pipelines.pipelines_picture import draw_lines
-from sash.lab.experiments.scheduling import Workload
+from sash.lab.experiments.scheduling import SalesWorkload
 from sash.lab.workloads.retail import Retail
 
 RATE = 10
 SCHEDULES = ("input", "tpa", "hybrid", "nta")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: PipelinesScale, note: Note) -> Outcome:
     """Q2 over two streams and more under all schedules."""
     period = scale.period
     retail = Retail(RATE, period.duration_us, period.window_us)
     cases = [
-        ({"depth": depth}, Workload("q2", retail, depth), schedule) for depth in scale.depths for schedule in SCHEDULES
+        ({"depth": depth}, SalesWorkload("q2", retail, depth), schedule)
+        for depth in scale.depths
+        for schedule in SCHEDULES
     ]
     rows = measure_cases(cases, period, note)
     return Outcome(rows, [_worst(rows), _doubled(rows), _close(rows)])

@@ -8,22 +8,22 @@ from itertools import pairwise
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
-from sash.lab.experiments.pipelines.pipelines_delays import PAPER, Scale, measure_cases
+from sash.lab.experiments.pipelines.pipelines_delays import PAPER, PipelinesScale, measure_cases
 from sash.lab.experiments.pipelines.pipelines_picture import draw_lines
-from sash.lab.experiments.scheduling import Workload
+from sash.lab.experiments.scheduling import SalesWorkload
 from sash.lab.workloads.retail import Retail
 
 RATE = 10
 SCHEDULES = ("input", "tpa", "nta")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: PipelinesScale, note: Note) -> Outcome:
     """Q1 under the schedules that are applicable to it."""
     period = scale.period
     cases = [
         (
             {"selectivity": share},
-            Workload("q1", Retail(RATE, period.duration_us, period.window_us, predicate=share)),
+            SalesWorkload("q1", Retail(RATE, period.duration_us, period.window_us, predicate=share)),
             schedule,
         )
         for share in scale.selectivities

@@ -11,9 +11,9 @@ from typing import Any
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
-from sash.lab.experiments.pipelines.pipelines_delays import PAPER, Scale
+from sash.lab.experiments.pipelines.pipelines_delays import PAPER, PipelinesScale
 from sash.lab.experiments.pipelines.pipelines_picture import draw_throughput
-from sash.lab.experiments.scheduling import VirtualRun, Workload
+from sash.lab.experiments.scheduling import SalesWorkload, VirtualRun
 from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.retail import Retail
 
@@ -23,7 +23,7 @@ N_REPEATS = 3
 SCHEDULES = {"q1": ("input", "tpa", "nta"), "q4": ("input", "tpa", "hybrid", "nta")}
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: PipelinesScale, note: Note) -> Outcome:
     """Both queries under the schedules that are applicable to them."""
     rows: list[dict[str, Any]] = []
     for query, schedules in SCHEDULES.items():
@@ -34,12 +34,12 @@ def run(scale: Scale, note: Note) -> Outcome:
     return Outcome(rows, [_slowest(rows), _doubled(rows)])
 
 
-def _time(query: str, schedule: str, scale: Scale) -> dict[str, Any]:
+def _time(query: str, schedule: str, scale: PipelinesScale) -> dict[str, Any]:
     """From a full window until so many rows have come out."""
     window_us = scale.period.window_us
     per_second = RATE * (0.25 if query == "q1" else 0.1)
     n_batches = 2 + int(scale.n_outputs / per_second / (BATCH_US / 1e6))
-    workload = Workload(query, Retail(RATE, window_us + n_batches * BATCH_US, window_us))
+    workload = SalesWorkload(query, Retail(RATE, window_us + n_batches * BATCH_US, window_us))
     run = VirtualRun(workload, schedule)
     run.tick(START_US - 1, START_US + window_us)
     run.start_counting()

@@ -11,9 +11,9 @@ from typing import Any
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.delays import count_wrong, run_ticks
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
-from sash.lab.experiments.pipelines.pipelines_delays import PAPER, Scale
+from sash.lab.experiments.pipelines.pipelines_delays import PAPER, PipelinesScale
 from sash.lab.experiments.pipelines.pipelines_picture import draw_by_query
-from sash.lab.experiments.scheduling import VirtualRun, Workload
+from sash.lab.experiments.scheduling import SalesWorkload, VirtualRun
 from sash.lab.workloads.retail import QUERIES, Retail
 
 RATE = 10
@@ -26,18 +26,18 @@ def schedules_of(query: str) -> tuple[str, ...]:
     return tuple(schedule for schedule in SCHEDULES if query != "q1" or schedule != "hybrid")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: PipelinesScale, note: Note) -> Outcome:
     """All queries under all schedules at ten tuples per second."""
     rows: list[dict[str, Any]] = []
     retail = Retail(RATE, scale.period.duration_us, scale.period.window_us)
     for query in QUERIES:
         for schedule in ("clock", *schedules_of(query)):
-            rows.append(_measure(Workload(query, retail), schedule, scale))
+            rows.append(_measure(SalesWorkload(query, retail), schedule, scale))
             note(len(rows))
     return Outcome(rows, [_late(rows), _smallest(rows), _doubled(rows), _wrong(rows), _right(rows)])
 
 
-def _measure(workload: Workload, schedule: str, scale: Scale) -> dict[str, Any]:
+def _measure(workload: SalesWorkload, schedule: str, scale: PipelinesScale) -> dict[str, Any]:
     """Delays; and how often the answer is wrong, unless it is known to be late."""
     delays, changes = run_ticks(VirtualRun(workload, schedule), scale.period)
     row = {"query": workload.query, "schedule": schedule, **delays.facts()}

@@ -7,21 +7,21 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
-from sash.lab.experiments.pipelines.pipelines_delays import PAPER, Scale, measure_cases
+from sash.lab.experiments.pipelines.pipelines_delays import PAPER, PipelinesScale, measure_cases
 from sash.lab.experiments.pipelines.pipelines_picture import draw_lines
-from sash.lab.experiments.scheduling import Workload
+from sash.lab.experiments.scheduling import SalesWorkload
 from sash.lab.workloads.retail import Retail
 
 QUERIES = ("q3", "q4")
 SCHEDULES = ("input", "tpa", "hybrid", "nta")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: PipelinesScale, note: Note) -> Outcome:
     """Both queries under all schedules; items and stores stay the same at all rates."""
     period = scale.period
     n_items = Retail(10, period.duration_us, period.window_us).items
     cases = [
-        ({"rate": rate}, Workload(query, Retail(rate, period.duration_us, period.window_us, n_items)), schedule)
+        ({"rate": rate}, SalesWorkload(query, Retail(rate, period.duration_us, period.window_us, n_items)), schedule)
         for query in QUERIES
         for rate in scale.rates
         for schedule in SCHEDULES

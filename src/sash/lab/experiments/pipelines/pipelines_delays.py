@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.delays import Period, measure_delays
 from sash.lab.experiments.experiment import Paper
-from sash.lab.experiments.scheduling import Workload
+from sash.lab.experiments.scheduling import SalesWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PipelinesScale:
     """How much is measured of schedules."""
 
     name: str
@@ -28,10 +28,10 @@ class Scale:
 
 
 _SECOND = 1_000_000
-QUICK = Scale(
+QUICK = PipelinesScale(
     "quick", Period(10 * _SECOND, 30 * _SECOND), (5, 40), (2, 4), (0.1, 1.0), n_outputs=8_000, max_instants=150
 )
-DEFAULT = Scale(
+DEFAULT = PipelinesScale(
     "default",
     Period(60 * _SECOND, 120 * _SECOND),
     (5, 10, 20, 40),
@@ -40,7 +40,7 @@ DEFAULT = Scale(
     n_outputs=40_000,
     max_instants=400,
 )
-FULL = Scale(
+FULL = PipelinesScale(
     "full",
     Period(60 * _SECOND, 600 * _SECOND),
     (5, 10, 15, 20, 25, 30, 35, 40),
@@ -52,7 +52,7 @@ FULL = Scale(
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
 PAPER = Paper("Pipelines", "Efficient Execution of Sliding-Window Queries Over Data Streams", SCALES)
 
-Case: TypeAlias = tuple[Mapping[str, Any], Workload, str]
+Case: TypeAlias = tuple[Mapping[str, Any], SalesWorkload, str]
 """What tells a run from others, the query that runs, and the schedule."""
 
 

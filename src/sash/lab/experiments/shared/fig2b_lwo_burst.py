@@ -10,10 +10,10 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.shared.shared_analysis import Burst, lwo_us
 from sash.lab.experiments.shared.shared_burst import analysis_claim, compare
 from sash.lab.experiments.shared.shared_picture import draw_analysis
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, Scale
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, SharedScale
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """At the rate of the scale; the paper has 100 tuples per second."""
     rows = compare(DISTRIBUTIONS["uniform"], Burst(rate=scale.rate), "lwo", lwo_us)
     note(1)

@@ -12,15 +12,15 @@ from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.shared.shared_claims import AVERAGES, Average, averages, lowest_claim, tell
 from sash.lab.experiments.shared.shared_picture import draw_averages
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, Case, Scale, measure
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, ResponseCase, SharedScale, measure
 
 JOINS = {"hash": True, "nested loops": False}
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """Both joins for the windows of Table 1, with a query each."""
     cases = [
-        Case({"join": join, "distribution": name}, windows_s, is_hashed=is_hashed)
+        ResponseCase({"join": join, "distribution": name}, windows_s, is_hashed=is_hashed)
         for join, is_hashed in JOINS.items()
         for name, windows_s in DISTRIBUTIONS.items()
     ]

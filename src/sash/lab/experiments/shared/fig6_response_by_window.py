@@ -8,7 +8,7 @@ from functools import partial
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
 from sash.lab.experiments.shared.shared_picture import draw_windows
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, Case, Scale, measure
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, ResponseCase, SharedScale, measure
 
 CHOSEN = ("uniform", "mostly small")
 FLAT = 1.5
@@ -16,9 +16,9 @@ SIMILAR = 0.25
 HALF = (0.35, 0.65)
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """A query for each window."""
-    rows = measure([Case({"distribution": name}, DISTRIBUTIONS[name]) for name in CHOSEN], scale, note)
+    rows = measure([ResponseCase({"distribution": name}, DISTRIBUTIONS[name]) for name in CHOSEN], scale, note)
     return Outcome(rows, [_flat(rows), _similar(rows), _largest(rows), _half(rows), _maximum(rows)])
 
 

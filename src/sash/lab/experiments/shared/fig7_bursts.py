@@ -13,7 +13,7 @@ from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.shared.shared_claims import AVERAGES, PAIRS_REASON, Average, averages, gain, lowest_claim
 from sash.lab.experiments.shared.shared_picture import draw_averages
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, TITLES, Case, Scale, measure
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, TITLES, ResponseCase, SharedScale, measure
 
 BURSTS = (1, 2, 3, 4, 5)
 ABOUT = {"lwo": (50, 70), "swf": (20, 40)}
@@ -21,9 +21,9 @@ ABOUT = {"lwo": (50, 70), "swf": (20, 40)}
 INPUT_SHARE, OUTPUT_SHARE = 0.10, 0.03
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """A query for each window, at the same average rate."""
-    cases = [Case({"burst": burst}, DISTRIBUTIONS["small-large"], burst=burst) for burst in BURSTS]
+    cases = [ResponseCase({"burst": burst}, DISTRIBUTIONS["small-large"], burst=burst) for burst in BURSTS]
     rows = measure(cases, scale, note)
     lowest = [lowest_claim(rows, average, "burst", "for all sizes of bursts") for average in AVERAGES]
     gains = [_gain(rows, other, average) for average in AVERAGES for other in ABOUT]

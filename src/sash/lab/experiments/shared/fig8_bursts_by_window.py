@@ -8,16 +8,16 @@ from functools import partial
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
 from sash.lab.experiments.shared.shared_picture import draw_windows
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, Case, Scale, measure
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, ResponseCase, SharedScale, measure
 
 BURST = 5
 FOUR = (3.0, 5.0)
 FLAT = 1.5
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """A query for each window."""
-    rows = measure([Case({"burst": BURST}, DISTRIBUTIONS["small-large"], burst=BURST)], scale, note)
+    rows = measure([ResponseCase({"burst": BURST}, DISTRIBUTIONS["small-large"], burst=BURST)], scale, note)
     return Outcome(rows, [_largest(rows), _flat(rows), _small(rows)])
 
 

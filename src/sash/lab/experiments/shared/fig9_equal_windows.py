@@ -9,18 +9,18 @@ from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.shared.shared_claims import AVERAGES, averages, lowest_claim, tell
 from sash.lab.experiments.shared.shared_picture import draw_averages
-from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, Case, Scale, measure
+from sash.lab.experiments.shared.shared_response import DISTRIBUTIONS, PAPER, ResponseCase, SharedScale, measure
 
 N_QUERIES, N_CLUSTERED = 30, 24
 SMALL, LARGE = (1, 2, 3), (5, 6, 7)
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: SharedScale, note: Note) -> Outcome:
     """The common window is one after the other; each other window has one query."""
     windows_s = DISTRIBUTIONS["small-large"]
     n_others = (N_QUERIES - N_CLUSTERED) // (len(windows_s) - 1)
     cases = [
-        Case(
+        ResponseCase(
             {"window": chosen + 1},
             windows_s,
             [N_CLUSTERED if place == chosen else n_others for place in range(len(windows_s))],

@@ -39,7 +39,7 @@ _SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class SharedScale:
     """How much is measured of shared joins."""
 
     name: str
@@ -53,9 +53,9 @@ class Scale:
     """How many pairs of streams responses are averaged over, where arrivals are bursty."""
 
 
-QUICK = Scale("quick", 100, 15, 4_000, 1)
-DEFAULT = Scale("default", 100, 15, 20_000, 5)
-FULL = Scale("full", 100, 15, 100_000, 10)
+QUICK = SharedScale("quick", 100, 15, 4_000, 1)
+DEFAULT = SharedScale("default", 100, 15, 20_000, 5)
+FULL = SharedScale("full", 100, 15, 100_000, 10)
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
 PAPER = Paper("Shared", "Scheduling for shared window joins over data streams", SCALES)
 
@@ -70,7 +70,7 @@ class Streams(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ResponseCase:
     """What tells a run from others, and what is joined."""
 
     labels: Mapping[str, Any]
@@ -92,7 +92,7 @@ class Run(NamedTuple):
     """CPU time per tuple, by which nothing is scheduled."""
 
 
-def measure(cases: Sequence[Case], scale: Scale, note: Note) -> list[dict[str, Any]]:
+def measure(cases: Sequence[ResponseCase], scale: SharedScale, note: Note) -> list[dict[str, Any]]:
     """A row for each schedule of each case."""
     rows: list[dict[str, Any]] = []
     for number, case in enumerate(cases):
@@ -116,7 +116,7 @@ def work_costs(rate: float, window_s: float, is_hashed: bool) -> WorkCosts:
     return WorkCosts(scan_us * factor, pair_us * factor)
 
 
-def draw_streams(case: Case, scale: Scale, seed: int) -> Streams:
+def draw_streams(case: ResponseCase, scale: SharedScale, seed: int) -> Streams:
     """Two streams of the same rate, with as many tuples after the windows are full as the scale says."""
     rate, full_us = _rate(case, scale), case.windows_s[-1] * _SECOND
     duration_us = full_us + round(scale.n_tuples / (2 * rate) * _SECOND)
@@ -127,7 +127,7 @@ def draw_streams(case: Case, scale: Scale, seed: int) -> Streams:
     return Streams(sides[order], both[order], keys, int(np.searchsorted(both[order], full_us)))
 
 
-def run(case: Case, schedule: str, streams: Streams, scale: Scale) -> Run:
+def run(case: ResponseCase, schedule: str, streams: Streams, scale: SharedScale) -> Run:
     """Fills the windows, lets the other tuples arrive, and does all work."""
     costs = work_costs(_rate(case, scale), case.windows_s[-1], case.is_hashed)
     windows_us = [each * _SECOND for each in case.windows_s]
@@ -146,11 +146,11 @@ def run(case: Case, schedule: str, streams: Streams, scale: Scale) -> Run:
     return Run(n_pairs, mean_us / 1_000, max_us / 1_000, join, worked_us / elapsed_us, cpu_us)
 
 
-def _rate(case: Case, scale: Scale) -> float:
+def _rate(case: ResponseCase, scale: SharedScale) -> float:
     return scale.rate if case.is_hashed else scale.nested_rate
 
 
-def _row(case: Case, schedule: str, runs: Sequence[Run]) -> dict[str, Any]:
+def _row(case: ResponseCase, schedule: str, runs: Sequence[Run]) -> dict[str, Any]:
     """Means are over all pairs of all runs. The average of a join is that of its queries, or that of all its pairs."""
     n_pairs = np.sum([run.n_pairs for run in runs], axis=0)
     mean_ms = np.sum([run.n_pairs * run.mean_ms for run in runs], axis=0) / np.maximum(n_pairs, 1)

@@ -12,10 +12,10 @@ from typing import Any
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, Measure, ratios
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, Criterion, ratios
 from sash.lab.experiments.wjoin.wjoin_loads import SYNTHETIC_WINDOW_S, n_values, one_longer_window, synthetic_streams
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Load, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, Load, ServiceCase, WJoinScale, measure
 
 JOINS = ("gca", "lca")
 N_STREAMS, RATE = 4, 1000
@@ -23,11 +23,11 @@ SHORT_S = 0.1
 OTHERS_S = (0.8, SHORT_S)
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """Both approaches over the same streams, for both windows of the other pairs."""
     cases = [
-        *(Case(_labels(others_s, "given"), load(scale.n_tuples, others_s), JOINS) for others_s in OTHERS_S),
-        Case(_labels(SHORT_S, "tight"), load(scale.n_tuples, SHORT_S, is_tight=True), JOINS),
+        *(ServiceCase(_labels(others_s, "given"), load(scale.n_tuples, others_s), JOINS) for others_s in OTHERS_S),
+        ServiceCase(_labels(SHORT_S, "tight"), load(scale.n_tuples, SHORT_S, is_tight=True), JOINS),
     ]
     rows = measure(cases, scale.n_repeats, note)
     given = [row for row in rows if row["bounds"] == "given"]
@@ -49,7 +49,7 @@ def _labels(others_s: float, bounds: str) -> dict[str, Any]:
     }
 
 
-def _below(rows: Sequence[Row], others_s: float, each: Measure) -> Claim:
+def _below(rows: Sequence[Row], others_s: float, each: Criterion) -> Claim:
     ratio = ratios(rows, "gca", "lca", each, "others_s")[others_s]
     return Claim(
         f"LCA outperforms GCA with windows of {others_s} s and one of {SYNTHETIC_WINDOW_S} s, by {each.title}",

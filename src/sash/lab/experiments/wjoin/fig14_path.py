@@ -11,10 +11,10 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, Measure
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, Criterion
 from sash.lab.experiments.wjoin.wjoin_loads import SYNTHETIC_WINDOW_S, n_values, path_windows, synthetic_streams
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Load, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, Load, ServiceCase, WJoinScale, measure
 
 JOINS = ("nlw", "lca")
 RATES = {"small": (1000, 950, 900, 850), "large": (1000, 700, 400, 100), "very large": (1000, 670, 340, 10)}
@@ -22,10 +22,10 @@ RATES = {"small": (1000, 950, 900, 850), "large": (1000, 700, 400, 100), "very l
 WAYS = ("ABCD", "DCBA")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """Both joins over the same streams, one way and the other."""
     cases = (
-        Case({"variations": variations, "way": way}, load(RATES[variations], scale.n_tuples, way), JOINS)
+        ServiceCase({"variations": variations, "way": way}, load(RATES[variations], scale.n_tuples, way), JOINS)
         for variations in RATES
         for way in WAYS
     )
@@ -41,7 +41,7 @@ def load(rates: Sequence[float], n_tuples: int, way: str) -> Load:
     return Load(in_order, path_windows(len(streams), SYNTHETIC_WINDOW_S))
 
 
-def _better(rows: Sequence[Row], variations: str, worse: str, better: str, each: Measure) -> Claim:
+def _better(rows: Sequence[Row], variations: str, worse: str, better: str, each: Criterion) -> Claim:
     costs = {
         join: [pick(rows, each.column, join=join, variations=variations, way=way) for way in WAYS] for join in JOINS
     }

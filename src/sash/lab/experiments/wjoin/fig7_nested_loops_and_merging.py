@@ -10,18 +10,18 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, ORDER, Measure, better_claim, is_order, ratios, tell
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, ORDER, Criterion, better_claim, is_order, ratios, tell
 from sash.lab.experiments.wjoin.wjoin_loads import store_load
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, ServiceCase, WJoinScale, measure
 
 N_STREAMS = (2, 3, 4)
 JOINS = ("nlw", "mw", "ripple")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """The three joins over the same sales."""
-    cases = (Case({"n_streams": n}, store_load(n, scale.store_us), JOINS) for n in N_STREAMS)
+    cases = (ServiceCase({"n_streams": n}, store_load(n, scale.store_us), JOINS) for n in N_STREAMS)
     rows = measure(cases, 1, note)
     outperforms = [better_claim(rows, "ripple", "nlw", each, _LOOKS_TWICE) for each in MEASURES]
     return Outcome(rows, [*outperforms, *(_order(rows, each) for each in MEASURES)])
@@ -30,7 +30,7 @@ def run(scale: Scale, note: Note) -> Outcome:
 _LOOKS_TWICE = "NLW-join looks at each tuple twice, whether it is out and whether it joins, the ripple join once"
 
 
-def _order(rows: Sequence[Row], each: Measure) -> Claim:
+def _order(rows: Sequence[Row], each: Criterion) -> Claim:
     found = ratios(rows, "nlw", "mw", each, "n_streams")
     return Claim(
         f"MW-join is almost an order of magnitude below NLW-join, by {each.title} ({ORDER[0]:.1f} to {ORDER[1]:.1f} "

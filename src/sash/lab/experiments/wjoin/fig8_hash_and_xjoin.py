@@ -13,7 +13,7 @@ from sash.lab.experiments.wjoin.fig7_nested_loops_and_merging import N_STREAMS
 from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, better_claim
 from sash.lab.experiments.wjoin.wjoin_loads import store_load
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, ServiceCase, WJoinScale, measure
 
 JOINS = ("hw", "xjoin")
 _SHORT_BUCKETS = (
@@ -22,9 +22,9 @@ _SHORT_BUCKETS = (
 )
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """Both joins over the same sales."""
-    cases = (Case({"n_streams": n}, store_load(n, scale.store_us), JOINS) for n in N_STREAMS)
+    cases = (ServiceCase({"n_streams": n}, store_load(n, scale.store_us), JOINS) for n in N_STREAMS)
     rows = measure(cases, scale.n_repeats, note)
     return Outcome(rows, [better_claim(rows, "xjoin", "hw", each, _SHORT_BUCKETS) for each in MEASURES])
 

@@ -21,13 +21,21 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, val
 from sash.lab.experiments.wjoin.fig9a_rates import JOINS, kept_claim, order_claim, variable_load, variable_rates
 from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, best_claim
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, STEP_TUPLES, Case, Load, Scale, Stream, measure
+from sash.lab.experiments.wjoin.wjoin_service import (
+    PAPER,
+    STEP_TUPLES,
+    Load,
+    ServiceCase,
+    TimedStream,
+    WJoinScale,
+    measure,
+)
 
 BY_TIME, BY_TURNS = "time", "turns"
 PIPELINES = tuple(join for join in JOINS if join != "mw")
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """The three joins over the same streams, for each length of the run and each window."""
     cases = (
         case
@@ -46,16 +54,16 @@ def whole_steps(load: Load) -> Load:
     in_order = numbers[np.argsort(np.concatenate([stream.ts for stream in load.streams]), kind="stable")]
     taken = in_order[: len(in_order) // STEP_TUPLES * STEP_TUPLES]
     counts = np.bincount(taken, minlength=len(load.streams)).tolist()
-    streams = [Stream(stream.ts[:count], stream.keys[:count]) for stream, count in zip(load.streams, counts)]
+    streams = [TimedStream(stream.ts[:count], stream.keys[:count]) for stream, count in zip(load.streams, counts)]
     return Load(streams, load.reach)
 
 
-def _cases(n_streams: int, run_s: float, window_s: float) -> list[Case]:
+def _cases(n_streams: int, run_s: float, window_s: float) -> list[ServiceCase]:
     load = whole_steps(variable_load(n_streams, round(run_s * sum(variable_rates(n_streams))), window_s))
     labels = {"run_s": run_s, "window_s": window_s, "n_streams": n_streams}
     return [
-        Case({"order": BY_TIME, **labels}, load, JOINS, is_whole=True),
-        Case({"order": BY_TURNS, **labels}, load, PIPELINES, takes_turns=True, is_whole=True),
+        ServiceCase({"order": BY_TIME, **labels}, load, JOINS, is_whole=True),
+        ServiceCase({"order": BY_TURNS, **labels}, load, PIPELINES, takes_turns=True, is_whole=True),
     ]
 
 

@@ -12,20 +12,20 @@ import numpy as np
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, values_of
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, ORDER, Measure, best_claim, is_order, ratios, tell
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, ORDER, Criterion, best_claim, is_order, ratios, tell
 from sash.lab.experiments.wjoin.wjoin_loads import n_values, one_window, synthetic_streams
 from sash.lab.experiments.wjoin.wjoin_picture import draw_over_streams
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Load, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, Load, ServiceCase, WJoinScale, measure
 
 JOINS = ("nlw", "mw", "hw")
 FASTEST, SLOWEST = 1000, 100
 KEPT = 0.8
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """The three joins over the same streams, for each window."""
     cases = (
-        Case({"window_s": window_s, "n_streams": n}, variable_load(n, scale.n_tuples, window_s), JOINS)
+        ServiceCase({"window_s": window_s, "n_streams": n}, variable_load(n, scale.n_tuples, window_s), JOINS)
         for window_s in scale.windows_s
         for n in scale.n_streams
     )
@@ -61,7 +61,7 @@ _ALWAYS_A_NEXT = (
 _FOUND_ANEW = "the nested loop of MW-join finds intermediate results anew that NLW-join has in its buffers"
 
 
-def _by_window(rows: Sequence[Row], each: Measure) -> dict[float, dict[int, float]]:
+def _by_window(rows: Sequence[Row], each: Criterion) -> dict[float, dict[int, float]]:
     """How many times as much as MW-join NLW-join takes, by window and number of streams."""
     return {
         window_s: ratios([row for row in rows if row["window_s"] == window_s], "nlw", "mw", each, "n_streams")
@@ -69,7 +69,7 @@ def _by_window(rows: Sequence[Row], each: Measure) -> dict[float, dict[int, floa
     }
 
 
-def order_claim(rows: Sequence[Row], each: Measure, where: str, reason: str) -> Claim:
+def order_claim(rows: Sequence[Row], each: Criterion, where: str, reason: str) -> Claim:
     """Whether there is a window with which NLW-join takes about ten times as much as MW-join."""
     found = _by_window(rows, each)
     parts = [f"with windows of {window_s:g} s {tell(own, 'streams')}" for window_s, own in found.items()]
@@ -82,7 +82,7 @@ def order_claim(rows: Sequence[Row], each: Measure, where: str, reason: str) -> 
     )
 
 
-def kept_claim(rows: Sequence[Row], each: Measure, where: str, reason: str) -> Claim:
+def kept_claim(rows: Sequence[Row], each: Criterion, where: str, reason: str) -> Claim:
     """Whether NLW-join takes as many times as much as MW-join with most streams as with two, with every window."""
     found = {}
     for window_s, own in _by_window(rows, each).items():

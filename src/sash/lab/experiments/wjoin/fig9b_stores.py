@@ -11,18 +11,18 @@ from functools import partial
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.lab.experiments.wjoin.fig9a_rates import JOINS
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, Measure, best_claim, ratios, tell
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, Criterion, best_claim, ratios, tell
 from sash.lab.experiments.wjoin.wjoin_loads import STORE_WINDOW_S, store_load
 from sash.lab.experiments.wjoin.wjoin_picture import draw_over_streams
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, ServiceCase, WJoinScale, measure
 
 ALIKE = 1.5
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """The three joins over the same sales."""
     cases = (
-        Case({"window_s": STORE_WINDOW_S, "n_streams": n}, store_load(n, scale.store_us), JOINS)
+        ServiceCase({"window_s": STORE_WINDOW_S, "n_streams": n}, store_load(n, scale.store_us), JOINS)
         for n in scale.n_streams
     )
     rows = measure(cases, 1, note)
@@ -30,7 +30,7 @@ def run(scale: Scale, note: Note) -> Outcome:
     return Outcome(rows, [*(_converge(rows, each) for each in MEASURES), *best])
 
 
-def _converge(rows: Sequence[Row], each: Measure) -> Claim:
+def _converge(rows: Sequence[Row], each: Criterion) -> Claim:
     found = ratios(rows, "nlw", "mw", each, "n_streams")
     first, *_, last = found.values()
     return Claim(

@@ -13,10 +13,10 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick, values_of
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, Measure
+from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, Criterion
 from sash.lab.experiments.wjoin.wjoin_loads import n_values, one_window, switching_stream, synthetic_streams
 from sash.lab.experiments.wjoin.wjoin_picture import draw_steps
-from sash.lab.experiments.wjoin.wjoin_service import PAPER, Case, Load, Scale, measure
+from sash.lab.experiments.wjoin.wjoin_service import PAPER, Load, ServiceCase, WJoinScale, measure
 
 JOINS = ("nlw", "mw", "hw")
 N_STREAMS = 4
@@ -25,10 +25,10 @@ IMPROVED = 2
 STEADY = 1.5
 
 
-def run(scale: Scale, note: Note) -> Outcome:
+def run(scale: WJoinScale, note: Note) -> Outcome:
     """The three joins over the same streams, for each window; then with the slowed stream."""
     cases = (
-        Case({"window_s": window_s, "rates": rates}, load(scale.n_tuples, window_s), JOINS)
+        ServiceCase({"window_s": window_s, "rates": rates}, load(scale.n_tuples, window_s), JOINS)
         for window_s in scale.windows_s
         for rates, load in (("equal", equal_load), ("switching", switching_load))
     )
@@ -49,7 +49,7 @@ def switching_load(n_tuples: int, window_s: float) -> Load:
     return Load([*others, slowed], one_window(N_STREAMS, window_s))
 
 
-def _gains(rows: Sequence[Row], join: str, each: Measure) -> dict[float, float]:
+def _gains(rows: Sequence[Row], join: str, each: Criterion) -> dict[float, float]:
     """How many times as much a join takes when all rates are equal, by window."""
     return {
         window_s: pick(rows, each.column, join=join, window_s=window_s, rates="equal")
@@ -62,7 +62,7 @@ def _told(gains: dict[float, float]) -> str:
     return ", ".join(f"{gain:.2f} ({window_s:g} s)" for window_s, gain in gains.items())
 
 
-def _reacts(rows: Sequence[Row], each: Measure) -> Claim:
+def _reacts(rows: Sequence[Row], each: Criterion) -> Claim:
     gains = _gains(rows, "mw", each)
     return Claim(
         f"MW-join gets much faster when one stream is slow (at least {IMPROVED} times), by {each.title}",
@@ -73,7 +73,7 @@ def _reacts(rows: Sequence[Row], each: Measure) -> Claim:
     )
 
 
-def _steady(rows: Sequence[Row], each: Measure) -> Claim:
+def _steady(rows: Sequence[Row], each: Criterion) -> Claim:
     gains = {join: _gains(rows, join, each) for join in JOINS if join != "mw"}
     every = [gain for own in gains.values() for gain in own.values()]
     return Claim(

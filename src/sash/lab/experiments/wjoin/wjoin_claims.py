@@ -20,17 +20,17 @@ TITLES = {
 }
 
 
-class Measure(NamedTuple):
+class Criterion(NamedTuple):
     """What joins are judged by: its name, and where rows have it."""
 
     title: str
     column: str
 
 
-MEASURES = (Measure("comparisons and checks", "work"), Measure("time", "cpu_us"))
+MEASURES = (Criterion("comparisons and checks", "work"), Criterion("time", "cpu_us"))
 
 
-def ratios(rows: Sequence[Row], worse: str, better: str, measure: Measure, over: str) -> dict[Any, float]:
+def ratios(rows: Sequence[Row], worse: str, better: str, measure: Criterion, over: str) -> dict[Any, float]:
     """For each value of a label, how many times as much a join takes as another."""
     return {
         value: pick(rows, measure.column, join=worse, **{over: value})
@@ -48,10 +48,10 @@ def is_order(found: Mapping[Any, float]) -> bool:
     return all(ORDER[0] <= ratio <= ORDER[1] for ratio in found.values())
 
 
-def better_claim(rows: Sequence[Row], worse: str, better: str, measure: Measure, reason: str) -> Claim:
+def better_claim(rows: Sequence[Row], worse: str, better: str, measure: Criterion, reason: str) -> Claim:
     """Whether a join takes less than another with any number of streams."""
     found = ratios(rows, worse, better, measure, "n_streams")
-    compared = ratios(rows, worse, better, Measure("comparisons", "comparisons"), "n_streams")
+    compared = ratios(rows, worse, better, Criterion("comparisons", "comparisons"), "n_streams")
     return Claim(
         f"{TITLES[better]} outperforms {TITLES[worse]} in all cases, by {measure.title}",
         f"{TITLES[worse]} takes {tell(found, 'streams')} times as much",
@@ -61,7 +61,7 @@ def better_claim(rows: Sequence[Row], worse: str, better: str, measure: Measure,
 
 
 def best_claim(
-    rows: Sequence[Row], best: str, over: Sequence[str], measure: Measure, reason: str = "", where: str = ""
+    rows: Sequence[Row], best: str, over: Sequence[str], measure: Criterion, reason: str = "", where: str = ""
 ) -> Claim:
     """Whether a join takes the least of all, at every point."""
     margins = {}

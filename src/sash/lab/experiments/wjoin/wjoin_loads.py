@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from sash.lab.experiments.wjoin.wjoin_service import Load, Stream
+from sash.lab.experiments.wjoin.wjoin_service import Load, TimedStream
 from sash.lab.workloads.arrivals import poisson_arrivals
 from sash.lab.workloads.stores import Stores
 from sash.sql.window_graph import PairWindow, WindowGraph
@@ -47,18 +47,18 @@ def store_load(n_streams: int, duration_us: int) -> Load:
     )
 
 
-def synthetic_streams(rates: Sequence[float], n_tuples: int, n_distinct: int) -> list[Stream]:
+def synthetic_streams(rates: Sequence[float], n_tuples: int, n_distinct: int) -> list[TimedStream]:
     """Streams with exponential times between tuples, at rates per second, of about so many tuples together."""
     duration_us = round(n_tuples / sum(rates) * _SECOND)
     streams = []
     for number, rate in enumerate(rates):
         rng = np.random.default_rng([1, number])
         ts = poisson_arrivals(rng, rate, duration_us, start_us=0)
-        streams.append(Stream(ts, rng.integers(0, n_distinct, len(ts))))
+        streams.append(TimedStream(ts, rng.integers(0, n_distinct, len(ts))))
     return streams
 
 
-def switching_stream(rates: Sequence[float], duration_us: int, n_distinct: int) -> Stream:
+def switching_stream(rates: Sequence[float], duration_us: int, n_distinct: int) -> TimedStream:
     """A stream that takes one rate after the other, over and over, each for `SWITCH_TUPLES` of its tuples."""
     rng = np.random.default_rng([1, len(ALIASES)])
     ends, turns = 0.0, []
@@ -68,7 +68,7 @@ def switching_stream(rates: Sequence[float], duration_us: int, n_distinct: int) 
         ends = turns[-1][-1]
     ts = np.concatenate(turns).astype(np.int64)
     ts = ts[ts < duration_us]
-    return Stream(ts, rng.integers(0, n_distinct, len(ts)))
+    return TimedStream(ts, rng.integers(0, n_distinct, len(ts)))
 
 
 def one_window(n_streams: int, window_s: float) -> np.ndarray:
@@ -101,8 +101,8 @@ def _pairs(n_streams: int) -> list[tuple[str, str]]:
     return [(ALIASES[i], ALIASES[j]) for i in range(n_streams) for j in range(i + 1, n_streams)]
 
 
-def _store_stream(stores: Stores, number: int) -> Stream:
+def _store_stream(stores: Stores, number: int) -> TimedStream:
     """The sales of one store; more stores than `stores` declares can be drawn."""
     table = pa.concat_tables(stores.generate(f"store{number}")).select(["ts", "ItemNum"]).combine_chunks()
     ts, items = (table.column(name).cast(pa.int64()).to_numpy() for name in ("ts", "ItemNum"))
-    return Stream(ts, items)
+    return TimedStream(ts, items)

@@ -37,7 +37,7 @@ _SCHEMA = pa.schema([(_KEY, pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class WJoinScale:
     """How much is measured of joins of many streams."""
 
     name: str
@@ -55,14 +55,14 @@ class Scale:
     """Of synthetic streams."""
 
 
-QUICK = Scale("quick", 4 * _HOUR, (2, 4), 16_000, (0.1, 0.01), (2, 4), n_repeats=1)
-DEFAULT = Scale("default", 24 * _HOUR, (2, 3, 4, 5, 6), 40_000, (1, 0.1, 0.01), (10, 30), n_repeats=2)
-FULL = Scale("full", 72 * _HOUR, (2, 3, 4, 5, 6), 200_000, (1, 0.1, 0.01), (10, 30), n_repeats=3)
+QUICK = WJoinScale("quick", 4 * _HOUR, (2, 4), 16_000, (0.1, 0.01), (2, 4), n_repeats=1)
+DEFAULT = WJoinScale("default", 24 * _HOUR, (2, 3, 4, 5, 6), 40_000, (1, 0.1, 0.01), (10, 30), n_repeats=2)
+FULL = WJoinScale("full", 72 * _HOUR, (2, 3, 4, 5, 6), 200_000, (1, 0.1, 0.01), (10, 30), n_repeats=3)
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
 PAPER = Paper("W-join", "Joining Multiple Data Streams with Window Constraints", SCALES)
 
 
-class Stream(NamedTuple):
+class TimedStream(NamedTuple):
     """The tuples of a stream in order of time."""
 
     ts: np.ndarray
@@ -73,12 +73,12 @@ class Stream(NamedTuple):
 class Load:
     """What is joined: streams with equal values, and how far their times may lie apart."""
 
-    streams: Sequence[Stream]
+    streams: Sequence[TimedStream]
     reach: np.ndarray
     """[i, j]: t_j - t_i is at most this in a combination, in microseconds."""
 
 
-class Case(NamedTuple):
+class ServiceCase(NamedTuple):
     """What tells a run from others, what is joined, and by which joins."""
 
     labels: Mapping[str, Any]
@@ -90,7 +90,7 @@ class Case(NamedTuple):
     """Whether means are those of the whole run."""
 
 
-class Step(NamedTuple):
+class ServiceStep(NamedTuple):
     """What a join did with 1,000 tuples."""
 
     n_tuples: int
@@ -100,12 +100,12 @@ class Step(NamedTuple):
     cpu_s: float
 
 
-def measure(cases: Iterable[Case], n_repeats: int, note: Note) -> list[dict[str, Any]]:
+def measure(cases: Iterable[ServiceCase], n_repeats: int, note: Note) -> list[dict[str, Any]]:
     """A row for each join of each case."""
     rows: list[dict[str, Any]] = []
     for number, case in enumerate(cases):
         _warm_up(case)
-        runs = [SharedRun(case.load, case.joins, case.takes_turns).run() for _ in range(n_repeats)]
+        runs = [ComparedJoins(case.load, case.joins, case.takes_turns).run() for _ in range(n_repeats)]
         outputs = {tuple(step.counts.outputs for step in runs[0][join]) for join in case.joins}
         assert len(outputs) == 1, "all joins put out the same combinations in every step"
         rows += [_row(case, join, [run[join] for run in runs]) for join in case.joins]
@@ -113,7 +113,7 @@ def measure(cases: Iterable[Case], n_repeats: int, note: Note) -> list[dict[str,
     return rows
 
 
-class SharedRun:
+class ComparedJoins:
     """Several joins over the same windows."""
 
     def __init__(self, load: Load, joins: Sequence[str], takes_turns: bool = False):
@@ -124,9 +124,9 @@ class SharedRun:
         has_key = np.ones((n_streams, 1), np.bool_)
         how = {"takes_turns": True} if takes_turns else {}
         self._joins = {join: ALGORITHMS[join](self._windows, has_key, load.reach, **how) for join in joins}
-        self.steps: dict[str, list[Step]] = {join: [] for join in joins}
+        self.steps: dict[str, list[ServiceStep]] = {join: [] for join in joins}
 
-    def run(self) -> dict[str, list[Step]]:
+    def run(self) -> dict[str, list[ServiceStep]]:
         """Takes all tuples; returns what each join has done in each step. A rest of less than a step is left out."""
         steps = self._steps_by_turns() if self._takes_turns else self._steps_by_time()
         firsts = [0] * len(self._windows)
@@ -166,7 +166,7 @@ class SharedRun:
             index.advance(floors)
             cpu_s = time.process_time() - began
             done = MultiwayCounts(*(now - then for now, then in zip(index.counts, before)))
-            self.steps[join].append(Step(sum(ends) - sum(firsts), min(nexts) - 1, done, cpu_s))
+            self.steps[join].append(ServiceStep(sum(ends) - sum(firsts), min(nexts) - 1, done, cpu_s))
         self._evict(limits)
 
     def _evict(self, limits: Sequence[int]) -> None:
@@ -178,13 +178,13 @@ class SharedRun:
                 index.refill()
 
 
-def _warm_up(case: Case) -> None:
+def _warm_up(case: ServiceCase) -> None:
     """Compiles the kernels, or loads what was compiled."""
-    streams = [Stream(np.arange(STEP_TUPLES), np.arange(STEP_TUPLES)) for _ in case.load.streams]
-    SharedRun(Load(streams, np.minimum(case.load.reach, 10)), case.joins, case.takes_turns).run()
+    streams = [TimedStream(np.arange(STEP_TUPLES), np.arange(STEP_TUPLES)) for _ in case.load.streams]
+    ComparedJoins(Load(streams, np.minimum(case.load.reach, 10)), case.joins, case.takes_turns).run()
 
 
-def _row(case: Case, join: str, runs: Sequence[Sequence[Step]]) -> dict[str, Any]:
+def _row(case: ServiceCase, join: str, runs: Sequence[Sequence[ServiceStep]]) -> dict[str, Any]:
     """Means are those of the steps after the longest window has passed, if there are any, or else of all; they are per
     input tuple.
     """
@@ -211,7 +211,7 @@ def _row(case: Case, join: str, runs: Sequence[Sequence[Step]]) -> dict[str, Any
     }
 
 
-def _batch(stream: Stream, rows: slice) -> pa.Table:
+def _batch(stream: TimedStream, rows: slice) -> pa.Table:
     """Tuples as windows take them. When they expire is for the answer alone, which nobody reads here."""
     ts = stream.ts[rows]
     return pa.table([pa.array(stream.keys[rows]), pa.array(ts), pa.array(ts)], schema=_SCHEMA)
