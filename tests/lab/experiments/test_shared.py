@@ -10,10 +10,10 @@ import pytest
 from sash.lab.experiments.experiment import Claim, Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
-from sash.lab.experiments.shared.shared_analysis import Burst, isolated_us, lwo_us, swf_us
-from sash.lab.experiments.shared.shared_burst import measured_us
-from sash.lab.experiments.shared.shared_claims import AVERAGES, gain, lowest_claim
-from sash.lab.experiments.shared.shared_response import (
+from sash.lab.experiments.shared_figures.shared_analysis import Burst, isolated_us, lwo_us, swf_us
+from sash.lab.experiments.shared_figures.shared_burst import measured_us
+from sash.lab.experiments.shared_figures.shared_claims import AVERAGES, gain, lowest_claim
+from sash.lab.experiments.shared_figures.shared_response import (
     DISTRIBUTIONS,
     N_KEYS,
     QUICK,

@@ -11,8 +11,8 @@ import pytest
 from sash.lab.experiments.experiment import Claim, Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, best_claim, better_claim, is_order, ratios
-from sash.lab.experiments.wjoin.wjoin_loads import (
+from sash.lab.experiments.wjoin_figures.wjoin_claims import MEASURES, TITLES, best_claim, better_claim, is_order, ratios
+from sash.lab.experiments.wjoin_figures.wjoin_loads import (
     PER_HOUR,
     n_values,
     one_longer_window,
@@ -22,7 +22,7 @@ from sash.lab.experiments.wjoin.wjoin_loads import (
     switching_stream,
     synthetic_streams,
 )
-from sash.lab.experiments.wjoin.wjoin_service import (
+from sash.lab.experiments.wjoin_figures.wjoin_service import (
     QUICK,
     STEP_TUPLES,
     ComparedJoins,
