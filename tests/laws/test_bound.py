@@ -14,7 +14,7 @@ from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.bound import DeclaredState
 from support.multiway_strategies import multiway_cases
-from support.state_watch import Watch
+from support.state_watch import StateWatch
 
 Cut = tuple[Case, list[Step]]
 
@@ -61,7 +61,7 @@ def check_operators(schedule: str, case: Case, steps: list[Step]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "MIN_STRUCK_OUT", 0)
         running = case.start()
-        watch = Watch(running)
+        watch = StateWatch(running)
         for step in steps:
             case.take(running, step)
             watch.check()
@@ -75,7 +75,7 @@ def test_a_plan_that_holds_more_than_it_declares_is_noticed(monkeypatch: pytest.
     stream = sash.stream(stream_of("ts | k\n1 | a\n3 | b\n90 | c", ts="BIGINT"), time="ts")
     case = Case("SELECT k, count(*) AS n FROM s [RANGE 5 us] GROUP BY k", {"s": stream})
     running = case.start()
-    watch = Watch(running)
+    watch = StateWatch(running)
     for row in range(3):
         running.push("s", case.arrivals["s"].slice(row, 1))
     running.finish()

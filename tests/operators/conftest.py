@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.steps import Shelf, restarted
+from support.steps import StateShelf, restarted
 
 
 class Succession:
@@ -17,7 +17,7 @@ class Succession:
     def __init__(self, kind: str, make: Callable[[], Any], path: Path):
         self._kind = kind
         self._make = make
-        self._shelf = Shelf(path)
+        self._shelf = StateShelf(path)
         self.operator = self._shelf.start(make) if kind == "moved" else make()
 
     def then(self) -> Any:

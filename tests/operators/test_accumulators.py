@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
-from sash.operators.accumulators import BOUNDED, Accumulator, Runs, make_accumulator, make_running_accumulator
+from sash.operators.accumulators import BOUNDED, Accumulator, AggregateRuns, make_accumulator, make_running_accumulator
 from sash.store.vector import Directory, Memory, dump, load
 
 N_GROUPS = 3
@@ -60,10 +60,10 @@ def run_lists(draw: st.DrawFn, values: st.SearchStrategy) -> list[Run]:
     return runs
 
 
-def as_runs(runs: list[Run], renumbered: dict[int, int] | None = None) -> Runs:
+def as_runs(runs: list[Run], renumbered: dict[int, int] | None = None) -> AggregateRuns:
     groups = [(renumbered or {}).get(run[0].group, run[0].group) for run in runs]
     events = [event for run in runs for event in run]
-    return Runs(
+    return AggregateRuns(
         np.cumsum([0, *(len(run) for run in runs)]),
         np.array(groups, np.int64),
         max(groups, default=-1) + 1,

@@ -9,7 +9,7 @@ import pytest
 
 import sash
 from sash.oracle.reference import NEVER, find_lives, find_stream_lives, row_key, row_keys, split_late
-from sash.sql.bound_query import CountWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import RowsWindow, StreamInfo, TimeWindow, Window
 from sash.testing import bind_frames, draw, evaluate, expected_changes, stream_of
 
 S = stream_of("""
@@ -54,7 +54,7 @@ def test_lives(window: str, expected: list[tuple]) -> None:
 
 def is_in_window(window: Window, ts: list[int], number: int, instant: int) -> bool:
     """What the windows of DESIGN mean, word by word, of rows in order of time, all of one partition."""
-    if isinstance(window, CountWindow):
+    if isinstance(window, RowsWindow):
         here = [other for other in range(len(ts)) if ts[other] <= instant]
         return number in here[-window.n_rows :]
     assert isinstance(window, TimeWindow)
@@ -67,7 +67,7 @@ def is_in_window(window: Window, ts: list[int], number: int, instant: int) -> bo
 def test_lives_are_what_the_window_says_at_every_instant(length: int, slide: int | None) -> None:
     ts = [-5, -3, -3, 0, 1, 2, 2, 4, 9, 10]
     table = pa.table({"ts": ts, "row": list(range(len(ts)))})
-    windows: list[Window] = [TimeWindow(length, slide), CountWindow(length)]
+    windows: list[Window] = [TimeWindow(length, slide), RowsWindow(length)]
     for window in windows:
         found = find_stream_lives(StreamInfo(table.schema, "ts"), window, table)
         for instant in range(-8, 30):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from sash.plan.logical import Join, Query, Relational, Scan, logical_plan
+from sash.plan.logical import Join, Relational, Scan, Select, logical_plan
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.rules import RULES
@@ -46,12 +46,12 @@ def logical_text(sql: str, rule: str | None) -> str:
         query = one(query)
         if one.__name__ == rule:
             break
-    return "\n".join(_show_query(query))
+    return "\n".join(_show_select(query))
 
 
-def _show_query(query: Query) -> Iterator[str]:
-    yield _facts("Query", outputs=[output.name for output in query.outputs], where=_sql(query.conjuncts))
-    yield from _show(query.input, "  ")
+def _show_select(select: Select) -> Iterator[str]:
+    yield _facts("Select", outputs=[output.name for output in select.outputs], where=_sql(select.conjuncts))
+    yield from _show(select.input, "  ")
 
 
 def _show(node: Relational, indent: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ def test_rule(rule: str, show_logical: Callable, request: pytest.FixtureRequest)
 
 def test_the_plan_as_written_joins_in_the_order_of_from_and_asks_everything_on_top(show_logical: Callable) -> None:
     assert show_logical("SELECT A.x FROM A, R, B WHERE A.k = R.k AND A.x > 1 WINDOW 1 MINUTE", None) == "\n".join([
-        "Query | outputs x | where A.k = R.k, A.x > 1",
+        "Select | outputs x | where A.k = R.k, A.x > 1",
         "  Join",
         "    Join",
         "      Scan A | columns ts, k, x, s",

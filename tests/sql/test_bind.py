@@ -7,7 +7,7 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
-from sash.sql.bound_query import BoundQuery, Catalog, CountWindow, TimeWindow, UnboundedWindow
+from sash.sql.bound_query import BoundQuery, Catalog, RowsWindow, TimeWindow, UnboundedWindow
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
 
@@ -126,7 +126,7 @@ def test_a_window_in_brackets_wins_over_that_of_the_query(catalog: Catalog) -> N
         catalog,
     )
     windows = [source.window for source in bound.sources]
-    assert windows == [CountWindow(3, ("location", "n")), MINUTE, None, UnboundedWindow()]
+    assert windows == [RowsWindow(3, ("location", "n")), MINUTE, None, UnboundedWindow()]
 
 
 def test_one_stream_needs_no_window(catalog: Catalog) -> None:

@@ -14,8 +14,8 @@ from sash.sql.bound_query import (
     BoundQuery,
     BoundSet,
     Catalog,
-    CountWindow,
     DerivedInfo,
+    RowsWindow,
     SinceWindow,
     TimeWindow,
     UnboundedWindow,
@@ -176,7 +176,7 @@ def test_clauses_of_the_statement_are_those_of_the_set(catalog: Catalog) -> None
         ("SELECT s.n FROM (SELECT n FROM temperature) s", [None]),
         ("SELECT s.n FROM (SELECT n FROM temperature WINDOW 1 s) s, humidity B WINDOW 1 m", [SECOND, MINUTE]),
         ("SELECT s.n FROM (SELECT DISTINCT n FROM temperature) s, humidity B [ROWS 5] WINDOW 1 m",
-         [MINUTE, CountWindow(5)]),
+         [MINUTE, RowsWindow(5)]),
         ("SELECT n FROM temperature WHERE n IN (SELECT value FROM humidity WINDOW 1 s) WINDOW 1 m", [MINUTE, SECOND]),
         ("SELECT n FROM temperature WHERE EXISTS (SELECT 1 FROM humidity) WINDOW 1 m", [MINUTE, MINUTE]),
         ("SELECT count(*) FROM temperature [UNBOUNDED]", [UnboundedWindow()]),
@@ -231,7 +231,7 @@ def test_the_tree_is_kept_with_its_windows() -> None:
     assert parsed.tree.sql() == "SELECT n FROM t EXCEPT SELECT n FROM (SELECT n FROM u) AS s"
     assert parsed.tree.meta["window"].window == MINUTE
     assert [table.meta["window"].window for table in parsed.tree.find_all(exp.Table) if "window" in table.meta] == [
-        CountWindow(5)
+        RowsWindow(5)
     ]
 
 

@@ -16,7 +16,7 @@ from sash.sql.bound_query import (
     BoundSet,
     Catalog,
     DerivedInfo,
-    Membership,
+    MembershipCondition,
     Source,
     StreamInfo,
 )
@@ -66,7 +66,7 @@ def render_source(source: Source) -> str:
     return f"SELECT {columns} FROM {rows}"
 
 
-def render_membership(membership: Membership) -> str:
+def render_membership(membership: MembershipCondition) -> str:
     rows, word = render(membership.block), "NOT " if membership.is_negated else ""
     if not membership.operands:
         return f"{word}EXISTS ({rows})"

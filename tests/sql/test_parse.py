@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sash.errors import Span
-from sash.sql.bound_query import CountWindow, StreamStatistics, TimeWindow
+from sash.sql.bound_query import RowsWindow, StreamStatistics, TimeWindow
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.parsed import ParsedSelect
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable, Into
@@ -121,7 +121,7 @@ def test_select() -> None:
     assert [output.sql() for output in select.outputs] == ["A.location", "B.value + 1 AS humid"]
     assert [source.name.name for source in select.sources] == ["temperature", "humidity", "rooms", "floors"]
     assert [source.alias and source.alias.name for source in select.sources] == ["A", "B", "R", None]
-    assert [source.window and source.window.window for source in select.sources] == [None, CountWindow(5), None, None]
+    assert [source.window and source.window.window for source in select.sources] == [None, RowsWindow(5), None, None]
     assert [name.name for name in select.sources[2].using] == ["location"]
     assert select.where.sql() == "A.value > 30"
     assert select.window is not None

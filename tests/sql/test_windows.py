@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sash.errors import ParseError
-from sash.sql.bound_query import CountWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
+from sash.sql.bound_query import RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedSelect
 from sash.sql.windows import WindowClause, parse_interval
@@ -55,7 +55,7 @@ def test_what_is_no_interval(text: str) -> None:
         ("WINDOW INTERVAL '5 minutes'", TimeWindow(5 * MINUTE)),
         ("WINDOW INTERVAL '5' MINUTE", TimeWindow(5 * MINUTE)),
         ("WINDOW INTERVAL 5 MINUTES", TimeWindow(5 * MINUTE)),
-        ("WINDOW 50 ROWS", CountWindow(50)),
+        ("WINDOW 50 ROWS", RowsWindow(50)),
         ("WINDOW 1 HOUR SLIDE 5 MINUTES", TimeWindow(HOUR, 5 * MINUTE)),
         ("WINDOW '5 minutes' SLIDE INTERVAL '1' HOUR", TimeWindow(5 * MINUTE, HOUR)),
     ],
@@ -75,7 +75,7 @@ def test_window_of_the_query(clause: str, window: Window) -> None:
     [
         ("[RANGE 1 HOUR]", TimeWindow(HOUR)),
         ("[RANGE 12 HOURS SLIDE 1 HOUR 30 MINUTES]", TimeWindow(12 * HOUR, 90 * MINUTE)),
-        ("[ROWS 100]", CountWindow(100)),
+        ("[ROWS 100]", RowsWindow(100)),
         ("[NOW]", TimeWindow(1)),
         ("[UNBOUNDED]", UnboundedWindow()),
         ("[SINCE TIMESTAMP '1970-01-01 00:00:01']", SinceWindow(SECOND)),
@@ -92,7 +92,7 @@ def test_window_of_a_stream(place: str, bracket: str, window: Window) -> None:
 def test_partitioned_window() -> None:
     clause = parse_query('SELECT a FROM s [partition\n by a, "B b" rows 3]').sources[0].window
     assert isinstance(clause, WindowClause)
-    assert clause.window == CountWindow(3)
+    assert clause.window == RowsWindow(3)
     assert [name.name for name in clause.partition_by] == ["a", "B b"]
 
 

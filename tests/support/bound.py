@@ -24,7 +24,7 @@ from sash.operators.pipeline import InputSpec, Node, RelationSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.oracle.reference import Life, find_combinations
 from sash.plan.logical import aliases_of
-from sash.sql.bound_query import BoundQuery, CountWindow
+from sash.sql.bound_query import BoundQuery, RowsWindow
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import NEVER
 from sash.store.block_window import CUTS
@@ -102,7 +102,7 @@ class DeclaredState:
             bound, sources=sources, conjuncts=tuple(conjuncts), outputs=(), window_graph=_within(bound, aliases)
         )
         lives = [one.life for one in find_combinations(part, self._case.tables)]
-        return _Window(lives, life_us, any(isinstance(source.window, CountWindow) for source in sources))
+        return _Window(lives, life_us, any(isinstance(source.window, RowsWindow) for source in sources))
 
     def _alias(self, spec: InputSpec | RelationSpec) -> str:
         return spec.alias if isinstance(spec, RelationSpec) else self._case.plan.slots[spec.slot].source.alias

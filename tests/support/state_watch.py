@@ -44,7 +44,7 @@ from sash.store.batch import EXPIRES, NEVER, TS, int64_column, signs
 from sash.store.block_window import CUTS
 
 
-class Watch:
+class StateWatch:
     """Watches the operators of a query; it must be there before the first row."""
 
     def __init__(self, running: Query):

@@ -88,7 +88,7 @@ def restarted(operator: Operator, make: Callable[[], Any]) -> Any:
     return fresh
 
 
-class Shelf:
+class StateShelf:
     """Where the state of an operator rests between steps, in files, to be taken up by another one."""
 
     def __init__(self, path: Path):

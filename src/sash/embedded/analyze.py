@@ -46,7 +46,7 @@ def analyze_files(run: QueryRun, verbose: bool = False) -> str:
 def _analyze(
     plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
 ) -> str:
-    query, span = Query(plan, relations), Span()
+    query, span = Query(plan, relations), TimeSpan()
     query.is_quiet = True
     measures: dict[str, Measure] = {}
     for stream, rows in batches:
@@ -76,7 +76,7 @@ def _take_note(query: Query, measures: dict[str, Measure]) -> None:
 
 
 @dataclass(slots=True)
-class Span:
+class TimeSpan:
     """From the oldest to the newest row."""
 
     oldest_us: int = NEVER

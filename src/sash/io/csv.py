@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from sash.errors import InternalError, PlanError, SourceError
-from sash.io.lines import Block, Quoting, read_blocks
+from sash.io.lines import Quoting, RecordBlock, read_blocks
 from sash.io.records import Records, Reject, decode_leniently, find_column, part_records, reject_record
 from sash.io.values import convert
 
@@ -86,7 +86,7 @@ def _read_flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _take_header(block: Block, path: str) -> tuple[bytes | None, Block]:
+def _take_header(block: RecordBlock, path: str) -> tuple[bytes | None, RecordBlock]:
     """The first record that is not an empty line, None if there is none, and the records after it."""
     filled = np.flatnonzero(block.stops > block.starts)
     if block.torn and (not len(filled) or block.torn[0][0] < block.lines[filled[0]]):
@@ -113,7 +113,7 @@ def _find_columns(header: bytes, path: str, schema: pa.Schema, dialect: Dialect)
     return Layout(len(names), tuple(find_column(names, declared, path) for declared in schema.names))
 
 
-def _read_block(block: Block, path: str, schema: pa.Schema, dialect: Dialect, layout: Layout) -> Records:
+def _read_block(block: RecordBlock, path: str, schema: pa.Schema, dialect: Dialect, layout: Layout) -> Records:
     """Sets aside, one after the other, what is torn, not UTF-8, misshapen, empty, or does not convert."""
     rejects = [Reject(line, _TORN, decode_leniently(raw)) for line, raw in block.torn]
     is_text = block.mask_utf8()
@@ -130,7 +130,7 @@ def _read_block(block: Block, path: str, schema: pa.Schema, dialect: Dialect, la
     return part_records(path, block, rows, reasons, rejects)
 
 
-def _split_fields(block: Block, dialect: Dialect, layout: Layout) -> tuple[pa.Table, dict[int, str]]:
+def _split_fields(block: RecordBlock, dialect: Dialect, layout: Layout) -> tuple[pa.Table, dict[int, str]]:
     """The declared columns as text, and why a record, by its index, has no row: it has too few or too many fields."""
     names = [str(position) for position in range(layout.n_columns)]
     chosen = [names[position] for position in layout.positions]

@@ -20,7 +20,7 @@ from sash.io.places import absolute_path, split_glob
 from sash.io.records import Records
 from sash.io.values import sql_name
 
-OPTIONS = {"csv": csv.OPTIONS, "json": (), "parquet": ()}
+FORMATS = {"csv": csv.OPTIONS, "json": (), "parquet": ()}
 """The formats, and which options each of them takes."""
 
 
@@ -40,7 +40,7 @@ class FileSource:
     def __post_init__(self):
         check_format(self.format)
         check_columns(self.format, self.schema)
-        known = OPTIONS[self.format]
+        known = FORMATS[self.format]
         for name, _ in self.options:
             if name.lower() not in known:
                 remedy = suggest(name, known) if known else "it takes none"
@@ -59,8 +59,8 @@ class StreamFile:
 
 def check_format(format: str) -> None:
     """PlanError unless files of this format can be read and written."""
-    if format not in OPTIONS:
-        raise PlanError(f"there is no format `{format}`; {suggest(format, OPTIONS)}")
+    if format not in FORMATS:
+        raise PlanError(f"there is no format `{format}`; {suggest(format, FORMATS)}")
 
 
 def check_columns(format: str, schema: pa.Schema) -> None:

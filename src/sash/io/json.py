@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from sash.io.lines import Block, is_utf8, read_blocks
+from sash.io.lines import RecordBlock, is_utf8, read_blocks
 from sash.io.records import Records, part_records
 from sash.io.values import convert, describe_misfit
 
@@ -49,7 +49,7 @@ def read(stream: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Record
         yield part_records(path, block, rows, reasons, [])
 
 
-def _mask_filled(block: Block) -> np.ndarray:
+def _mask_filled(block: RecordBlock) -> np.ndarray:
     """Which lines hold more than white space."""
     is_filled = block.stops > block.starts
     codes = np.frombuffer(block.data, np.uint8)
@@ -58,7 +58,7 @@ def _mask_filled(block: Block) -> np.ndarray:
     return is_filled
 
 
-def _read_block(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+def _read_block(block: RecordBlock, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
     """One row for each line, and the reason for each line, by its index, whose row is to be rejected."""
     plain = _read_plainly(block, schema)
     if plain is not None:
@@ -72,7 +72,7 @@ def _read_block(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, st
     return in_order, {int(lines[row]): reason for row, reason in reasons.items()}
 
 
-def _sift(block: Block, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
+def _sift(block: RecordBlock, schema: pa.Schema) -> tuple[pa.Table, np.ndarray]:
     """The rows of the pieces that are plain, and a mask of the lines in the others."""
     tables = [_plain_schema(schema).empty_table()]
     is_odd = np.zeros(len(block.starts), bool)
@@ -91,7 +91,7 @@ def _plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(list(zip(schema.names, types, strict=True)))
 
 
-def _read_plainly(block: Block, schema: pa.Schema) -> pa.Table | None:
+def _read_plainly(block: RecordBlock, schema: pa.Schema) -> pa.Table | None:
     """The rows of all lines; None unless Arrow's parser gives what `_read_closely` would give."""
     if not len(block.starts):
         return _plain_schema(schema).empty_table()
@@ -110,7 +110,7 @@ def _read_plainly(block: Block, schema: pa.Schema) -> pa.Table | None:
     return rows if is_faithful else None
 
 
-def _is_plain(block: Block, data: bytes, schema: pa.Schema) -> bool:
+def _is_plain(block: RecordBlock, data: bytes, schema: pa.Schema) -> bool:
     """Whether Arrow's parser can be trusted with these lines.
 
     It reads objects without regard to lines. When every line starts with `{` and ends with `}`, no object spans lines
@@ -138,7 +138,7 @@ def _misses_spelling(rows: pa.Table, data: bytes) -> bool:
     return not {name.lower() for name in absent}.isdisjoint(name.lower() for name in spelt - absent)
 
 
-def _read_closely(block: Block, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
+def _read_closely(block: RecordBlock, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
     """As `_read_block`, line by line."""
     declared = {field.name: field for field in schema}
     reasons: dict[int, str] = {}

@@ -32,7 +32,7 @@ _LF, _CR = b"\n\r"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class RecordBlock:
     """Whole records of a file: record i is `data[starts[i]:stops[i]]`, without its line end, at line `lines[i]`."""
 
     data: bytes
@@ -46,9 +46,9 @@ class Block:
         """Record `idx` as it stands in the file."""
         return self.data[self.starts[idx] : self.stops[idx]]
 
-    def take(self, chosen: np.ndarray | slice) -> Block:
+    def take(self, chosen: np.ndarray | slice) -> RecordBlock:
         """The chosen records alone; what is torn stays."""
-        return Block(self.data, self.starts[chosen], self.stops[chosen], self.lines[chosen], self.torn)
+        return RecordBlock(self.data, self.starts[chosen], self.stops[chosen], self.lines[chosen], self.torn)
 
     def mask_utf8(self) -> np.ndarray:
         """Which records are valid UTF-8."""
@@ -80,7 +80,7 @@ class Quoting:
     delimiter: bytes
 
 
-def read_blocks(stream: pa.NativeFile, path: str, quoting: Quoting | None = None) -> Iterator[Block]:
+def read_blocks(stream: pa.NativeFile, path: str, quoting: Quoting | None = None) -> Iterator[RecordBlock]:
     """The records of a whole file in order; without `quoting` every line is a record. Closes nothing."""
     rest, n_lines_before, first = b"", 0, True
     while True:
@@ -109,7 +109,7 @@ def is_utf8(raw: bytes) -> bool:
         return False
 
 
-def _cut(data: bytes, quoting: Quoting | None, n_lines_before: int, is_last: bool) -> tuple[Block, int, int]:
+def _cut(data: bytes, quoting: Quoting | None, n_lines_before: int, is_last: bool) -> tuple[RecordBlock, int, int]:
     """The whole records at the start of `data`, and how many lines and bytes they and the torn lines take up."""
     ends = _find_line_ends(data, is_last)
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
@@ -121,7 +121,7 @@ def _cut(data: bytes, quoting: Quoting | None, n_lines_before: int, is_last: boo
         first_lines, last_lines, torn_lines, n_lines = _pair_quotes(data, quoting, ends, n_waiting)
     stops = _before_line_end(data, starts, ends)
     torn = [(n_lines_before + line + 1, data[starts[line] : stops[line]]) for line in torn_lines]
-    block = Block(data, starts[first_lines], stops[last_lines], first_lines + n_lines_before + 1, torn)
+    block = RecordBlock(data, starts[first_lines], stops[last_lines], first_lines + n_lines_before + 1, torn)
     return block, n_lines, min(int(ends[n_lines - 1]) + 1, len(data)) if n_lines else 0
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError, suggest
-from sash.io.lines import Block
+from sash.io.lines import RecordBlock
 
 REJECT_SCHEMA = pa.schema([("file", pa.string()), ("line", pa.int64()), ("reason", pa.string()), ("text", pa.string())])
 
@@ -46,7 +46,9 @@ def find_column(names: Sequence[str], declared: str, path: str) -> int:
     return matching[0]
 
 
-def part_records(path: str, block: Block, rows: pa.Table, reasons: dict[int, str], rejects: list[Reject]) -> Records:
+def part_records(
+    path: str, block: RecordBlock, rows: pa.Table, reasons: dict[int, str], rejects: list[Reject]
+) -> Records:
     """Parts good from bad: `rows` has one row for each record of `block`; those with a reason join the rejects."""
     rejects = rejects + [reject_record(block, idx, reason) for idx, reason in reasons.items()]
     if reasons:
@@ -56,7 +58,7 @@ def part_records(path: str, block: Block, rows: pa.Table, reasons: dict[int, str
     return Records(rows, block.lines, tabulate_rejects(path, rejects))
 
 
-def reject_record(block: Block, idx: int, reason: str) -> Reject:
+def reject_record(block: RecordBlock, idx: int, reason: str) -> Reject:
     """Record `idx` as a reject; bytes that are not UTF-8 are shown as `\\xNN`."""
     return Reject(int(block.lines[idx]), reason, decode_leniently(block.text(idx)))
 

@@ -17,6 +17,7 @@ import pyarrow.fs
 
 from sash.errors import SourceError
 from sash.io.disk import Disk
+from sash.io.files import FORMATS
 from sash.io.manifest import MARK
 from sash.io.places import shown_place
 
@@ -25,7 +26,7 @@ CHECKPOINT_MARK = "sash.json"
 _CHECKPOINT_NAMES = re.compile(r"(sash\.json|manifest\.jsonl)(\.new)?|control|spark")
 _BEFORE_THE_MARK = {"control", f"{CHECKPOINT_MARK}.new"}
 """What a run that is killed while it marks a checkpoint leaves there; nothing has been said by then."""
-_PARTS = re.compile(r"part-[0-9a-f]+-[\w-]+\.(csv|json|parquet)")
+_PARTS = re.compile(rf"part-[0-9a-f]+-[\w-]+\.({'|'.join(FORMATS)})")
 _BATCHES = re.compile(r"batch=(0|[1-9][0-9]*)")
 _N_NAMED = 5
 

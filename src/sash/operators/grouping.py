@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.operators.accumulators import Accumulator, Runs
+from sash.operators.accumulators import Accumulator, AggregateRuns
 from sash.operators.evaluator import run
 from sash.operators.keyed import Keys
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
@@ -72,7 +72,9 @@ class GroupRows:
 
     def start(self, keys: Keys, accumulators: Sequence[Accumulator]) -> pa.Table:
         """The row of the one group of everything, which is there before the first tuple."""
-        nothing = Runs(np.zeros(2, np.int64), np.zeros(1, np.int64), 1, np.empty(0, np.int8), np.empty(0, np.int64))
+        nothing = AggregateRuns(
+            np.zeros(2, np.int64), np.zeros(1, np.int64), 1, np.empty(0, np.int8), np.empty(0, np.int64)
+        )
         arguments = (None if type is None else pa.array([], type) for type in self.types)
         after = [each.apply(nothing, values)[1] for each, values in zip(accumulators, arguments, strict=True)]
         rows = self._rows(keys, after, np.zeros(1, np.int64), np.full(1, BEGINNING), +1)
@@ -83,7 +85,7 @@ class GroupRows:
     ) -> tuple[list[pa.Array], list[pa.Array]]:
         """The aggregates of each run's group before the run and after it."""
         ts = events.int64(self._spec.time) if self._spec.time else np.zeros(len(events), np.int64)
-        runs = Runs(events.starts, events.run_ids, n_groups, events.signs, ts)
+        runs = AggregateRuns(events.starts, events.run_ids, n_groups, events.signs, ts)
         columns = {name: events.column(name) for name in {call.argument for call in self._spec.calls} if name}
         pairs = [
             accumulator.apply(runs, columns[call.argument] if call.argument else None)

@@ -35,7 +35,7 @@ from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
-from sash.sql.bound_query import AGGREGATES, Catalog, CountWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import AGGREGATES, Catalog, RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
 from sash.sql.dialect import Sash
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
@@ -204,7 +204,7 @@ def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
         if clause is not None:
             names = {name.lower(): name for name in info.schema.names}
             columns = tuple(names[column.name.lower()] for column in clause.partition_by)
-            is_count = isinstance(clause.window, CountWindow)
+            is_count = isinstance(clause.window, RowsWindow)
             return replace(clause.window, partition_by=columns) if is_count else clause.window
     return None
 

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from sash.operators.changes import read_times
 from sash.oracle.pair_walks import are_in_windows
 from sash.sql import duck
-from sash.sql.bound_query import BoundQuery, Catalog, CountWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import BoundQuery, Catalog, RowsWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
 from sash.sql.expressions import to_duckdb
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
@@ -102,7 +102,7 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
         case TimeWindow(length_us, slide_us):
             ends = [(_slid(t, slide_us), _slid(t + length_us, slide_us)) for t in ts]
             return [Life(enters, leaves, leaves) for enters, leaves in ends]
-        case CountWindow(n_rows, partition_by):
+        case RowsWindow(n_rows, partition_by):
             return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
         case SinceWindow(since_us):
             return [Life(t, NEVER, NEVER) if t >= since_us else NOT_AT_ALL for t in ts]

@@ -17,7 +17,7 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.plan.column_names import times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
-from sash.plan.logical import Query
+from sash.plan.logical import Select
 from sash.sql.bound_query import Aggregate, DerivedInfo
 from sash.sql.expressions import to_column, to_duckdb
 from sash.store.batch import ID_PREFIX
@@ -31,7 +31,7 @@ ADDED_UP = ("count", "sum", "avg")
 class GroupByClause:
     """Builds the grouping of one SELECT. If a row `replaces` the older one of its group, nothing takes that back."""
 
-    def __init__(self, draft: Draft, query: Query, replaces: bool):
+    def __init__(self, draft: Draft, query: Select, replaces: bool):
         self._draft = draft
         self._query = query
         self._bound = query.bound
@@ -139,7 +139,7 @@ def _sum_type(part: str, types: dict[str, pa.DataType]) -> pa.DataType:
     return pa.decimal128(38, scales.get(part, 0))
 
 
-def _refuse_order_of_subqueries(query: Query) -> None:
+def _refuse_order_of_subqueries(query: Select) -> None:
     """FIRST and LAST go by the time of rows, which those of a subquery do not have."""
     bound = query.bound
     ordered = [aggregate.function.upper() for aggregate in bound.aggregates if aggregate.function in ("first", "last")]
@@ -153,7 +153,7 @@ def _refuse_order_of_subqueries(query: Query) -> None:
             )
 
 
-def _time_sql(query: Query) -> str | None:
+def _time_sql(query: Select) -> str | None:
     """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
     infos = {source.alias: source.info for source in query.bound.sources}
     times = []

@@ -18,7 +18,7 @@ from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.fragment import Input, cut_fragments
 from sash.plan.hints import read_hints
-from sash.plan.logical import Body, Query, SetOperation, Test, bodies_of, scans_of
+from sash.plan.logical import Body, RowTest, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
 from sash.plan.physical import Plan
 from sash.plan.relational import FromClause
@@ -88,7 +88,7 @@ class _Builder:
         flow = self._draft.project(flow, [(output.name, self._output_sql(body, output)) for output in body.outputs])
         return self._distinct(flow, with_ids) if body.bound.is_distinct else flow
 
-    def _rows(self, query: Query, with_ids: bool) -> Flow:
+    def _rows(self, query: Select, with_ids: bool) -> Flow:
         """FROM and WHERE."""
         is_consumed = query.is_grouped or query.bound.is_distinct
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
@@ -116,7 +116,7 @@ class _Builder:
     def _may_take_back(self, scan) -> bool:
         return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
 
-    def _test(self, flow: Flow, test: Test, with_ids: bool) -> Flow:
+    def _test(self, flow: Flow, test: RowTest, with_ids: bool) -> Flow:
         """The rows for which a subquery has, or has not, an equal row."""
         operands = list(map(to_column, test.operands))
         rule = "absent" if test.is_negated else "present"
@@ -199,11 +199,11 @@ class _Builder:
             spread=ONE_GROUP if is_one else sides[0].spread if is_same else SCATTERED,
         )
 
-    def _replaces(self, query: Query) -> bool:
+    def _replaces(self, query: Select) -> bool:
         """Whether the newest row of a group replaces the older one in the answer, with nothing to take it back."""
         return query is self._body and replaced_by(query.bound) is not None
 
-    def _output_sql(self, query: Query, output) -> str:
+    def _output_sql(self, query: Select, output) -> str:
         """An output; of a group that is gone, what depends on its aggregates is NULL."""
         sql = to_column(output.expr)
         is_aggregate = any(column.table == "_agg" for column in output.expr.find_all(exp.Column))
@@ -218,7 +218,7 @@ def _operand_sql(expr: exp.Expr) -> str:
     return sql if isinstance(without_read(expr), exp.Column) else f"({sql})"
 
 
-def _refuse_unhashable(query: Query) -> None:
+def _refuse_unhashable(query: Select) -> None:
     """A test tells rows apart by all that is read of them."""
     for scan in scans_of(query.input):
         for name in scan.columns:
@@ -234,7 +234,7 @@ def _refuse_unhashable(query: Query) -> None:
 
 def _graphs(body: Body) -> Iterator[WindowGraph]:
     for each in bodies_of(body):
-        if isinstance(each, Query) and each.bound.window_graph is not None:
+        if isinstance(each, Select) and each.bound.window_graph is not None:
             yield each.bound.window_graph
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.operators.evaluator import run
-from sash.plan.logical import Query
+from sash.plan.logical import Select
 from sash.sql.bound_query import BoundQuery, StreamInfo
 from sash.sql.expressions import to_duckdb
 
@@ -24,7 +24,7 @@ def columns_of(expr: exp.Expr) -> set[str]:
     return {column_name(column) for column in expr.find_all(exp.Column)}
 
 
-def times_of(query: Query) -> list[exp.Column]:
+def times_of(query: Select) -> list[exp.Column]:
     """The time columns that FIRST and LAST order rows by, if a SELECT asks for either."""
     if not any(aggregate.function in ("first", "last") for aggregate in query.bound.aggregates):
         return []

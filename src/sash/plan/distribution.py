@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.plan.logical import Join, Relational, Scan, scans_of
-from sash.sql.bound_query import CountWindow
+from sash.sql.bound_query import RowsWindow
 from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]
@@ -158,7 +158,7 @@ def own_columns(scan: Scan) -> list[str]:
 
 def _may_partition(scan: Scan, name: str) -> bool:
     window = scan.source.window
-    return not isinstance(window, CountWindow) or name in {
+    return not isinstance(window, RowsWindow) or name in {
         f"{scan.source.alias}.{column}" for column in window.partition_by
     }
 
@@ -166,5 +166,5 @@ def _may_partition(scan: Scan, name: str) -> bool:
 def own_partition(scan: Scan) -> Columns:
     """A stream by itself may be spread as its window allows: by anything, unless the window counts rows."""
     window, schema = scan.source.window, scan.source.info.schema
-    columns = window.partition_by if isinstance(window, CountWindow) else scan.columns
+    columns = window.partition_by if isinstance(window, RowsWindow) else scan.columns
     return tuple(f"{scan.source.alias}.{name}" for name in columns if is_hashable(schema.field(name).type))

@@ -21,7 +21,7 @@ from sash.plan.flow import Flow, Spread, spread_by
 from sash.plan.logical import Scan
 from sash.plan.physical import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
-from sash.sql.bound_query import CountWindow, SinceWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import RowsWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.sql.expressions import to_column, to_duckdb
 from sash.store.batch import BEGINNING, ID_PREFIX
 from sash.store.keys import is_hashable
@@ -59,7 +59,7 @@ class Draft:
         self._known.append(StreamKnowledge(scan.source.info, ingest_spec(scan), self._frames.get(scan.source.name)))
         id_column = ID_PREFIX + alias
         node = Node(InputSpec(number))
-        if isinstance(window, CountWindow):
+        if isinstance(window, RowsWindow):
             node, with_ids = _count_window(scan, node, id_column), True
         elif self.is_ordered:
             if isinstance(window, TimeWindow) and window.slide_us:
@@ -150,7 +150,7 @@ class Draft:
 
     def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Spread:
         window = scan.source.window
-        if isinstance(window, CountWindow):
+        if isinstance(window, RowsWindow):
             by = own_partition(scan)
             return replace(spread_by(by), slot=number, origins={name: name for name in by})
         alias, schema = scan.source.alias, scan.source.info.schema
@@ -180,7 +180,7 @@ def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
 
 def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
     window, info, alias = scan.source.window, scan.source.info, scan.source.alias
-    assert isinstance(window, CountWindow)
+    assert isinstance(window, RowsWindow)
     assert isinstance(info, StreamInfo)
     tie = tuple(f"{alias}.{name}" for name in info.tie)
     by = tuple(f"{alias}.{name}" for name in window.partition_by)

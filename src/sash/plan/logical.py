@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from sash.sql.bound_query import Block, BoundQuery, BoundSet, CountWindow, DerivedInfo, Output, Source
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, DerivedInfo, Output, RowsWindow, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Scan:
 
     @property
     def counts_rows(self) -> bool:
-        return isinstance(self.source.window, CountWindow)
+        return isinstance(self.source.window, RowsWindow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ Relational: TypeAlias = Scan | Join
 
 
 @dataclass(frozen=True, slots=True)
-class Test:
-    """A condition on a row: whether `body` has a row equal to the operands; see `sash.sql.bound_query.Membership`."""
+class RowTest:
+    """A condition on a row: whether `body` has a row equal to the operands; see `MembershipCondition`."""
 
     body: Body
     operands: tuple[exp.Expr, ...]
@@ -57,7 +57,7 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Select:
     """A SELECT: its columns, and conjuncts that no rule has placed yet. What it groups by is as bound."""
 
     input: Relational
@@ -65,7 +65,7 @@ class Query:
     conjuncts: tuple[exp.Expr, ...]
     emit_changes: bool
     bound: BoundQuery
-    tests: tuple[Test, ...] = ()
+    tests: tuple[RowTest, ...] = ()
 
     @property
     def is_grouped(self) -> bool:
@@ -81,7 +81,7 @@ class SetOperation:
     bound: BoundSet
 
 
-Body: TypeAlias = Query | SetOperation
+Body: TypeAlias = Select | SetOperation
 
 
 def logical_plan(bound: Block) -> Body:
@@ -93,9 +93,10 @@ def logical_plan(bound: Block) -> Body:
     for scan in scans[1:]:
         tree = Join(tree, scan)
     tests = tuple(
-        Test(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware) for each in bound.memberships
+        RowTest(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware)
+        for each in bound.memberships
     )
-    return Query(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
+    return Select(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
 
 
 def _scan(source: Source) -> Scan:
@@ -103,15 +104,15 @@ def _scan(source: Source) -> Scan:
     return Scan(source, tuple(source.info.schema.names), body=body)
 
 
-def map_queries(body: Body, change: Callable[[Query], Query]) -> Body:
+def map_selects(body: Body, change: Callable[[Select], Select]) -> Body:
     """The same with every SELECT changed, those within others first."""
     if isinstance(body, SetOperation):
-        return replace(body, left=map_queries(body.left, change), right=map_queries(body.right, change))
+        return replace(body, left=map_selects(body.left, change), right=map_selects(body.right, change))
 
     def change_scan(scan: Scan) -> Scan:
-        return replace(scan, body=map_queries(scan.body, change)) if scan.body else scan
+        return replace(scan, body=map_selects(scan.body, change)) if scan.body else scan
 
-    tests = tuple(replace(test, body=map_queries(test.body, change)) for test in body.tests)
+    tests = tuple(replace(test, body=map_selects(test.body, change)) for test in body.tests)
     return change(replace(body, input=map_scans(body.input, change_scan), tests=tests))
 
 

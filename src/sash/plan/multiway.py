@@ -21,7 +21,7 @@ from sash.plan.column_names import columns_of
 from sash.plan.distribution import LEFT, choose_partitioning, equal_columns, own_columns
 from sash.plan.flow import Flow
 from sash.plan.hints import Hints
-from sash.plan.logical import Join, Query, Relational, Scan, scans_of
+from sash.plan.logical import Join, Relational, Scan, Select, scans_of
 from sash.sql.bound_query import TimeWindow
 from sash.sql.expressions import to_duckdb
 from sash.sql.window_graph import FAR
@@ -51,7 +51,7 @@ class Reach:
 
 
 @dataclass(slots=True)
-class Part:
+class JoinInput:
     """An input of a join of many: a stream, perhaps with relations looked up, or streams that are joined already."""
 
     flow: Flow
@@ -60,10 +60,10 @@ class Part:
 
 
 @dataclass(slots=True)
-class Many:
+class JoinDraft:
     """What is joined in one operator: its inputs so far, and what connects them."""
 
-    parts: list[Part]
+    inputs: list[JoinInput]
     joins: list[Join] = field(default_factory=list)
     """What brought in each input but the first."""
     keys: list[tuple[str, str]] = field(default_factory=list)
@@ -72,8 +72,8 @@ class Many:
     known: list[tuple[str, str]] = field(default_factory=list)
     """Columns that are equal in the inputs already, by joins below."""
 
-    def add(self, part: Part, join: Join) -> None:
-        self.parts.append(part)
+    def add(self, input: JoinInput, join: Join) -> None:
+        self.inputs.append(input)
         self.joins.append(join)
         self.keys += join.keys
         self.conditions += [(to_duckdb(conjunct), columns_of(conjunct)) for conjunct in join.conjuncts]
@@ -86,7 +86,7 @@ class Many:
         merged: dict[tuple[bool, ...], list[list[str]]] = {}
         is_known = {name: number for number, members in enumerate(equal_columns(self.known)) for name in members}
         for members in equal_columns([*self.known, *self.keys]):
-            own = [sorted(members.intersection(part.flow.columns)) for part in self.parts]
+            own = [sorted(members.intersection(input.flow.columns)) for input in self.inputs]
             if sum(map(bool, own)) < 2:
                 continue
             for first, *others in filter(None, own):
@@ -94,7 +94,7 @@ class Many:
                 for name in others:
                     if first not in is_known or is_known[first] != is_known.get(name):
                         self.conditions.append((f"{quote(name)} = {quote(first)}", {name}))
-            columns = merged.setdefault(tuple(map(bool, own)), [[] for _ in self.parts])
+            columns = merged.setdefault(tuple(map(bool, own)), [[] for _ in self.inputs])
             for names, found in zip(columns, own, strict=True):
                 names += found[:1]
         return tuple(tuple(map(tuple, columns)) for columns in merged.values())
@@ -102,24 +102,24 @@ class Many:
     @property
     def has_joins(self) -> bool:
         """Whether an input is itself a join."""
-        return any(len(part.streams) > 1 for part in self.parts)
+        return any(len(input.streams) > 1 for input in self.inputs)
 
     def stream_reach_us(self, reach: Reach) -> tuple[tuple[int, ...], ...]:
         """How much newer a tuple of each stream of any input may be than one of each input."""
-        streams = [alias for part in self.parts for alias in part.streams]
+        streams = [alias for input in self.inputs for alias in input.streams]
         return tuple(
-            tuple(0 if alias in part.streams else reach.between(part.streams, (alias,)) for alias in streams)
-            for part in self.parts
+            tuple(0 if alias in input.streams else reach.between(input.streams, (alias,)) for alias in streams)
+            for input in self.inputs
         )
 
     def conditions_read(self) -> Iterator[Condition]:
         """The conditions with the inputs that they read."""
         for sql, columns in self.conditions:
-            readers = [number for number, part in enumerate(self.parts) if columns.intersection(part.flow.columns)]
+            readers = [number for number, input in enumerate(self.inputs) if columns.intersection(input.flow.columns)]
             yield Condition(sql, tuple(readers))
 
 
-def joins_many(query: Query, hints: Hints) -> bool:
+def joins_many(query: Select, hints: Hints) -> bool:
     """Whether the streams of a SELECT are joined many at a time.
 
     That needs windows of time on all of them, and operators that look at the clock themselves. Two inputs have a join
@@ -136,7 +136,7 @@ def joins_many(query: Query, hints: Hints) -> bool:
     return is_free and len(streams) > 2 and all(map(_is_plain, streams)) and _most_inputs(query) > 2
 
 
-def reach_of(query: Query) -> Reach:
+def reach_of(query: Select) -> Reach:
     """From the graph of pair windows, or from the window of each stream: the older tuple must still be in its own."""
     graph = query.bound.window_graph
     if graph is not None:
@@ -156,7 +156,7 @@ def joins_in(node: Relational) -> tuple[Scan, list[Join]]:
     return node, joins
 
 
-def cuts(first: Scan, joins: Sequence[Join], exchanges: Mapping[tuple[str, int], tuple[str, ...]]) -> set[int]:
+def cut_points(first: Scan, joins: Sequence[Join], exchanges: Mapping[tuple[str, int], tuple[str, ...]]) -> set[int]:
     """Before which joins what is joined so far is put out: where it changes groups, where a key is computed of it all,
     and where streams are joined by a relation that is looked up by several of them.
     """
@@ -196,10 +196,10 @@ def is_read_later(scan: Scan, joins: Sequence[Join]) -> bool:
     return False
 
 
-def _most_inputs(query: Query) -> int:
+def _most_inputs(query: Select) -> int:
     """How many inputs can be joined in one place, at most."""
     first, joins = joins_in(query.input)
-    cut_at = cuts(first, joins, choose_partitioning(query.input).exchanges)
+    cut_at = cut_points(first, joins, choose_partitioning(query.input).exchanges)
     most = n_inputs = 1
     for number, join in enumerate(joins):
         if join.right.source.is_stream:
@@ -208,16 +208,16 @@ def _most_inputs(query: Query) -> int:
     return most
 
 
-def time_conditions(many: Many, reach: Reach) -> Iterator[tuple[str, set[str]]]:
+def time_conditions(joining: JoinDraft, reach: Reach) -> Iterator[tuple[str, set[str]]]:
     """What is left to check of the times of streams that were joined at different places."""
-    for first, one in enumerate(many.parts):
-        for other in many.parts[first + 1 :]:
+    for first, one in enumerate(joining.inputs):
+        for other in joining.inputs[first + 1 :]:
             if len(one.streams) + len(other.streams) > 2:
                 for pair in product(one.streams, other.streams):
                     yield reach.condition(*pair), {TIME_PREFIX + alias for alias in pair}
 
 
-def _require_time_window(scan: Scan, algorithm: str, query: Query) -> None:
+def _require_time_window(scan: Scan, algorithm: str, query: Select) -> None:
     if not _is_plain(scan):
         raise PlanError(
             f"the hint `{algorithm}` needs a window of time without `SLIDE` on every stream, and `{scan.source.alias}` "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from sash.plan.builder import physical_plan
-from sash.plan.logical import logical_plan, map_queries
+from sash.plan.logical import logical_plan, map_selects
 from sash.plan.physical import Plan
 from sash.plan.rules import RULES
 from sash.plan.rules.refuse_unbounded import refuse_unbounded_sets
@@ -21,6 +21,6 @@ def plan_query(bound: Block, frames: Mapping[str, pa.Table] | None = None) -> Pl
     """
     body = logical_plan(bound)
     for rule in RULES:
-        body = map_queries(body, rule)
+        body = map_selects(body, rule)
     refuse_unbounded_sets(body)
     return physical_plan(body, frames or {})

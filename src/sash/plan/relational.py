@@ -20,12 +20,12 @@ from sash.plan.distribution import LEFT, RIGHT, Partitioning, choose_partitionin
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow, Spread
 from sash.plan.hints import Hints
-from sash.plan.logical import Body, Join, Query, Relational, Scan, scans_of
+from sash.plan.logical import Body, Join, Relational, Scan, Select, scans_of
 from sash.plan.multiway import (
     TIME_PREFIX,
-    Many,
-    Part,
-    cuts,
+    JoinDraft,
+    JoinInput,
+    cut_points,
     joins_in,
     joins_many,
     reach_of,
@@ -43,7 +43,7 @@ BuildBody = Callable[[Body, bool], Flow]
 class FromClause:
     """Builds the tree of one SELECT's FROM."""
 
-    def __init__(self, draft: Draft, query: Query, hints: Hints, build_body: BuildBody):
+    def __init__(self, draft: Draft, query: Select, hints: Hints, build_body: BuildBody):
         self._draft = draft
         self._query = query
         self._hint = hints.method
@@ -65,41 +65,41 @@ class FromClause:
     def _many(self, with_ids: bool) -> Flow:
         """All streams, many at a time; relations where they can first be looked up."""
         first, joins = joins_in(self._query.input)
-        cut_at = cuts(first, joins, self._partitioning.exchanges)
+        cut_at = cut_points(first, joins, self._partitioning.exchanges)
         self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
-        many, postponed = Many([self._part(first, with_ids)]), []
+        joining, postponed = JoinDraft([self._input(first, with_ids)]), []
         for number, join in enumerate(joins):
             if number in cut_at:
-                many = self._cut(many)
+                joining = self._cut(joining)
             if not join.right.source.is_stream:
-                part = next((part for part in many.parts if number in cut_at or _may_look_up(part, join)), None)
-                if part is None:
+                input = next((input for input in joining.inputs if number in cut_at or _may_look_up(input, join)), None)
+                if input is None:
                     postponed.append(join)
                 else:
-                    part.flow = self._lookup_join(join, self._draft.compute(part.flow, join.computed), with_ids)
+                    input.flow = self._lookup_join(join, self._draft.compute(input.flow, join.computed), with_ids)
                 continue
             if number in cut_at:
-                flow = self._draft.compute(many.parts[0].flow, join.computed)
-                many.parts[0].flow = self._exchange(flow, join, LEFT)
-            many.add(self._part(join.right, with_ids), join)
-        flow = self._joined_many(many, self._read_above(postponed))
+                flow = self._draft.compute(joining.inputs[0].flow, join.computed)
+                joining.inputs[0].flow = self._exchange(flow, join, LEFT)
+            joining.add(self._input(join.right, with_ids), join)
+        flow = self._joined_many(joining, self._read_above(postponed))
         for join in postponed:
             flow = self._lookup_join(join, self._draft.compute(flow, join.computed), with_ids)
         return flow
 
-    def _part(self, scan: Scan, with_ids: bool) -> Part:
+    def _input(self, scan: Scan, with_ids: bool) -> JoinInput:
         flow, alias = self._item(scan, with_ids), scan.source.alias
         if self._carries_times:
             items = [*((name, quote(name)) for name in flow.columns), (TIME_PREFIX + alias, quote(TS))]
             flow = self._draft.project(flow, items)
-        return Part(flow, (alias,))
+        return JoinInput(flow, (alias,))
 
-    def _cut(self, many: Many) -> Many:
+    def _cut(self, joining: JoinDraft) -> JoinDraft:
         """What is joined so far, as the first input of what follows."""
-        if len(many.parts) == 1:
-            return many
-        streams = tuple(alias for part in many.parts for alias in part.streams)
-        return Many([Part(self._joined_many(many), streams)], known=[*many.known, *many.keys])
+        if len(joining.inputs) == 1:
+            return joining
+        streams = tuple(alias for input in joining.inputs for alias in input.streams)
+        return JoinDraft([JoinInput(self._joined_many(joining), streams)], known=[*joining.known, *joining.keys])
 
     def _read_above(self, postponed: Sequence[Join]) -> set[str]:
         """The columns that are read of what all streams make together."""
@@ -109,31 +109,32 @@ class FromClause:
             read |= {left for left, _ in join.keys}.union(*map(columns_of, exprs))
         return read
 
-    def _joined_many(self, many: Many, read: set[str] | None = None) -> Flow:
+    def _joined_many(self, joining: JoinDraft, read: set[str] | None = None) -> Flow:
         """The inputs in one operator, with the columns that are read of them, all if None; two without windows of pairs
         in the join that is made for two.
         """
-        if len(many.parts) == 1:
-            return many.parts[0].flow
-        reach, graph, flows = reach_of(self._query), self._query.bound.window_graph, [part.flow for part in many.parts]
+        if len(joining.inputs) == 1:
+            return joining.inputs[0].flow
+        reach, graph = reach_of(self._query), self._query.bound.window_graph
+        flows = [input.flow for input in joining.inputs]
         if len(flows) == 2 and graph is None and not self._multiway:
-            return self._join_two(many.joins[0], flows[0], flows[1])
+            return self._join_two(joining.joins[0], flows[0], flows[1])
         if self._carries_times:
-            many.conditions += time_conditions(many, reach)
-        keys = many.key_columns()
+            joining.conditions += time_conditions(joining, reach)
+        keys = joining.key_columns()
         columns = tuple(name for flow in flows for name in flow.columns if read is None or name in read)
         spec = MultiwayJoinSpec(
-            names=tuple("+".join(part.streams) for part in many.parts),
+            names=tuple("+".join(input.streams) for input in joining.inputs),
             keys=keys,
             reach_us=tuple(
-                tuple(0 if one is other else reach.between(one.streams, other.streams) for other in many.parts)
-                for one in many.parts
+                tuple(0 if one is other else reach.between(one.streams, other.streams) for other in joining.inputs)
+                for one in joining.inputs
             ),
-            streams=tuple(part.streams for part in many.parts) if many.has_joins else None,
-            stream_reach_us=many.stream_reach_us(reach) if many.has_joins else None,
-            conditions=tuple(many.conditions_read()),
+            streams=tuple(input.streams for input in joining.inputs) if joining.has_joins else None,
+            stream_reach_us=joining.stream_reach_us(reach) if joining.has_joins else None,
+            conditions=tuple(joining.conditions_read()),
             columns=columns,
-            checks_lives=graph is None and many.has_joins,
+            checks_lives=graph is None and joining.has_joins,
             algorithm=self._multiway or PROBE,
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )
@@ -146,7 +147,7 @@ class FromClause:
             columns=columns,
             ids=tuple(name for flow in flows for name in flow.ids),
             life_us=min(flow.life_us for flow in flows if flow.life_us is not None),
-            spread=spread.with_equal(many.keys).renamed({name: [name] for name in columns}),
+            spread=spread.with_equal(joining.keys).renamed({name: [name] for name in columns}),
         )
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:
@@ -235,10 +236,10 @@ class FromClause:
         return choose_method(load, bool(join.keys), self._hint, load_prices(), step_s)
 
 
-def _may_look_up(part: Part, join: Join) -> bool:
+def _may_look_up(input: JoinInput, join: Join) -> bool:
     """Whether an input has all that the join with a relation reads beside the relation."""
     read = read_by_lookup(join)
-    return bool(read) and read <= set(part.flow.columns)
+    return bool(read) and read <= set(input.flow.columns)
 
 
 def _joined(left: Spread, right: Spread) -> Spread:

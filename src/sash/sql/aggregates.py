@@ -18,7 +18,7 @@ from sqlglot import exp
 from sash.errors import BindError
 from sash.sql import duck
 from sash.sql.bound_query import Aggregate, Output
-from sash.sql.calls import Call, check_argument, check_call, read_call
+from sash.sql.calls import AggregateCall, check_argument, check_call, read_call
 from sash.sql.casts import read_as
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
@@ -133,7 +133,7 @@ class AggregateBinder:
         own = (self._groups if table == _GROUP else self._aggregates)[index]
         return read_as(column, own.sql_type) if duck.is_renamed(own.sql_type, own.type) else column
 
-    def _add(self, call: Call) -> int:
+    def _add(self, call: AggregateCall) -> int:
         text, argument = self._select.text, call.argument
         check_call(call, text)
         if argument is not None:

@@ -32,7 +32,7 @@ class TimeWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class CountWindow:
+class RowsWindow:
     """The last `n_rows` tuples of the stream, or of each partition, in the stream's total order."""
 
     n_rows: int
@@ -51,7 +51,7 @@ class SinceWindow:
     since_us: int
 
 
-Window: TypeAlias = TimeWindow | CountWindow | UnboundedWindow | SinceWindow
+Window: TypeAlias = TimeWindow | RowsWindow | UnboundedWindow | SinceWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ AGGREGATES_THAT_RUN = "COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, MEDIAN, STD
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class MembershipCondition:
     """A condition of WHERE that looks for a row in a subquery.
 
         x IN (SELECT y …)                              operands (x,)
@@ -206,7 +206,7 @@ class BoundQuery:
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict)
     """Where clauses stand in the text, for later errors: `select`, `from`, and if given `where`, `window`, `hint`."""
-    memberships: tuple[Membership, ...] = ()
+    memberships: tuple[MembershipCondition, ...] = ()
     groups: tuple[Output, ...] | None = None
     """The grouping expressions, over the columns of FROM; () for one group of everything, None if it does not group."""
     aggregates: tuple[Aggregate, ...] = ()

@@ -29,7 +29,7 @@ _ARITHMETIC = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """A call of an aggregate as written. `function` is one of AGGREGATES, or the name of one that does not run."""
 
     node: exp.Expr
@@ -42,7 +42,7 @@ class Call:
         return self.arguments[0] if self.arguments else None
 
 
-def read_call(node: exp.Expr) -> Call | None:
+def read_call(node: exp.Expr) -> AggregateCall | None:
     """The call that a node is, if it calls an aggregate."""
     if not isinstance(node, exp.Func):
         return None
@@ -56,7 +56,7 @@ def read_call(node: exp.Expr) -> Call | None:
     function = _SYNONYMS.get(name, name)
     if distinct is not None and function == "count":
         function = "count_distinct"
-    return Call(node, function, arguments, distinct is not None)
+    return AggregateCall(node, function, arguments, distinct is not None)
 
 
 def _name_of(node: exp.Func) -> str:
@@ -75,7 +75,7 @@ def _arguments(node: exp.Func) -> tuple[exp.Expr, ...]:
     return tuple(a for a in arguments if isinstance(a, exp.Expr) and not isinstance(a, exp.Star))
 
 
-def check_call(call: Call, text: str) -> None:
+def check_call(call: AggregateCall, text: str) -> None:
     """Refuse aggregates and forms of them that do not run."""
     span = span_of(call.node)
     written = text[span.start :].split("(")[0].strip().lower() if span else call.function
@@ -83,7 +83,7 @@ def check_call(call: Call, text: str) -> None:
         raise PlanError(reason, text, span)
 
 
-def _refusal(call: Call, written: str) -> str | None:
+def _refusal(call: AggregateCall, written: str) -> str | None:
     if call.function == "any_value":
         return "`ANY_VALUE` cannot run in this version, as its answer is left to chance; use `FIRST`"
     if call.function not in AGGREGATES:
@@ -98,13 +98,13 @@ def _refusal(call: Call, written: str) -> str | None:
     return None
 
 
-def check_argument(call: Call, argument: Scalar, text: str) -> None:
+def check_argument(call: AggregateCall, argument: Scalar, text: str) -> None:
     """Refuse an aggregate of values of this type, if it has no meaning or none that Sash runs."""
     if reason := _mistake(call, argument, text):
         raise BindError(reason, text, span_of(call.node))
 
 
-def _mistake(call: Call, argument: Scalar, text: str) -> str | None:
+def _mistake(call: AggregateCall, argument: Scalar, text: str) -> str | None:
     name, kind = call.function.upper(), argument.sql_type.split("(")[0]
     if call.function == "count":
         return None

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
 from sash.sql.aggregates import refuse_aggregates
-from sash.sql.bound_query import Block, BoundQuery, Membership, Output
+from sash.sql.bound_query import Block, BoundQuery, MembershipCondition, Output
 from sash.sql.comparisons import are_comparable, family_of
 from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
 from sash.sql.hashable import check_hashable
@@ -44,7 +44,7 @@ class Surroundings:
         return self.select.text
 
 
-def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
+def bind_membership(condition: exp.Expr, around: Surroundings) -> MembershipCondition:
     """A conjunct of WHERE for which `is_membership` holds."""
     predicate, is_negated = strip_negations(condition)
     tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
@@ -61,7 +61,7 @@ def bind_membership(condition: exp.Expr, around: Surroundings) -> Membership:
     types = find_types(operands, block.outputs, around.text)
     operands = [cast(side, type_) for side, type_ in zip(operands, types)]
     check_hashable(operands, "a lookup in a subquery", around.text)
-    return Membership(
+    return MembershipCondition(
         block=cast_outputs(block, types),
         operands=tuple(operand.expr for operand in operands),
         is_negated=is_negated,

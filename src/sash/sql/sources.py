@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
-from sash.sql.bound_query import Block, Catalog, CountWindow, DerivedInfo, RelationInfo, Source, StreamInfo, Window
+from sash.sql.bound_query import Block, Catalog, DerivedInfo, RelationInfo, RowsWindow, Source, StreamInfo, Window
 from sash.sql.expressions import span_of
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
@@ -124,7 +124,7 @@ def _bind_window(source: Source, item: ParsedSource, text: str, context: Context
         return None
     if clause is None:
         return context.window.window if context.window else None
-    if isinstance(clause.window, CountWindow):
+    if isinstance(clause.window, RowsWindow):
         columns = tuple(column_in(source, name, text).name for name in clause.partition_by)
         return replace(clause.window, partition_by=columns)
     return clause.window

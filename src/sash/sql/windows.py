@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from sash.errors import ParseError, Span
 from sash.sql import duck
-from sash.sql.bound_query import NOW_US, CountWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
+from sash.sql.bound_query import NOW_US, RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.cursor import Cursor
 
 MAX_LENGTH = 2**62
@@ -211,24 +211,24 @@ def _parse_time_window(parser: Cursor) -> TimeWindow:
     return TimeWindow(length_us, parse_length(parser, "a slide", remedy) if parser.take("SLIDE") else None)
 
 
-def _parse_rows(parser: Cursor) -> CountWindow:
+def _parse_rows(parser: Cursor) -> RowsWindow:
     parser.expect("ROWS")
     start = parser.index
     number = parser.number("a number of rows")
     return _count_window(parser, number, parser.span_since(start))
 
 
-def _parse_amount_of_rows(parser: Cursor) -> CountWindow | None:
+def _parse_amount_of_rows(parser: Cursor) -> RowsWindow | None:
     start = parser.index
     number = parser.number_before("ROWS")
     return None if number is None else _count_window(parser, number, parser.span_since(start))
 
 
-def _count_window(parser: Cursor, number: Decimal, span: Span) -> CountWindow:
+def _count_window(parser: Cursor, number: Decimal, span: Span) -> RowsWindow:
     if not 1 <= number < MAX_LENGTH or number != int(number):
         reason = f"a window must hold at least one row and whole rows, not `{number}`; give a positive whole number"
         raise ParseError(reason, parser.sql, span)
-    return CountWindow(int(number))
+    return RowsWindow(int(number))
 
 
 def _parse_instant(parser: Cursor) -> int:

@@ -11,7 +11,7 @@ from sash.cli.main import main
 from sash.cost.choose_join import SHIPPED
 from sash.cost.join_cost import HASH, WNL, JoinMethod
 from sash.lab.bench import planner_choice
-from sash.lab.bench.planner_choice import Cell, Workload, grid, measure_cell, planner_facts
+from sash.lab.bench.planner_choice import Cell, GridLoad, grid, measure_cell, planner_facts
 
 
 def test_there_are_fifty_loads_from_tiny_to_large() -> None:
@@ -24,7 +24,7 @@ def test_there_are_fifty_loads_from_tiny_to_large() -> None:
 
 def test_a_cell_has_the_choice_and_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner_choice, "N_FINAL_ROUNDS", 1)
-    cell = measure_cell(Workload(100, 20, 1, 10), SHIPPED)
+    cell = measure_cell(GridLoad(100, 20, 1, 10), SHIPPED)
     assert cell.measured[cell.best] == min(cell.measured.values())
     assert cell.chosen in cell.measured
     assert cell.ratio >= 1
@@ -32,7 +32,7 @@ def test_a_cell_has_the_choice_and_the_best(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_choices_within_a_fifth_are_good() -> None:
-    workload, chosen, best = Workload(1, 1, 1, 1), JoinMethod(HASH), JoinMethod(WNL)
+    workload, chosen, best = GridLoad(1, 1, 1, 1), JoinMethod(HASH), JoinMethod(WNL)
     cells = [Cell(workload, chosen, best, {chosen: ns, best: 100.0}) for ns in (110.0, 119.0, 121.0)]
     facts = planner_facts(cells, SHIPPED)
     assert facts["good"] == 2
@@ -40,7 +40,7 @@ def test_choices_within_a_fifth_are_good() -> None:
 
 
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    monkeypatch.setattr(planner_choice, "grid", lambda: [Workload(10, 1, 1, 10)] * 15)
+    monkeypatch.setattr(planner_choice, "grid", lambda: [GridLoad(10, 1, 1, 10)] * 15)
     monkeypatch.setattr(planner_choice, "N_FINAL_ROUNDS", 1)
     monkeypatch.setenv("COLUMNS", "150")
     monkeypatch.setattr(sys, "argv", ["sash", "bench", "planner", "--quick"])

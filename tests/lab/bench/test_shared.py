@@ -14,7 +14,7 @@ from sash.errors import MismatchError, PlanError
 from sash.lab.bench.agreement import Checksum
 from sash.lab.bench.picture import draw_shared
 from sash.lab.bench.shared_queries import LEAST_SHARE, WIDEST_SHARE, SharedQueries
-from sash.lab.bench.sharing_gain import Outcome, bench_shared_embedded, check_answers
+from sash.lab.bench.sharing_gain import SharingOutcome, bench_shared_embedded, check_answers
 from sash.lab.bench.show_shared import show_shared
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import JoinWorkload
@@ -67,7 +67,7 @@ def test_answers_that_differ_are_an_error(embedded):
     with pytest.raises(
         MismatchError, match=r"the answers of `q1` differ: sharing it gives 3 rows.*alone it gives 2 rows"
     ):
-        check_answers(Outcome(None, {"q1": one}), {"q1": Outcome(None, {"q1": other})})  # pyright: ignore
+        check_answers(SharingOutcome(None, {"q1": one}), {"q1": SharingOutcome(None, {"q1": other})})  # pyright: ignore
 
 
 def test_what_did_not_run_is_not_shown(embedded, tmp_path):

@@ -12,7 +12,7 @@ from sash.cli.main import main
 from sash.lab.experiments.delays import Period
 from sash.lab.experiments.experiment import Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS
-from sash.lab.experiments.pipelines.pipelines_delays import QUICK, SCALES
+from sash.lab.experiments.pipelines_figures.pipelines_delays import QUICK, SCALES
 from sash.lab.experiments.report import write_outcome, write_report
 
 SECOND = 1_000_000

@@ -13,8 +13,8 @@ from sash.errors import PlanError
 from sash.lab.experiments.experiment import SCALE_NAMES, Claim, Experiment, Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, PAPERS, named
 from sash.lab.experiments.html_report import html_page
-from sash.lab.experiments.kostowski.fig6_selectivity import knee
-from sash.lab.experiments.kostowski.kostowski_joins import (
+from sash.lab.experiments.kostowski_figures.fig6_selectivity import knee
+from sash.lab.experiments.kostowski_figures.kostowski_joins import (
     QUICK,
     WHJ,
     WNL,

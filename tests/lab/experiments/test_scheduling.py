@@ -8,7 +8,7 @@ import pytest
 import sash
 from sash.lab.experiments.delays import Delays, Period, count_wrong, run_ticks
 from sash.lab.experiments.operator_costs import COSTS_US
-from sash.lab.experiments.scheduling import VirtualRun, Workload, kind_of
+from sash.lab.experiments.scheduling import SalesWorkload, VirtualRun, kind_of
 from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.retail import QUERIES, Retail
 from sash.testing import assert_changes
@@ -19,14 +19,14 @@ RETAIL = Retail(10, PERIOD.duration_us, PERIOD.window_us, favorites=0.3, seed=2)
 
 
 def measured(query: str, schedule: str) -> Delays:
-    return run_ticks(VirtualRun(Workload(query, RETAIL), schedule), PERIOD)[0]
+    return run_ticks(VirtualRun(SalesWorkload(query, RETAIL), schedule), PERIOD)[0]
 
 
 @pytest.mark.parametrize("schedule", ["tpa", "nta", "hybrid"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_tick_by_tick_it_is_the_answer_of_the_engine(query, schedule):
     """Up to the last tick; the engine knows nothing after its last tuple."""
-    workload = Workload(query, RETAIL)
+    workload = SalesWorkload(query, RETAIL)
     _, changes = run_ticks(VirtualRun(workload, schedule), PERIOD)
     relations = {name: sash.relation(table) for name, table in workload.relations().items()}
     expected = sash.sql(workload.text(schedule), **workload.streams(), **relations)
@@ -50,7 +50,7 @@ def test_an_operator_that_waits_for_input_lets_expirations_wait_too():
 
 
 def test_twice_the_tuples_cost_twice_as_much():
-    run = VirtualRun(Workload("q1", RETAIL), "nta")
+    run = VirtualRun(SalesWorkload("q1", RETAIL), "nta")
     run.tick(START_US - 1, START_US + PERIOD.duration_us)
     counted = {name: run.rows_in[name] + run.expired[name] for name in run.rows_in}
     assert run.busy_us == pytest.approx(sum(n * COSTS_US[kind_of(name)] for name, n in counted.items()))
@@ -60,7 +60,7 @@ def test_twice_the_tuples_cost_twice_as_much():
 
 
 def test_queues_before_operators_with_a_clock_make_wrong_answers():
-    workload = Workload("q1", RETAIL)
+    workload = SalesWorkload("q1", RETAIL)
     n_wrong = {}
     for schedule in ("clock", "tpa"):
         _, changes = run_ticks(VirtualRun(workload, schedule), PERIOD)

@@ -10,15 +10,15 @@ import pytest
 from sash.lab.experiments.experiment import Claim, Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
-from sash.lab.experiments.shared.shared_analysis import Burst, isolated_us, lwo_us, swf_us
-from sash.lab.experiments.shared.shared_burst import measured_us
-from sash.lab.experiments.shared.shared_claims import AVERAGES, gain, lowest_claim
-from sash.lab.experiments.shared.shared_response import (
+from sash.lab.experiments.shared_figures.shared_analysis import Burst, isolated_us, lwo_us, swf_us
+from sash.lab.experiments.shared_figures.shared_burst import measured_us
+from sash.lab.experiments.shared_figures.shared_claims import AVERAGES, gain, lowest_claim
+from sash.lab.experiments.shared_figures.shared_response import (
     DISTRIBUTIONS,
     N_KEYS,
     QUICK,
     UTILISATION,
-    Case,
+    ResponseCase,
     draw_streams,
     measure,
     work_costs,
@@ -70,7 +70,7 @@ def test_equation_2_leaves_out_that_the_first_tuple_has_nobody_ahead():
 
 @pytest.mark.parametrize("is_hashed", [False, True])
 def test_the_join_is_as_busy_as_it_should_be(is_hashed):
-    case = Case({}, DISTRIBUTIONS["small-large"], is_hashed=is_hashed)
+    case = ResponseCase({}, DISTRIBUTIONS["small-large"], is_hashed=is_hashed)
     rows = measure([case], replace(SMALL, nested_rate=10, n_tuples=3_000), lambda n_done: None)
     assert [row["busy"] for row in rows] == pytest.approx([UTILISATION] * 3, rel=0.1)
     assert len({row["busy"] for row in rows}) == 1, "all schedules do the same work"
@@ -84,7 +84,7 @@ def test_costs():
 
 
 def test_windows_are_full_before_tuples_are_measured():
-    streams = draw_streams(Case({}, WINDOWS, burst=3), SMALL, seed=1)
+    streams = draw_streams(ResponseCase({}, WINDOWS, burst=3), SMALL, seed=1)
     assert np.all(np.diff(streams.ts) >= 0)
     assert streams.ts[streams.n_loaded - 1] < 600_000_000 <= streams.ts[streams.n_loaded]
     assert set(streams.sides.tolist()) == {0, 1}

@@ -11,8 +11,8 @@ import pytest
 from sash.lab.experiments.experiment import Claim, Outcome, pick
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
-from sash.lab.experiments.wjoin.wjoin_claims import MEASURES, TITLES, best_claim, better_claim, is_order, ratios
-from sash.lab.experiments.wjoin.wjoin_loads import (
+from sash.lab.experiments.wjoin_figures.wjoin_claims import MEASURES, TITLES, best_claim, better_claim, is_order, ratios
+from sash.lab.experiments.wjoin_figures.wjoin_loads import (
     PER_HOUR,
     n_values,
     one_longer_window,
@@ -22,7 +22,15 @@ from sash.lab.experiments.wjoin.wjoin_loads import (
     switching_stream,
     synthetic_streams,
 )
-from sash.lab.experiments.wjoin.wjoin_service import QUICK, STEP_TUPLES, Case, Load, SharedRun, Stream, measure
+from sash.lab.experiments.wjoin_figures.wjoin_service import (
+    QUICK,
+    STEP_TUPLES,
+    ComparedJoins,
+    Load,
+    ServiceCase,
+    TimedStream,
+    measure,
+)
 from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
 
 HOUR = 3_600_000_000
@@ -41,23 +49,23 @@ def claim(outcome: Outcome, text: str) -> Claim:
 
 def test_all_joins_of_a_run_put_out_the_same():
     streams = synthetic_streams((300, 200, 100), 3_000, 20)
-    found = SharedRun(Load(streams, one_window(3, 0.1)), list(ALGORITHMS)).run()
+    found = ComparedJoins(Load(streams, one_window(3, 0.1)), list(ALGORITHMS)).run()
     outputs = {join: [step.counts.outputs for step in steps] for join, steps in found.items()}
     assert len({tuple(own) for own in outputs.values()}) == 1
     assert min(outputs["nlw"]) > 0
 
 
 def test_a_step_is_a_thousand_tuples_and_a_rest_is_left_out():
-    streams = [Stream(np.arange(1_250) * 10 + shift, np.zeros(1_250, np.int64)) for shift in (0, 5)]
-    steps = SharedRun(Load(streams, one_window(2, 0.0001)), ["nlw"]).run()["nlw"]
+    streams = [TimedStream(np.arange(1_250) * 10 + shift, np.zeros(1_250, np.int64)) for shift in (0, 5)]
+    steps = ComparedJoins(Load(streams, one_window(2, 0.0001)), ["nlw"]).run()["nlw"]
     assert [step.n_tuples for step in steps] == [STEP_TUPLES, STEP_TUPLES]
     assert [step.ends_at for step in steps] == [4_995, 9_995]
 
 
 def test_means_begin_when_the_longest_window_has_passed():
     """Each tuple of one stream meets the ten of the other that are at most 99 µs older, but for the first ones."""
-    streams = [Stream(np.arange(2_000) * 10 + shift, np.zeros(2_000, np.int64)) for shift in (0, 5)]
-    (row,) = measure([Case({}, Load(streams, one_window(2, 0.0001)), ["nlw"])], 1, lambda n_done: None)
+    streams = [TimedStream(np.arange(2_000) * 10 + shift, np.zeros(2_000, np.int64)) for shift in (0, 5)]
+    (row,) = measure([ServiceCase({}, Load(streams, one_window(2, 0.0001)), ["nlw"])], 1, lambda n_done: None)
     assert row["outputs"] == pytest.approx(10, rel=0.01)
     assert row["work"] == row["comparisons"] + row["checks"]
     assert row["steps"]["n_tuples"] == [1_000, 2_000, 3_000, 4_000]
@@ -141,8 +149,8 @@ def test_variable_rates_by_turns():
 
 def test_streams_that_take_turns_are_pruned_by_what_may_still_come():
     """The slow stream ends first; every tuple of it meets one of the fast stream, however late that comes."""
-    slow, fast = (Stream(np.arange(0, 20_000, gap), np.zeros(20_000 // gap, np.int64)) for gap in (50, 10))
-    steps = SharedRun(Load([slow, fast], one_window(2, 0.000005)), ["nlw", "hw"], takes_turns=True).run()
+    slow, fast = (TimedStream(np.arange(0, 20_000, gap), np.zeros(20_000 // gap, np.int64)) for gap in (50, 10))
+    steps = ComparedJoins(Load([slow, fast], one_window(2, 0.000005)), ["nlw", "hw"], takes_turns=True).run()
     for join in ("nlw", "hw"):
         assert [step.n_tuples for step in steps[join]] == [1_000, 1_000]
         assert [step.counts.outputs for step in steps[join]] == [120, 200]

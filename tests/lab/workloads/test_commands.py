@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sash.lab.workloads.batches import Cut, batches
-from sash.lab.workloads.progress import Progress
+from sash.lab.workloads.batches import BatchCut, batches
+from sash.lab.workloads.progress import WorkloadProgress
 from sash.lab.workloads.recorder import Clock
 from sash.lab.workloads.workload_commands import N_FILES
 from sash.lab.workloads.workload_registry import KINDS, make_workload
@@ -174,8 +174,8 @@ def test_progress_waits_for_two_seconds(capsys, monkeypatch):
     monkeypatch.setattr("rich.console.Console.is_terminal", True)
     now = [0.0]
     workload = make_workload("sensors", {"duration": "10s", "rate": 10.0, "arrivals": "even"})
-    with Progress("sensors", workload.duration_us, lambda: now[0]) as progress:
-        taken = list(batches(workload, Cut(rows=50)))
+    with WorkloadProgress("sensors", workload.duration_us, lambda: now[0]) as progress:
+        taken = list(batches(workload, BatchCut(rows=50)))
         progress.note(taken[0])
         now[0] = 1.9
         progress.note(taken[1])
@@ -185,7 +185,7 @@ def test_progress_waits_for_two_seconds(capsys, monkeypatch):
     assert "sensors: 150 rows" in capsys.readouterr().err
     monkeypatch.setattr("rich.console.Console.is_terminal", False)
     now[0] = 0.0
-    with Progress("sensors", workload.duration_us, lambda: now[0]) as progress:
+    with WorkloadProgress("sensors", workload.duration_us, lambda: now[0]) as progress:
         now[0] = 2.0
         progress.note(taken[0])
     assert capsys.readouterr().err == "", "a file has no use for it"

@@ -13,7 +13,7 @@ from sash.errors import PlanError, ResourceError, SourceError
 from sash.io.files import FileSource, list_files, read_file
 from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.arrow_columns import read_times
-from sash.lab.workloads.batches import Batch, Cut
+from sash.lab.workloads.batches import Batch, BatchCut
 from sash.lab.workloads.declare import declare, quoted
 from sash.lab.workloads.recorder import Clock, Recorder, play, record
 from sash.lab.workloads.replay import open_replay
@@ -60,7 +60,7 @@ def read_back(recorder: Recorder, stream: str, schema: pa.Schema) -> pa.Table:
 def test_what_is_written_is_read_back(tmp_path, workload, format):
     recorder = Recorder(tmp_path / "out", format)
     noted: list[Batch] = []
-    record(workload, recorder, Cut(rows=70), noted.append)
+    record(workload, recorder, BatchCut(rows=70), noted.append)
     for stream in workload.streams:
         rows = pa.concat_tables(workload.generate(stream.name))
         assert read_back(recorder, stream.name, stream.schema).equals(rows)
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_back(tmp_path, workload, format):
 
 def test_files_arrive_in_order_of_name(tmp_path):
     recorder = Recorder(tmp_path / "out", "csv")
-    record(SENSORS, recorder, Cut(every_us=SECOND), lambda batch: None)
+    record(SENSORS, recorder, BatchCut(every_us=SECOND), lambda batch: None)
     files = sorted((tmp_path / "out" / "humidity").iterdir())
     assert [path.name for path in files] == [f"{number:06d}.csv" for number in range(10)]
     assert [path.stat().st_mtime_ns // 1000 for path in files] == [START_US + number * SECOND for number in range(10)]
@@ -79,7 +79,7 @@ def test_files_arrive_in_order_of_name(tmp_path):
 
 def test_tables_are_beside_the_streams(tmp_path):
     retail = Retail(duration_us=SECOND)
-    record(retail, Recorder(tmp_path / "out", "json"), Cut(rows=100), lambda batch: None)
+    record(retail, Recorder(tmp_path / "out", "json"), BatchCut(rows=100), lambda batch: None)
     for name, table in retail.tables.items():
         written = pa.csv.read_csv(tmp_path / "out" / f"{name}.csv")
         assert written.column(0).to_pylist() == table.column(0).to_pylist()
@@ -89,7 +89,13 @@ def test_live_files_come_when_they_are_due_with_times_from_now_on(tmp_path):
     fake = FakeClock()
     recorder = Recorder(tmp_path / "out", "parquet", is_stamped=False)
     at: list[tuple[int, int]] = []
-    play(SENSORS, recorder, Cut(every_us=2 * SECOND), lambda batch: at.append((fake.now_us, batch.due_us)), fake.clock)
+    play(
+        SENSORS,
+        recorder,
+        BatchCut(every_us=2 * SECOND),
+        lambda batch: at.append((fake.now_us, batch.due_us)),
+        fake.clock,
+    )
     assert at == [(due, due) for due in (52 * SECOND, 54 * SECOND, 56 * SECOND, 58 * SECOND, 60 * SECOND) for _ in "ab"]
     assert fake.slept == [2.0] * 5
     for stream in SENSORS.streams:
@@ -102,7 +108,7 @@ def test_who_falls_behind_does_not_sleep_and_loses_nothing(tmp_path):
     """Every look at the clock takes three seconds, but files are due each second."""
     fake = FakeClock(look_us=3 * SECOND)
     recorder = Recorder(tmp_path / "out", "csv", is_stamped=False)
-    play(SENSORS, recorder, Cut(every_us=SECOND), lambda batch: None, fake.clock)
+    play(SENSORS, recorder, BatchCut(every_us=SECOND), lambda batch: None, fake.clock)
     assert fake.slept == []
     assert recorder.tallies["humidity"].n_rows == pa.concat_tables(SENSORS.generate("humidity")).num_rows
 
@@ -117,7 +123,7 @@ def test_an_interruption_leaves_whole_files_alone(tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        play(SENSORS, recorder, Cut(every_us=SECOND), lambda batch: None, Clock(fake.tell, interrupt))
+        play(SENSORS, recorder, BatchCut(every_us=SECOND), lambda batch: None, Clock(fake.tell, interrupt))
     assert {stream: tally.n_files for stream, tally in recorder.tallies.items()} == {"temperature": 3, "humidity": 3}
     assert len([path for path in (tmp_path / "out").rglob("*") if path.is_file()]) == 3 + 3 + 1
 
@@ -154,7 +160,7 @@ def test_declarations_can_be_read_whatever_the_names(tmp_path):
     recording.write_text('select,"a ""b""",at\n1,x,2026-01-01 12:00:00\n')
     directory = tmp_path / "o'clock"
     replay = open_replay(str(recording))
-    record(replay, Recorder(directory, "json"), Cut(rows=1), lambda batch: None)
+    record(replay, Recorder(directory, "json"), BatchCut(rows=1), lambda batch: None)
     script = read_script(directory / "streams.sql")
     (source,) = script.streams.values()
     assert source.schema == replay.stream.schema

@@ -12,7 +12,7 @@ import pytest
 
 from sash.errors import PlanError, SourceError
 from sash.lab.workloads.arrow_columns import read_times
-from sash.lab.workloads.batches import Cut, batches
+from sash.lab.workloads.batches import BatchCut, batches
 from sash.lab.workloads.replay import Replay, open_replay
 
 SECOND = 1_000_000
@@ -64,7 +64,7 @@ def test_gaps_are_divided_by_the_speed(recordings, format):
 
 
 def test_times_can_be_moved_to_now(recordings):
-    (batch,) = batches(open_replay(recordings["csv"], speed=2), Cut(rows=3), start_us=5 * SECOND)
+    (batch,) = batches(open_replay(recordings["csv"], speed=2), BatchCut(rows=3), start_us=5 * SECOND)
     assert (read_times(batch.rows["at"]) / SECOND).tolist() == [5, 10, 10.5]
 
 

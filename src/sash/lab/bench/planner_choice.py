@@ -39,7 +39,7 @@ QUICK = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class GridLoad:
     """A load of the grid."""
 
     rate: float
@@ -57,7 +57,7 @@ class Workload:
 class Cell:
     """What was chosen for a load and what would have been best, in nanoseconds per tuple."""
 
-    workload: Workload
+    workload: GridLoad
     chosen: JoinMethod
     best: JoinMethod
     measured: dict[JoinMethod, float]
@@ -83,17 +83,17 @@ class Cell:
         }
 
 
-def grid() -> list[Workload]:
+def grid() -> list[GridLoad]:
     """The loads, from small to large."""
     found = (
-        Workload(rate, ratio, window_s, n_distinct)
+        GridLoad(rate, ratio, window_s, n_distinct)
         for rate, window_s, ratio, n_distinct in product(RATES, WINDOWS_S, RATIOS, DISTINCT)
     )
     bounded = [each for each in found if each.rate * each.window_s / each.n_distinct <= MOST_MATCHES]
-    return [Workload(1, 1, 1, 10), *bounded, Workload(100_000, 1, 10, 10_000_000)]
+    return [GridLoad(1, 1, 1, 10), *bounded, GridLoad(100_000, 1, 10, 10_000_000)]
 
 
-def bench_planner(workloads: Sequence[Workload], prices: JoinPrices, stages: Stages) -> list[Cell]:
+def bench_planner(workloads: Sequence[GridLoad], prices: JoinPrices, stages: Stages) -> list[Cell]:
     """Measures all methods under every load."""
     cells = []
     with stages.stage("measuring every method", len(workloads)) as note:
@@ -103,7 +103,7 @@ def bench_planner(workloads: Sequence[Workload], prices: JoinPrices, stages: Sta
     return cells
 
 
-def measure_cell(workload: Workload, prices: JoinPrices) -> Cell:
+def measure_cell(workload: GridLoad, prices: JoinPrices) -> Cell:
     """What the planner chooses for a load, and what every method takes."""
     load = workload.load
     step_s = STEP_TUPLES / sum(load.rates)

@@ -74,7 +74,7 @@ def run_sash_embedded(
     """
     from sash.embedded.query import Query
 
-    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), Stopwatch()
+    query, watch = Query(bind_workload(workload, files, files / "unused").plan, {}), WaitTimer()
     batches: list[BatchMeasure] = []
     started = time.monotonic()
     for number, n_rows in enumerate(workload.batches):
@@ -105,7 +105,7 @@ def push_batch(push: Callable[[str, pa.Table], T], workload: JoinWorkload, files
             yield push(stream, pq.read_table(files / stream / name))
 
 
-class Stopwatch:
+class WaitTimer:
     """Runs only while the next of some changes is waited for."""
 
     def __init__(self):

@@ -17,7 +17,7 @@ from sash.lab.bench.embedded_join import SYSTEM_COLUMNS
 from sash.lab.bench.measure import Measured
 from sash.lab.bench.sash_engine import measure_run
 from sash.lab.bench.shared_queries import SharedQueries
-from sash.lab.bench.sharing_gain import Outcome, shared_facts
+from sash.lab.bench.sharing_gain import SharingOutcome, shared_facts
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import write_workload
 from sash.runtime.job import QueryRun, SharedRun
@@ -49,8 +49,8 @@ def bench_shared_spark(queries: SharedQueries, directory: Path, spark: SparkSess
         answers = {run.name: _compare(queries, directory, run.name) for run in runs}
     return shared_facts(
         queries,
-        Outcome(shared, answers),
-        {name: Outcome(each, {name: answers[name]}) for name, each in separate.items()},
+        SharingOutcome(shared, answers),
+        {name: SharingOutcome(each, {name: answers[name]}) for name, each in separate.items()},
     )
 
 

@@ -24,7 +24,7 @@ from sash.lab.bench.agreement import Checksum, checksum_of
 from sash.lab.bench.compare_engines import describe_workload, is_window_full
 from sash.lab.bench.embedded_join import SYSTEM_COLUMNS, one_thread
 from sash.lab.bench.measure import BatchMeasure, Measured, Note
-from sash.lab.bench.sash_engine import Stopwatch, push_batch
+from sash.lab.bench.sash_engine import WaitTimer, push_batch
 from sash.lab.bench.shared_queries import SharedQueries
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import JoinWorkload, write_workload
@@ -38,7 +38,7 @@ Checksums = dict[str, Checksum]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SharingOutcome:
     """What came out of one way to run some queries."""
 
     measured: Measured
@@ -66,7 +66,9 @@ def bench_shared_embedded(
     return shared_facts(queries, shared, separate)
 
 
-def shared_facts(queries: SharedQueries, shared: Outcome, separate: Mapping[str, Outcome]) -> dict[str, Any]:
+def shared_facts(
+    queries: SharedQueries, shared: SharingOutcome, separate: Mapping[str, SharingOutcome]
+) -> dict[str, Any]:
     """What was measured, for JSON, after a look at whether the answers are the same."""
     check_answers(shared, separate)
     alone = {name: totals(each.measured) for name, each in separate.items()}
@@ -91,7 +93,7 @@ def shared_facts(queries: SharedQueries, shared: Outcome, separate: Mapping[str,
     }
 
 
-def check_answers(shared: Outcome, separate: Mapping[str, Outcome]) -> None:
+def check_answers(shared: SharingOutcome, separate: Mapping[str, SharingOutcome]) -> None:
     """Whether every query gave the same rows in company as alone."""
     for name, outcome in separate.items():
         ours, theirs = shared.answers[name], outcome.answers[name]
@@ -117,12 +119,12 @@ def totals(measured: Measured) -> dict[str, float | None]:
     }
 
 
-def _run_sharing(plans: Mapping[str, Plan], queries: SharedQueries, files: Path) -> Outcome:
+def _run_sharing(plans: Mapping[str, Plan], queries: SharedQueries, files: Path) -> SharingOutcome:
     query = SharedQuery(SharedPlan(plans), {})
     return _run(query, query.push, query.finish, queries, files)
 
 
-def _run_alone(name: str, plan: Plan, queries: SharedQueries, files: Path) -> Outcome:
+def _run_alone(name: str, plan: Plan, queries: SharedQueries, files: Path) -> SharingOutcome:
     query = Query(plan, {})
     return _run(
         query,
@@ -139,9 +141,9 @@ def _run(
     finish: Callable[[], Iterator[Answer]],
     queries: SharedQueries,
     files: Path,
-) -> Outcome:
+) -> SharingOutcome:
     """Reading the files and forming the answers counts, writing and comparing them does not."""
-    watch, workload, columns = Stopwatch(), queries.workload, {**queries.columns(), **SYSTEM_COLUMNS}
+    watch, workload, columns = WaitTimer(), queries.workload, {**queries.columns(), **SYSTEM_COLUMNS}
     answers: Checksums = {}
     batches: list[BatchMeasure] = []
     started = time.monotonic()
@@ -161,10 +163,12 @@ def _run(
         held = query.n_state_rows, query.n_state_bytes
         batches.append(BatchMeasure(n_rows, seconds, None, *held, None, n_changes, cpu_seconds))
     take(finish())
-    return Outcome(Measured(batches, watch.seconds, time.monotonic() - started, None, watch.cpu_seconds), answers)
+    return SharingOutcome(
+        Measured(batches, watch.seconds, time.monotonic() - started, None, watch.cpu_seconds), answers
+    )
 
 
-def _fastest(run: Callable[[], Outcome], n_runs: int, note: Note, workload: JoinWorkload) -> Outcome:
+def _fastest(run: Callable[[], SharingOutcome], n_runs: int, note: Note, workload: JoinWorkload) -> SharingOutcome:
     outcomes = []
     for number in range(n_runs):
         outcomes.append(run())

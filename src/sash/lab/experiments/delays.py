@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.frames import relation
-from sash.lab.experiments.scheduling import VirtualRun, Workload
+from sash.lab.experiments.scheduling import SalesWorkload, VirtualRun
 from sash.lab.workloads.arrivals import START_US
 from sash.operators.changes import to_changes
 from sash.oracle.snapshot_law import Comparison, bind_frames, relational_query
@@ -55,7 +55,7 @@ class Delays:
         return asdict(self)
 
 
-def measure_delays(workload: Workload, schedule: str, period: Period) -> Delays:
+def measure_delays(workload: SalesWorkload, schedule: str, period: Period) -> Delays:
     """Runs a query for a while and looks at what comes out."""
     return run_ticks(VirtualRun(workload, schedule), period)[0]
 
@@ -79,7 +79,7 @@ def run_ticks(run: VirtualRun, period: Period) -> tuple[Delays, pa.Table]:
     return _sum_up(run, np.concatenate(delays), np.concatenate(processing)), changes
 
 
-def count_wrong(workload: Workload, changes: pa.Table, period: Period, max_instants: int) -> tuple[int, int]:
+def count_wrong(workload: SalesWorkload, changes: pa.Table, period: Period, max_instants: int) -> tuple[int, int]:
     """At how many instants the changes do not amount to DuckDB's answer, and at how many it was looked at.
 
     What still waits in queues at the end counts for nothing: the last tenth of the time is not looked at.

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from sash.errors import PlanError, suggest
 from sash.lab.experiments.experiment import Experiment
-from sash.lab.experiments.kostowski import (
+from sash.lab.experiments.kostowski_figures import (
     fig4_relative_rate,
     fig5_buckets,
     fig6_selectivity,
     fig7_invalidation_cost,
     fig8_invalidation_memory,
 )
-from sash.lab.experiments.pipelines import (
+from sash.lab.experiments.pipelines_figures import (
     fig8_delay_by_query,
     fig9_arrival_rate,
     fig10_streams,
     fig11_predicate,
     fig12_output_time,
 )
-from sash.lab.experiments.shared import (
+from sash.lab.experiments.shared_figures import (
     fig2b_lwo_burst,
     fig3b_swf_burst,
     fig5_distributions,
@@ -27,7 +27,7 @@ from sash.lab.experiments.shared import (
     fig8_bursts_by_window,
     fig9_equal_windows,
 )
-from sash.lab.experiments.wjoin import (
+from sash.lab.experiments.wjoin_figures import (
     fig7_nested_loops_and_merging,
     fig8_hash_and_xjoin,
     fig9a_by_turns,

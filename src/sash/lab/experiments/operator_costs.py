@@ -24,14 +24,14 @@ BATCH_US, N_BATCHES, N_FILLING = 5_000_000, 26, 8
 
 def measure_costs(schedule: str) -> dict[str, float]:
     """The table above, of this machine, over all queries under one schedule."""
-    from sash.lab.experiments.scheduling import VirtualRun, Workload, kind_of
+    from sash.lab.experiments.scheduling import SalesWorkload, VirtualRun, kind_of
     from sash.lab.workloads.arrivals import START_US
     from sash.lab.workloads.retail import QUERIES, Retail
 
     retail = Retail(rate=2_000, duration_us=BATCH_US * N_BATCHES, window_us=30_000_000)
     total: dict[str, list[float]] = {}
     for query in QUERIES:
-        run = VirtualRun(Workload(query, retail), schedule)
+        run = VirtualRun(SalesWorkload(query, retail), schedule)
         for number in range(N_BATCHES):
             if number == N_FILLING:
                 run.start_counting()

@@ -60,7 +60,7 @@ SCHEDULES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class SalesWorkload:
     """A query over sales."""
 
     query: str
@@ -86,7 +86,7 @@ class Workload:
 class VirtualRun:
     """A plan under a schedule, run tick by tick."""
 
-    def __init__(self, workload: Workload, schedule: str):
+    def __init__(self, workload: SalesWorkload, schedule: str):
         self.schedule = SCHEDULES[schedule]
         self.plan = workload.plan(schedule)
         relations = {name.lower(): table for name, table in workload.relations().items()}

@@ -1,9 +1,9 @@
 """A workload's rows in batches, in order of when each is complete: as files of them would appear.
 
-stream a   ·  ·  · │ ·   ·  · │            Cut(rows=3): a batch is due when its last row comes
+stream a   ·  ·  · │ ·   ·  · │            BatchCut(rows=3): a batch is due when its last row comes
 stream b     ·   ·    ·│  · ·  ·│
 
-stream a   ·  ·  ·  │·   ·  ·  │           Cut(every_us=…): at the end of each stretch of time that has rows
+stream a   ·  ·  ·  │·   ·  ·  │           BatchCut(every_us=…): at the end of each stretch of time that has rows
 stream b     ·   ·  │ ·   · ·  │
 """
 
@@ -23,7 +23,7 @@ from sash.lab.workloads.workload import Workload, WorkloadStream
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class BatchCut:
     """How large a batch is: so many rows of its stream, or the rows of so much time."""
 
     rows: int | None = None
@@ -55,7 +55,7 @@ class Batch:
     due_us: int
 
 
-def batches(workload: Workload, cut: Cut, start_us: int | None = None) -> Iterator[Batch]:
+def batches(workload: Workload, cut: BatchCut, start_us: int | None = None) -> Iterator[Batch]:
     """All rows, each once and in the order of its stream; batches in order of when they are due.
 
     If `start_us` is given, all times are moved so that the workload starts then. How rows are cut never changes them.
@@ -76,7 +76,7 @@ def _moved(workload: Workload, stream: WorkloadStream, begin_us: int) -> Iterato
         yield rows
 
 
-def _cut_stream(tables: Iterable[pa.Table], stream: WorkloadStream, cut: Cut, begin_us: int) -> Iterator[Batch]:
+def _cut_stream(tables: Iterable[pa.Table], stream: WorkloadStream, cut: BatchCut, begin_us: int) -> Iterator[Batch]:
     """A row that is late counts by the newest time before it, as that is when it comes."""
     pending: list[pa.Table] = []
     current, newest_us, n_before = 0, begin_us, 0

@@ -13,7 +13,7 @@ from sash.lab.workloads.batches import Batch
 DELAY_SECONDS = 2.0
 
 
-class Progress:
+class WorkloadProgress:
     """A line on stderr, on a terminal only, once it takes longer than two seconds.
 
     `seconds` is a clock that never goes back.
@@ -41,7 +41,7 @@ class Progress:
         told = f"{self._title}: {self._n_rows:,} rows"
         self._bar.update(self._task, description=told, completed=batch.due_us - self._first_us)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> WorkloadProgress:
         return self
 
     def __exit__(self, *_: object) -> None:

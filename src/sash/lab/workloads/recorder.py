@@ -19,7 +19,7 @@ from sash.io.disk import telling_of
 from sash.io.files import check_columns, check_format
 from sash.io.sink import write_rows
 from sash.lab.workloads.arrivals import START_US
-from sash.lab.workloads.batches import Batch, Cut, batches
+from sash.lab.workloads.batches import Batch, BatchCut, batches
 from sash.lab.workloads.declare import declare
 from sash.lab.workloads.workload import Workload
 
@@ -36,7 +36,7 @@ class Clock:
 
 
 @dataclass
-class Tally:
+class WrittenTally:
     """What has been written of a stream."""
 
     n_rows: int = 0
@@ -54,7 +54,7 @@ class Recorder:
     directory: Path
     format: str
     is_stamped: bool = True
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, WrittenTally] = field(default_factory=dict)
 
     def __post_init__(self):
         check_format(self.format)
@@ -73,7 +73,7 @@ class Recorder:
         try:
             for stream in workload.streams:
                 (self.directory / stream.name).mkdir(parents=True)
-                self.tallies[stream.name] = Tally()
+                self.tallies[stream.name] = WrittenTally()
         except OSError as error:
             reason = f"`{self.directory}` cannot be made: {error.strerror}"
             raise SourceError(f"{reason}; name another directory with --out") from None
@@ -102,7 +102,7 @@ class Recorder:
             staged.unlink(missing_ok=True)
 
 
-def record(workload: Workload, recorder: Recorder, cut: Cut, note: Note, start_us: int | None = None) -> None:
+def record(workload: Workload, recorder: Recorder, cut: BatchCut, note: Note, start_us: int | None = None) -> None:
     """Writes all rows as fast as it goes; `start_us` is when the workload is to start."""
     recorder.prepare(workload)
     for batch in batches(workload, cut, start_us):
@@ -110,7 +110,7 @@ def record(workload: Workload, recorder: Recorder, cut: Cut, note: Note, start_u
         note(batch)
 
 
-def play(workload: Workload, recorder: Recorder, cut: Cut, note: Note, clock: Clock) -> None:
+def play(workload: Workload, recorder: Recorder, cut: BatchCut, note: Note, clock: Clock) -> None:
     """Writes each file when it is due, with times from now on; as fast as it goes if there is no time to sleep."""
     recorder.prepare(workload)
     for batch in batches(workload, cut, clock.now_us()):

@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from sash.errors import PlanError
-from sash.lab.workloads.batches import Cut
-from sash.lab.workloads.progress import Progress
+from sash.lab.workloads.batches import BatchCut
+from sash.lab.workloads.progress import WorkloadProgress
 from sash.lab.workloads.recorder import Clock, Note, Recorder, play, record
 from sash.lab.workloads.replay import open_replay
 from sash.lab.workloads.workload import Workload
@@ -59,15 +59,15 @@ class Manner:
     is_now: bool
     as_json: bool
 
-    def cut(self, made: Workload) -> Cut:
+    def cut(self, made: Workload) -> BatchCut:
         """Where files end: if nothing is said, live after each second, else so that there are ten of each stream."""
         if self.file_rows is not None and self.file_every is not None:
             seen = f"--file-rows is {self.file_rows} and --file-every is {self.file_every}"
             raise PlanError(f"{seen}, but only one of them can say where a file ends; leave the other out")
         if self.file_rows is not None:
-            return Cut(rows=self.file_rows)
+            return BatchCut(rows=self.file_rows)
         default_us = LIVE_FILE_US if self.is_live else -(-made.duration_us // N_FILES)
-        return Cut(every_us=default_us if self.file_every is None else parse_interval(self.file_every))
+        return BatchCut(every_us=default_us if self.file_every is None else parse_interval(self.file_every))
 
 
 @workload.callback(invoke_without_command=True)
@@ -140,7 +140,7 @@ def replay(
 def _write(name: str, made: Workload, manner: Manner) -> None:
     """Writes files and tells about them."""
     recorder, cut = Recorder(manner.out, manner.format, is_stamped=not manner.is_live), manner.cut(made)
-    with Progress(name, made.duration_us, time.monotonic, manner.as_json) as progress:
+    with WorkloadProgress(name, made.duration_us, time.monotonic, manner.as_json) as progress:
         if manner.is_live:
             is_stopped = _play(made, recorder, cut, progress.note, manner.as_json)
         else:
@@ -153,7 +153,7 @@ def _write(name: str, made: Workload, manner: Manner) -> None:
         _tell(name, recorder, is_stopped)
 
 
-def _play(made: Workload, recorder: Recorder, cut: Cut, note: Note, is_quiet: bool) -> bool:
+def _play(made: Workload, recorder: Recorder, cut: BatchCut, note: Note, is_quiet: bool) -> bool:
     """Whether Ctrl-C ended it, as it may."""
     if not is_quiet:
         print(f"to follow from another terminal: {_command(recorder, '--follow')}", flush=True)

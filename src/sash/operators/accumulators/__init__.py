@@ -7,7 +7,7 @@ from typing import TypeGuard
 import pyarrow as pa
 
 from sash.errors import PlanError
-from sash.operators.accumulators.aggregate_runs import Accumulator, RunningAccumulator, Runs
+from sash.operators.accumulators.aggregate_runs import Accumulator, AggregateRuns, RunningAccumulator
 from sash.operators.accumulators.argument_columns import is_integral
 from sash.operators.accumulators.deviations import DoubleDeviation, IntegerDeviation
 from sash.operators.accumulators.extremes import Extreme
@@ -17,7 +17,14 @@ from sash.operators.accumulators.sortable import is_sortable
 from sash.operators.accumulators.sums import Count, DoubleSum, IntegerSum
 from sash.store.vector import Home
 
-__all__ = ["BOUNDED", "Accumulator", "RunningAccumulator", "Runs", "make_accumulator", "make_running_accumulator"]
+__all__ = [
+    "BOUNDED",
+    "Accumulator",
+    "AggregateRuns",
+    "RunningAccumulator",
+    "make_accumulator",
+    "make_running_accumulator",
+]
 
 EXTREMES = ("min", "max", "first", "last")
 BOUNDED = (*EXTREMES, "count", "sum", "avg", "stddev")

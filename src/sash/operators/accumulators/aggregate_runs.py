@@ -16,7 +16,7 @@ from sash.store.vector import Home
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class AggregateRuns:
     """Events in order of time, cut into runs: the events of one group at one instant, positives first."""
 
     starts: np.ndarray
@@ -33,7 +33,7 @@ class Runs:
 class Accumulator(Protocol):
     """One aggregate function over one argument, for all groups."""
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         """The aggregate of each run's group before the run and after it. A value that leaves did enter before."""
         ...
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.kernels import running_deviations
 from sash.kernels.running_sums import N_TALLIES
 from sash.kernels.wide_integers import N_WORDS
-from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import both, doubles, integer_words, unit_of, valid_flags
 from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
@@ -35,7 +35,7 @@ class IntegerDeviation(Tallies):
         self._squares = GroupArray(np.uint64, home, (N_WORDS,))
         self._results = GroupArray(np.float64, home)
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
         n_runs, (low, high) = len(runs.groups), integer_words(values)
@@ -63,7 +63,7 @@ class DoubleDeviation(Tallies):
         self._parts = GroupArray(np.float64, home, (running_deviations.N_BANDS, 2, FIRST_PARTS))
         self._results = GroupArray(np.float64, home)
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
         n_runs = len(runs.groups)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import LEAST, follow_extreme
-from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type
 from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.ordered import WHAT
@@ -29,7 +29,7 @@ class Extreme:
         self._extremes = GroupArray(np.int64, home)
         self._is_there = GroupArray(np.bool_, home)
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         assert np.all(runs.signs > 0), "a value leaves"
         self._forget_members()
@@ -64,7 +64,7 @@ class Extreme:
         groups, columns = groups[counts.to_numpy(zero_copy_only=False)], [each.filter(counts) for each in columns]
         ones = np.ones(len(groups), np.int8)
         ts = columns[1].to_numpy() if self._has_time else np.zeros(len(groups), np.int64)
-        self.apply(Runs(np.arange(len(groups) + 1), groups, n_groups, ones, ts), columns[0])
+        self.apply(AggregateRuns(np.arange(len(groups) + 1), groups, n_groups, ones, ts), columns[0])
 
     def _held(self, groups: np.ndarray) -> np.ndarray:
         """The extremes of groups; -1 where there is none."""

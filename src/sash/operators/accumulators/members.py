@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.byte_string_table import with_prefix
-from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import valid_flags
 from sash.operators.accumulators.sortable import from_bytes, from_words, is_word, to_bytes, to_words
 from sash.store.byte_strings import ByteStrings
@@ -41,7 +41,7 @@ class Members:
         """The byte strings that members stand for. Not to be kept over `encode` or `forget`."""
         return NO_WORDS if self._strings is None else self._strings.words
 
-    def encode(self, runs: Runs, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    def encode(self, runs: AggregateRuns, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """The member of each event, and which ones count; all if that is empty. Each is used, by its sign."""
         valid = ALL_VALID if self._has_time else valid_flags(values)
         if self._strings is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import DISTINCT, GREATEST, LEAST, MIDDLE, follow
-from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type, both, unit_of
 from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.sortable import to_doubles
@@ -42,7 +42,7 @@ class Ordered:
         self._ordered = OrderedMultiset(home)
         self._results = GroupArray(np.int64, home, (2,))
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._forget_members()
         members, valid = self._members.encode(runs, values)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.kernels import running_sums
 from sash.kernels.wide_integers import N_WORDS
-from sash.operators.accumulators.aggregate_runs import Runs
+from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import (
     as_type,
     both,
@@ -39,7 +39,7 @@ class Count(Tallies):
     def reset(self, home: Home) -> None:
         self._counts = GroupArray(np.int64, home)
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         self._reserve(runs.n_groups)
         out = np.empty((2, len(runs.groups)), np.int64)
         running_sums.count(runs.starts, runs.groups, runs.signs, valid_flags(values), self._counts.array, out)
@@ -62,7 +62,7 @@ class IntegerSum(Tallies):
         self._counts = GroupArray(np.int64, home)
         self._sums = GroupArray(np.uint64, home, (N_WORDS,))
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
         return self._average(runs, values) if self._is_mean else self._sum(runs, values)
@@ -70,7 +70,7 @@ class IntegerSum(Tallies):
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._counts, self._sums
 
-    def _sum(self, runs: Runs, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def _sum(self, runs: AggregateRuns, values: pa.Array) -> tuple[pa.Array, pa.Array]:
         n_runs, (low, high) = len(runs.groups), integer_words(values)
         out, valid = np.empty((2, n_runs, 2), np.uint64), np.empty((2, n_runs), np.bool_)
         beyond = running_sums.sum_integers(
@@ -85,7 +85,7 @@ class IntegerSum(Tallies):
         before, after = (as_type(from_decimal_words(out[side], valid[side], scale), self._result) for side in range(2))
         return before, after
 
-    def _average(self, runs: Runs, values: pa.Array) -> tuple[pa.Array, pa.Array]:
+    def _average(self, runs: AggregateRuns, values: pa.Array) -> tuple[pa.Array, pa.Array]:
         n_runs, (low, high) = len(runs.groups), integer_words(values)
         out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
         running_sums.average_integers(
@@ -108,7 +108,7 @@ class DoubleSum(Tallies):
         self._parts = GroupArray(np.float64, home, (running_sums.N_SUM_BANDS, FIRST_PARTS))
         self._results = GroupArray(np.float64, home)
 
-    def apply(self, runs: Runs, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
+    def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
         n_runs = len(runs.groups)

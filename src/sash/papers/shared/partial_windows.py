@@ -24,7 +24,7 @@ from sash.papers.shared.shared_line import (
     SWF,
     TS,
     Board,
-    Line,
+    SharedLine,
     admit,
     choose,
 )
@@ -47,7 +47,7 @@ MIN_SCANS_PER_RUN = 1 << 12
 
 
 @kernel
-def run_until(line: Line, board: Board, heads: np.ndarray, buffers, counts: np.ndarray, task, until) -> tuple:
+def run_until(line: SharedLine, board: Board, heads: np.ndarray, buffers, counts: np.ndarray, task, until) -> tuple:
     """Does all work that begins before a time; returns the clock and the buffers, which may have grown.
 
     `buffers` are the output buffer, the log with its times, and `ends`; `task` is the schedule, the clock, the time for

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sash.papers.shared.max_query_throughput import throughput_matrix
-from sash.papers.shared.shared_line import NOBODY, Board, Line
+from sash.papers.shared.shared_line import NOBODY, Board, SharedLine
 
 
-def new_line(n_rows: int) -> Line:
+def new_line(n_rows: int) -> SharedLine:
     """Room for so many tuples."""
-    return Line(*(np.empty((n_rows, width), np.int64) for width in (4, 4, 2)))
+    return SharedLine(*(np.empty((n_rows, width), np.int64) for width in (4, 4, 2)))
 
 
 def new_board(windows_us: Sequence[int], n_queries: Sequence[int], n_scanned: int = 0) -> Board:

@@ -33,7 +33,7 @@ CURSOR, FIRST_HELD, LAST_HELD, N_OWN = range(4)
 """Of one who waits: where to go on to scan the other stream, and its own stretch of the output buffer."""
 
 
-class Line(NamedTuple):
+class SharedLine(NamedTuple):
     """Arrays by row, which is the arrival number less `counts[FIRST_ROW]`; what they point to are arrival numbers.
 
     What is looked at together lies side by side.
@@ -81,7 +81,7 @@ def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
 
 
 @kernel
-def link_all(line: Line, heads: np.ndarray, counts: np.ndarray, first: int) -> None:
+def link_all(line: SharedLine, heads: np.ndarray, counts: np.ndarray, first: int) -> None:
     """Chains all tuples from a number on into the table; nobody waits."""
     for number in range(first, counts[N_PUSHED]):
         _link(line.links, line.waits, heads, number, counts[FIRST_ROW])

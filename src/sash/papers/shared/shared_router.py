@@ -27,7 +27,7 @@ from sash.papers.shared.shared_line import (
     N_OWN,
     NOBODY,
     Board,
-    Line,
+    SharedLine,
 )
 
 N_LOGGED, FREE, N_ROOM = range(3)
@@ -115,7 +115,9 @@ def forget_held(waits, scanned, reached, held, ends, counts, number) -> None:
 
 
 @kernel
-def forget_all(line: Line, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last) -> None:
+def forget_all(
+    line: SharedLine, board: Board, held: np.ndarray, ends: np.ndarray, counts: np.ndarray, first, last
+) -> None:
     """Frees what is held of the tuples from `first` to before `last`: the window that waited for it is gone."""
     for number in range(first, last):
         forget_held(line.waits, board.scanned, board.reached, held, ends, counts, number)

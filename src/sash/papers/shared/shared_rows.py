@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sash.kernels.jit import kernel
-from sash.papers.shared.shared_line import FIRST_ROW, N_PUSHED, TS, Line
+from sash.papers.shared.shared_line import FIRST_ROW, N_PUSHED, TS, SharedLine
 from sash.papers.shared.shared_router import EARLIER, FIRST, LAST, LATER, N_LOGGED
 
 PLACE, ENDS = range(2)
@@ -31,7 +31,7 @@ def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def find_open(line: Line, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def find_open(line: SharedLine, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The first tuple of the instant that each window still waits for; the number of all tuples if it waits for none.
 
     Descends from window to window.
@@ -48,7 +48,7 @@ def find_open(line: Line, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray
 
 
 @kernel
-def settle(log, ends, first_open, line: Line, first_row) -> tuple:
+def settle(log, ends, first_open, line: SharedLine, first_row) -> tuple:
     """Takes the releases out of the log whose later tuple is before the first one that a window is open for, and finds
     their rows, less the pairs whose lives do not overlap.
 

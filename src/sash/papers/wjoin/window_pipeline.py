@@ -25,7 +25,7 @@ from sash.papers.wjoin import wjoin_buffers, wjoin_pipeline
 from sash.papers.wjoin.arrival_order import merge_arrivals
 from sash.papers.wjoin.pair_bounds import bounded
 from sash.papers.wjoin.wjoin_buffers import NONE, UNLISTED, Buckets, Slots
-from sash.papers.wjoin.wjoin_pipeline import Arrivals, Pipeline
+from sash.papers.wjoin.wjoin_pipeline import Arrivals, PipelineShape
 from sash.store.ordered_window import OrderedWindow
 
 LONG_AGO = -(1 << 61)
@@ -57,7 +57,7 @@ class WindowPipeline:
         refined = np.empty((0, len(windows)), np.int64) if refined is None else refined.astype(np.int64)
         has_key = np.ascontiguousarray(has_key, np.bool_)
         node_keys = has_key[1:] & np.logical_or.accumulate(has_key, axis=0)[:-1]
-        self._pipeline = Pipeline(reach, refined, has_key, node_keys, _spans(reach), self.is_hashed, update_every)
+        self._pipeline = PipelineShape(reach, refined, has_key, node_keys, _spans(reach), self.is_hashed, update_every)
         self._counters = np.zeros(5, np.int64)
         self._clear()
 

@@ -50,7 +50,7 @@ class Arrivals(NamedTuple):
     keys: np.ndarray
 
 
-class Pipeline(NamedTuple):
+class PipelineShape(NamedTuple):
     """What does not change while a join runs."""
 
     reach: np.ndarray

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.operators.project import ProjectSpec
-from sash.sql.bound_query import CountWindow, SinceWindow, TimeWindow, Window
+from sash.sql.bound_query import RowsWindow, SinceWindow, TimeWindow, Window
 from sash.sql.durations import format_duration
 from sash.sql.quoted_names import QuotedName, rewrite_names
 from sash.store.batch import ID_PREFIX
@@ -22,7 +22,7 @@ def format_window(window: Window | None) -> str:
             return "the present instant" if length_us == 1 else f"the last {format_duration(length_us)}"
         case TimeWindow(length_us, int(slide_us)):
             return f"the last {format_duration(length_us)}, moving every {format_duration(slide_us)}"
-        case CountWindow(n_rows, by):
+        case RowsWindow(n_rows, by):
             return f"the last {n_rows} rows" + (f" for each {', '.join(by)}" if by else "")
         case SinceWindow(since_us):
             return f"everything since {_format_instant(since_us)}"

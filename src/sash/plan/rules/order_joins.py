@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, scans_of
+from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, scans_of
 
 
-def order_joins(query: Query) -> Query:
+def order_joins(query: Select) -> Select:
     """Starts with the first stream of FROM; a source that nothing connects comes as late as possible."""
     left = scans_of(query.input)
     first = next(scan for scan in left if scan.source.is_stream)

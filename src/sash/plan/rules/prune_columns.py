@@ -7,10 +7,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sash.plan.column_names import columns_of, times_of
-from sash.plan.logical import Join, Query, Relational, Scan, map_scans, scans_of
+from sash.plan.logical import Join, Relational, Scan, Select, map_scans, scans_of
 
 
-def prune_columns(query: Query) -> Query:
+def prune_columns(query: Select) -> Select:
     """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
     needed = set().union(*(columns_of(expr) for expr in read_on_top(query)), _read_by_joins(query.input))
     needed |= set().union(*(columns_of(expr) for scan in scans_of(query.input) for expr in _expressions(scan)))
@@ -24,7 +24,7 @@ def prune_columns(query: Query) -> Query:
     return replace(query, input=map_scans(query.input, prune))
 
 
-def read_on_top(query: Query) -> list[exp.Expr]:
+def read_on_top(query: Select) -> list[exp.Expr]:
     """What is read of a row once everything is joined: for its columns or its group, and to look for it elsewhere."""
     bound = query.bound
     read = [operand for test in query.tests for operand in test.operands]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins, map_scans, scans_of
+from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, map_joins, map_scans, scans_of
 
 
-def push_filters(query: Query) -> Query:
+def push_filters(query: Select) -> Select:
     """A condition on one source goes to that source, a constant one to the first; all others to a join."""
     first = scans_of(query.input)[0].source.alias
     placed = [(conjunct, aliases_of(conjunct) or frozenset([first])) for conjunct in query.conjuncts]

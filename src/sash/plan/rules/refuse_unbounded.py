@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
-from sash.plan.logical import Body, Query, Scan, SetOperation, bodies_of, scans_of
-from sash.sql.bound_query import CountWindow, StreamInfo, TimeWindow
+from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
+from sash.sql.bound_query import RowsWindow, StreamInfo, TimeWindow
 
 NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
 
 
-def refuse_unbounded(query: Query) -> Query:
+def refuse_unbounded(query: Select) -> Select:
     """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS.
 
     An aggregate need not keep rows that never leave, if what it has come to says enough.
@@ -36,7 +36,7 @@ def refuse_unbounded_sets(body: Body) -> None:
                 _refuse(scan, each, name)
 
 
-def _keeper(query: Query) -> str | None:
+def _keeper(query: Select) -> str | None:
     """The operator of a SELECT that keeps rows, if there is one."""
     if sum(scan.source.is_stream for scan in scans_of(query.input)) > 1:
         return "the join"
@@ -47,7 +47,7 @@ def _keeper(query: Query) -> str | None:
     return "DISTINCT" if query.bound.is_distinct else None
 
 
-def _keeping_aggregate(query: Query) -> str | None:
+def _keeping_aggregate(query: Select) -> str | None:
     """The aggregate that keeps rows; None if all rows stay for ever, and each aggregate can do without them."""
     if not all(map(_lets_none_go, scans_of(query.input))):
         return "the aggregate"
@@ -59,7 +59,7 @@ def _lets_none_go(scan: Scan) -> bool:
     """Whether what FROM reads there neither leaves nor is taken back."""
     if scan.body is not None:
         return _is_endless(scan.body)
-    return not isinstance(scan.source.window, TimeWindow | CountWindow)
+    return not isinstance(scan.source.window, TimeWindow | RowsWindow)
 
 
 def _is_endless(body: Body) -> bool:
@@ -79,12 +79,12 @@ def _endless(body: Body) -> Iterator[Scan]:
         yield from _endless_scans(body)
 
 
-def _endless_scans(query: Query) -> Iterator[Scan]:
+def _endless_scans(query: Select) -> Iterator[Scan]:
     """The streams whose rows never leave what a SELECT reads."""
     for scan in scans_of(query.input):
         if scan.body is not None:
             yield from _endless(scan.body)
-        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | CountWindow):
+        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | RowsWindow):
             yield scan
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.plan.column_names import column_name, common_type, sql_type_of, type_of
-from sash.plan.logical import Join, Query, Relational, Scan, aliases_of, map_joins, map_scans
+from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, map_joins, map_scans
 from sash.sql.bound_query import BoundQuery
 from sash.sql.casts import cast_to, without_read
 from sash.store.keys import is_hashable
@@ -21,7 +21,7 @@ class Key:
     is_cast: bool
 
 
-def split_join_condition(query: Query) -> Query:
+def split_join_condition(query: Select) -> Select:
     """Equalities of plain columns of one type become keys as they are; other expressions get a computed column.
 
     Where the two types differ the equality itself stays as well: the key then only finds the candidates.
