@@ -5,6 +5,7 @@
                         checked; those of the first pages that need Spark or make are run by tests of their own
     ```sql              is planned over the streams and tables that the page has declared so far
     ```sql file=NAME    is also saved under this name
+    ```sql verbose      is explained in full
     ```text             what the block before it prints: its output, its warnings, or for SQL the EXPLAIN or the error
     ``` with no word    is for the reader only
 
@@ -70,6 +71,10 @@ class Block:
         return next((word.removeprefix("file=") for word in self.info.split(" ") if word.startswith("file=")), None)
 
     @property
+    def is_verbose(self) -> bool:
+        return "verbose" in self.info.split(" ")
+
+    @property
     def expected(self) -> str:
         return self.output.code if self.output else ""
 
@@ -117,16 +122,16 @@ class Reader:
 
     def _run_sql(self, block: Block) -> str:
         try:
-            return "".join(self._plan(statement) for statement in parse_script(block.code))
+            return "".join(self._plan(statement, block.is_verbose) for statement in parse_script(block.code))
         except SashError as error:
             if block.output is None:
                 raise
             return f"{error}\n"
 
-    def _plan(self, statement: Statement) -> str:
+    def _plan(self, statement: Statement, is_verbose: bool) -> str:
         """Takes note of a stream or table; explains a query."""
         if isinstance(statement, CreateQuery):
-            return explain_plan(plan_query(bind(statement.select, self.catalog)))
+            return explain_plan(plan_query(bind(statement.select, self.catalog)), verbose=is_verbose)
         source = FileSource(statement.path, statement.format, statement.schema, statement.options)
         is_stream = isinstance(statement, CreateStream)
         self.catalog[statement.name.lower()] = (

@@ -20,9 +20,8 @@ from sash.store.block_window import CUTS
 def explain_sharing(plans: Mapping[str, Plan], is_spark: bool = False, verbose: bool = False) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
     groups, reasons = share_groups(plans)
-    explain = _explain_verbosely if verbose else _explain_shortly
     shared = [shared_plan({name: plans[name] for name in names}) for names in groups.values() if len(names) > 1]
-    parts = [explain(group, is_spark) for group in shared]
+    parts = [_explain_verbosely(group, is_spark) if verbose else _explain_shortly(group) for group in shared]
     alone = {names[0]: f"has its join for itself: {_join(each)}" for each, names in groups.items() if len(names) == 1}
     alone |= {name: f"runs alone: {reason}" for name, reason in reasons.items()}
     parts += [f"Query {name} {why}\n{explain_plan(plans[name], verbose=verbose)}" for name, why in alone.items()]
@@ -34,7 +33,7 @@ def shares_any(plans: Mapping[str, Plan]) -> bool:
     return any(len(names) > 1 for names in share_groups(plans)[0].values())
 
 
-def _explain_shortly(group: SharedPlan, is_spark: bool) -> str:
+def _explain_shortly(group: SharedPlan) -> str:
     """The join in one line, who shares it in another, then each query."""
     kept = [f"{_name(group.signature, side)} {format_duration(group.windows_us[side])}" for side in (0, 1)]
     lines = [
