@@ -55,7 +55,8 @@ def part_meanings(partial: PartialAggregateSpec, below: Mapping[str, str]) -> di
 def call_meanings(grouping: Grouping, below: Mapping[str, str]) -> dict[str, str]:
     """The aggregates of a grouping; a sum of parts means what they are parts of."""
     return {
-        call.name: below[call.argument] if is_sum_of_parts(call) else call_text(call, below) for call in grouping.calls
+        call.name: below[call.argument or ""] if is_sum_of_parts(call) else call_text(call, below)
+        for call in grouping.calls
     }
 
 
