@@ -183,7 +183,7 @@ class TestFresh:
 
 DYING_RUN = """
 import os, signal, sys
-from sash.sources.disk import Disk
+from sash.io.disk import Disk
 
 left = int(sys.argv.pop(1))
 name = sys.argv.pop(1)

@@ -18,7 +18,7 @@ from sash.runtime.run_lock import hold_locks
 
 HOLDER = """
 import sys, time
-from sash.run_lock import hold_locks
+from sash.runtime.run_lock import hold_locks
 
 with hold_locks(sys.argv[1:]):
     print("held", flush=True)

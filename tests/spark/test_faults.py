@@ -30,10 +30,10 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from sash.errors import SashError
-from sash.script import bind_script
+from sash.runtime.script import bind_script
 from sash.spark import frame
-from sash.spark.run import run_on_spark
-from sash.spark.session import spark_session
+from sash.spark.spark_run import run_on_spark
+from sash.spark.spark_session import spark_session
 
 order = json.loads(sys.argv[1])
 faults = {(batch, fragment): (place, how) for batch, fragment, place, how in order["faults"]}

@@ -169,7 +169,7 @@ from pathlib import Path
 import pandas as pd
 from pyspark.sql.streaming import StatefulProcessor
 
-from sash.spark.session import find_log, spark_session
+from sash.spark.spark_session import find_log, spark_session
 
 
 class Count(StatefulProcessor):

@@ -47,11 +47,11 @@ RUN = '''
 import os, signal, sys
 from pathlib import Path
 
-from sash.script import read_script
-from sash.share import group_runs
-from sash.sources.sink import FileSink
-from sash.spark.run import run_on_spark
-from sash.spark.session import spark_session
+from sash.runtime.script import read_script
+from sash.runtime.run_groups import group_runs
+from sash.io.sink import FileSink
+from sash.spark.spark_run import run_on_spark
+from sash.spark.spark_session import spark_session
 
 script = Path(sys.argv[1])
 place, at = (sys.argv[2], int(sys.argv[3])) if sys.argv[3].isdecimal() else ("", 0)
