@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sash import __version__
 from sash.cli.calibrate import calibrate
-from sash.cli.explain import explain
+from sash.cli.explain_script import explain
 from sash.cli.repair import repair
 from sash.cli.run import run
 from sash.cli.show import error_console, escaped
