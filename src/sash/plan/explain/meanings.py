@@ -54,15 +54,12 @@ def part_meanings(partial: PartialAggregateSpec, below: Mapping[str, str]) -> di
 
 def call_meanings(grouping: Grouping, below: Mapping[str, str]) -> dict[str, str]:
     """The aggregates of a grouping; a sum of parts means what they are parts of."""
-    return {
-        call.name: below[call.argument or ""] if is_sum_of_parts(call) else call_text(call, below)
-        for call in grouping.calls
-    }
+    return {call.name: below[part] if (part := part_of(call)) else call_text(call, below) for call in grouping.calls}
 
 
-def is_sum_of_parts(call: Call) -> bool:
-    """Whether an aggregate adds up what a PartialAggregate has made."""
-    return (call.argument or "").startswith("_part.")
+def part_of(call: Call) -> str | None:
+    """What an aggregate adds up, if a PartialAggregate has made it."""
+    return call.argument if call.argument and call.argument.startswith("_part.") else None
 
 
 def call_text(call: Call, sql: Mapping[str, str]) -> str:

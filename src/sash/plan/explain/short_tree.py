@@ -47,18 +47,18 @@ class _Row:
         """What stands before what is kept."""
         head = self.branch + self.summary.title
         room = WIDTH - len(head) - len(self.kept) - 4
-        return f"{head}  {cut(self.summary.does, max(room, LEAST))}".rstrip()
+        return f"{head}  {_cut(self.summary.does, max(room, LEAST))}".rstrip()
 
 
 def short_text(plan: Plan, measures: Mapping[int, Measure]) -> str:
     """The plan as a tree, the answer first; with measures, by the `id` of nodes, also what each operator has done."""
-    columns, reading = ", ".join(name for name, _ in plan.outputs), read_answer(plan)
-    answer = f"Answer: {cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
+    columns, reading = ", ".join(name for name, _ in plan.outputs), _read_answer(plan)
+    answer = f"Answer: {_cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
     rows = list(_rows(plan.root, plan, measures, "", ""))
-    return "\n".join([answer, cut(f"On Spark: {_spread(plan)}", WIDTH), *_aligned(rows)]) + "\n"
+    return "\n".join([answer, _cut(f"On Spark: {_spread(plan)}", WIDTH), *_aligned(rows)]) + "\n"
 
 
-def read_answer(plan: Plan) -> str:
+def _read_answer(plan: Plan) -> str:
     """What a reader of the changes has to know, in short."""
     replacing = [node.spec for node in plan.root.walk() if isinstance(node.spec, Grouping) and not node.spec.retracts]
     if replacing:
@@ -68,11 +68,12 @@ def read_answer(plan: Plan) -> str:
     return "a row leaves at its _expires, or earlier by a -1 row"
 
 
-def cut(text: str, width: int) -> str:
+def _cut(text: str, width: int) -> str:
     """As many words as fit; that there are more is said by dots."""
     if len(text) <= width:
         return text
-    return text[: width - len(ELLIPSIS) + 1].rpartition(" ")[0] + ELLIPSIS
+    room = width - len(ELLIPSIS)
+    return (text[: room + 1].rpartition(" ")[0] or text[:room]) + ELLIPSIS
 
 
 def _rows(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> Iterator[_Row]:

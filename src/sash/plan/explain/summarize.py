@@ -26,7 +26,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe import ROW_RULES, TEST_RULES, alias_given
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
-from sash.plan.explain.meanings import call_meanings, is_sum_of_parts, meanings, part_meanings
+from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, plain
 from sash.plan.physical import Plan
 from sash.store.batch import ID_PREFIX, OP
@@ -204,7 +204,7 @@ def _grouped(spec: Grouping, node: Node, plan: Plan) -> str:
     known = meanings(node.inputs[0], plan)
     calls = call_meanings(spec, known)
     groups = f"by {', '.join(known.get(key, key) for key in spec.keys)}" if spec.keys else "all rows"
-    if any(map(is_sum_of_parts, spec.calls)):
+    if any(map(part_of, spec.calls)):
         groups = "all groups"
     having = f" having {plain(spec.having, known | calls)}" if spec.having else ""
     return f"{groups}{having}" + (f": {', '.join(calls.values())}" if calls else "")
