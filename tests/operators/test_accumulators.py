@@ -209,6 +209,13 @@ def test_average_of_doubles(runs: list[Run]):
     check("avg", pa.float64(), pa.float64(), runs, of_present(exact_mean))
 
 
+@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
+def test_an_infinity_among_doubles_leaves(infinity: float):
+    accumulator = make_accumulator("sum", pa.float64(), pa.float64(), Memory())
+    [(before, after)] = apply(accumulator, one_run([infinity, 1.0], 1), pa.float64())
+    assert (before, after) == (None, 1.0)
+
+
 @given(run_lists(nullable(st.floats(width=32))))
 def test_average_of_floats(runs: list[Run]):
     check("avg", pa.float32(), pa.float64(), runs, of_present(exact_mean))

@@ -123,6 +123,14 @@ class TestAhead:
     def test_a_row_is_too_far_ahead_of_what_is_before_and_after_it(self) -> None:
         assert judge([5, 6, 99, 99, 7, 8, 60, 59, 61]) == [0, 0, TOO_FAR, TOO_FAR, 0, 0, 0, 0, 0]
 
+    def test_as_far_ahead_as_allowed_is_not_too_far(self) -> None:
+        clock = StreamClock(0, ahead_us=10)
+        assert verdicts_of(clock, 5, 15, 4, 99) == [IN_TIME, IN_TIME, LATE, HELD]
+
+    def test_a_row_confirms_what_it_is_behind_by_no_more_than_allowed(self) -> None:
+        assert verdicts_of(StreamClock(0, ahead_us=10), 5, 99, 89) == [IN_TIME, IN_TIME, LATE]
+        assert verdicts_of(StreamClock(0, ahead_us=10), 5, 99, 88) == [IN_TIME, TOO_FAR, HELD]
+
     def test_what_nothing_has_followed_is_held_and_does_not_move_the_clock(self) -> None:
         clock = StreamClock(2, ahead_us=10)
         assert verdicts_of(clock, 5, 99) == [IN_TIME, HELD]

@@ -218,6 +218,7 @@ MEMBERSHIP = (
         "kernels/key_table.py",
         "            slots[slot, ID] = n_ids + n_new\n            out[row] = n_ids + n_new",
         "            slots[slot, ID] = n_new\n            out[row] = n_new",
+        ("tests/store/test_key_index.py",),
     ),
     Mistake(
         "a-prefix-taken-for-the-whole-string",

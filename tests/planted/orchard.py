@@ -117,6 +117,10 @@ class Orchard:
         found = FAILED.search(done.stdout)
         if done.returncode == TESTS_FAILED and found:
             return found[1], ""
+        if (
+            done.returncode < 0
+        ):  # the process died by a signal: which test it was in is not known, so its file stands for it
+            return shlex.split(arguments)[0], ""
         if done.returncode == 0:
             return None, ""
         return None, f"`pytest {arguments}` ended with {done.returncode}: {_last_line(done.stdout + done.stderr)}"

@@ -38,6 +38,14 @@ def test_equal_numbers_mean_equal_bytes(batches: list[list[bytes]]):
     assert take(strings, list(known.values())) == list(known)
 
 
+def test_strings_that_begin_alike_are_told_apart():
+    values = [b"x" * length for length in range(300)]
+    for ordered in (values, values[::-1]):
+        strings = ByteStrings(Memory())
+        assert intern(strings, ordered) == list(range(300))
+        assert intern(strings, ordered) == list(range(300))
+
+
 def test_not_all_are_valid_and_prefixes_can_be_skipped():
     strings = ByteStrings(Memory())
     data = np.frombuffer(b"abcdef", np.uint8)
