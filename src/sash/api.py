@@ -15,8 +15,8 @@ from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
 from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, has_spark, table_catalog
 from sash.plan.explain.tree import explain_plan
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
@@ -97,7 +97,7 @@ def spark_session(master: str = "local[*]", **config: Any) -> Any:
     return start(master, **config)
 
 
-def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None) -> Plan:
+def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
     return plan_query(bind(parse_query(text), catalog), streams)
 

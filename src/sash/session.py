@@ -20,16 +20,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.embedded.local_run import LocalRun
+from sash.embedded.embedded_session import EmbeddedSession
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
 from sash.frames import Relation, Stream, declare, has_spark, stream, table_catalog
 from sash.io.places import real_place
 from sash.plan.explain.describe_sharing import explain_sharing
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
-from sash.plan.sharing.shared_plan import check_sharing
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.delivery import Into, Sink, open_sink
 from sash.runtime.moments import Moment, moment_us
@@ -47,7 +47,7 @@ class Session:
     def __init__(self) -> None:
         self._frames: dict[str, Any] = {}
         self._queries: dict[str, Registered] = {}
-        self._local: LocalRun | None = None
+        self._local: EmbeddedSession | None = None
         self._rejected: dict[str, list[pa.Table]] = {}
         """Of the last run that is over."""
         self._handle: Any = None
@@ -94,7 +94,7 @@ class Session:
 
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
-        return explain_sharing(active_plans(self._queries), self._is_spark, verbose)
+        return explain_sharing(decide_sharing(active_plans(self._queries)), self._is_spark, verbose)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
@@ -203,7 +203,7 @@ class Session:
             catalog[name] = declare(name, frame, table) if isinstance(frame, Stream) else RelationInfo(table.schema)
         return catalog
 
-    def _plan(self, text: str) -> Plan:
+    def _plan(self, text: str) -> QueryPlan:
         return plan_query(bind(parse_query(text), self._catalog()))
 
     def _known(self, name: str) -> str:
@@ -240,7 +240,7 @@ class Session:
 
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
-        check_sharing(active_plans(queries))
+        decide_sharing(active_plans(queries))  # raises if they cannot run together
         if self._local is not None:
             self._local.change(queries)
         before, self._queries = self._queries, queries
@@ -251,7 +251,7 @@ class Session:
             self._queries = before
             raise
 
-    def _start(self) -> LocalRun:
+    def _start(self) -> EmbeddedSession:
         """What runs here, without queries."""
         if self._is_spark:
             raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
@@ -261,16 +261,16 @@ class Session:
             if isinstance(frame, Relation)
         }
         streams = {name: info for name, info in self._catalog().items() if isinstance(info, StreamInfo)}
-        return LocalRun(streams, relations)
+        return EmbeddedSession(streams, relations)
 
-    def _running(self) -> LocalRun:
+    def _running(self) -> EmbeddedSession:
         if self._local is None:
             running = self._start()
             running.change(self._queries)
             self._local = running
         return self._local
 
-    def _warn_of_rows(self, finished: LocalRun) -> None:
+    def _warn_of_rows(self, finished: EmbeddedSession) -> None:
         late = [
             f"{n_late} of {n_read} rows of stream `{name}` came later than its slack allows and are in no answer; "
             "declare a larger slack"

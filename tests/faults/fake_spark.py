@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.io.output_dir import CHANGES
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job
 from sash.spark.checkpoint import Checkpoint
 
 SCHEMA = pa.schema([("v", pa.int64())])
@@ -22,7 +22,7 @@ SCHEMA = pa.schema([("v", pa.int64())])
 class FakeSpark:
     """One streaming query: a control stream, and one of files."""
 
-    def __init__(self, run: QueryRun | SharedRun, directory: Path):
+    def __init__(self, run: Job, directory: Path):
         self._run = run
         self._input = directory
         self._checkpoint = Checkpoint(run.checkpoint)

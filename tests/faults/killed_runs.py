@@ -19,7 +19,7 @@ from sash.cli.script_outputs import check_outputs, remove_outputs, shared_checkp
 from sash.embedded.run_to_end import run_files
 from sash.io.disk import Disk
 from sash.runtime.job import QueryRun, new_identity
-from sash.runtime.run_groups import group_runs
+from sash.runtime.jobs import group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 

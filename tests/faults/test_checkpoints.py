@@ -23,7 +23,7 @@ from tests.faults.fake_spark import FakeSpark
 from sash.cli.script_outputs import check_outputs, remove_outputs
 from sash.errors import PlanError, SashError, SourceError
 from sash.io.manifest import MARK
-from sash.runtime.job import QueryRun, new_identity
+from sash.runtime.job import Job, QueryRun, new_identity
 from sash.runtime.script import bind_script
 from sash.spark.surplus_removal import find_repairs, make
 
@@ -52,7 +52,7 @@ class Scene:
             self.n_files += 1
 
     def spark(self) -> FakeSpark:
-        return FakeSpark(self.run, self.root / "in")
+        return FakeSpark(Job.alone(self.run), self.root / "in")
 
     def answer(self) -> list[int]:
         return sorted(v for path in self.root.glob("out/*/*.parquet") for v in pq.read_table(path)["v"].to_pylist())
@@ -143,12 +143,12 @@ class TestBackups:
                 assert f"out lacks {batches}, which its checkpoint has answered" in outcome
                 assert "--fresh" in outcome
                 with pytest.raises(SourceError, match="out lacks"):
-                    find_repairs([kept.run])
+                    find_repairs([Job.alone(kept.run)])
 
     def check_repair(self, scene: Scene) -> None:
-        (repair,) = find_repairs([scene.run])
+        (repair,) = find_repairs([Job.alone(scene.run)])
         make(repair)
-        assert find_repairs([scene.run]) == []
+        assert find_repairs([Job.alone(scene.run)]) == []
         assert scene.go_on() == "right"
 
     @pytest.mark.parametrize("i", range(1, N_BATCHES))
@@ -176,7 +176,7 @@ class TestLostParts:
         for log in ("offsets", "commits"):
             (kept.root / "out.checkpoint" / "spark" / log / "3").unlink()
         assert "out has batch 3, which its checkpoint knows nothing of (it has come to batch 2)" in kept.go_on()
-        (repair,) = find_repairs([kept.run])
+        (repair,) = find_repairs([Job.alone(kept.run)])
         assert repair.summary == ["out: remove batch 3, beyond its checkpoint (it has come to batch 2)"]
         make(repair)
         assert kept.answer() == [0, 1, 2]
@@ -190,9 +190,9 @@ class TestLostParts:
             content = (spark / name).read_bytes()
             (spark / name).unlink()
             with pytest.raises(SourceError, match=f"{name} is missing, without which the run cannot go on"):
-                find_repairs([kept.run])
+                find_repairs([Job.alone(kept.run)])
             (spark / name).write_bytes(content)
-        make(*find_repairs([kept.run]))
+        make(*find_repairs([Job.alone(kept.run)]))
         assert kept.go_on() == "right"
 
     def test_a_control_file_of_somebody_else_s(self, kept):
@@ -208,7 +208,7 @@ class TestLostParts:
     def test_spark_s_checkpoint(self, kept):
         shutil.rmtree(kept.root / "out.checkpoint" / "spark")
         assert "out has batches 0 to 3, which its checkpoint knows nothing of (it has done none)" in kept.go_on()
-        make(*find_repairs([kept.run]))
+        make(*find_repairs([Job.alone(kept.run)]))
         assert kept.answer() == []
         assert kept.go_on() == "right"
 
@@ -246,7 +246,7 @@ class TestLostParts:
         (older,) = (kept.root / "out" / "batch=1").iterdir()
         flip(older)
         with pytest.raises(SourceError, match=r"`out/batch=1/part-.*` is not what was written"):
-            find_repairs([kept.run])
+            find_repairs([Job.alone(kept.run)])
 
     def test_a_batch_that_nobody_wrote_down(self, kept):
         shutil.copytree(kept.root / "out" / "batch=1", kept.root / "out" / "batch=4")
@@ -344,7 +344,7 @@ class TestForeignFiles:
         kept.spark().upload(6)
         for log in ("offsets", "commits"):
             (kept.root / "out.checkpoint" / "spark" / log / "5").unlink()
-        make(*find_repairs([kept.run]))
+        make(*find_repairs([Job.alone(kept.run)]))
         assert kept.go_on() == "right"
         assert self.snapshots(kept) == ["1.zip", "3.zip", "5.zip"]
 
@@ -435,7 +435,7 @@ def test_damaged_checksums_of_hadoop_s_do_not_matter(scene):
 def test_an_output_on_another_file_system_is_refused_on_spark(scene, scheme):
     """Its checkpoint would be there too, and could not be looked at."""
     (run,) = bind_script(SCRIPT.format(root=scene.root).replace(f"INTO '{scene.root}", f"INTO '{scheme}://host")).runs()
-    for attempt in (lambda: check_outputs([run], may_resume=True), lambda: find_repairs([run])):
+    for attempt in (lambda: check_outputs([Job.alone(run)], may_resume=True), lambda: find_repairs([Job.alone(run)])):
         with pytest.raises(PlanError) as refused:
             attempt()
         assert str(refused.value) == (
@@ -617,7 +617,7 @@ def test_a_changed_query_is_refused_with_both_texts(scene):
     text = SCRIPT.format(root=scene.root).replace("SELECT v FROM", "SELECT v, v + 1 AS w FROM")
     (changed,) = bind_script(text).runs()
     with pytest.raises(SourceError) as refused:
-        FakeSpark(changed, scene.root / "in").run()
+        FakeSpark(Job.alone(changed), scene.root / "in").run()
     said = str(refused.value)
     assert "before:\n    SELECT v FROM s [RANGE 1 MINUTE]\n" in said
     assert "now:\n    SELECT v, v + 1 AS w FROM s [RANGE 1 MINUTE]" in said
@@ -634,7 +634,7 @@ def test_a_changed_stream_is_refused_with_both_declarations(scene, clause):
     scene.spark().run()
     (changed,) = bind_script(SCRIPT.format(root=scene.root).replace("BY ts", f"BY ts {clause}")).runs()
     with pytest.raises(SourceError) as refused:
-        FakeSpark(changed, scene.root / "in").run()
+        FakeSpark(Job.alone(changed), scene.root / "in").run()
     before, now = DECLARED.format("", scene.root), DECLARED.format(f" {clause}", scene.root)
     assert str(refused.value).endswith(f"\n  before:\n    {before}\n  now:\n    {now}")
 
@@ -642,11 +642,11 @@ def test_a_changed_stream_is_refused_with_both_declarations(scene, clause):
 def test_a_declaration_is_noted_and_shown_without_secrets(scene):
     text = SCRIPT.format(root=scene.root)
     (secret,) = bind_script(text.replace("FORMAT csv", "FORMAT csv /* token = 'TOPSECRET' */", 1)).runs()
-    FakeSpark(secret, scene.root / "in").run()
+    FakeSpark(Job.alone(secret), scene.root / "in").run()
     assert "TOPSECRET" not in (scene.root / "out.checkpoint" / "sash.json").read_text()
     (changed,) = bind_script(text.replace("BY ts", "BY ts /* token = 'TOPSECRET' */ SLACK 1 SECOND")).runs()
     with pytest.raises(SourceError, match="SLACK 1 SECOND") as refused:
-        FakeSpark(changed, scene.root / "in").run()
+        FakeSpark(Job.alone(changed), scene.root / "in").run()
     assert "TOPSECRET" not in str(refused.value)
 
 
@@ -655,7 +655,7 @@ def test_a_query_that_is_only_planned_otherwise_is_told_so(scene):
     scene.spark().run()
     changed = replace(scene.run, plan=replace(scene.run.plan, outputs=()))
     with pytest.raises(SourceError, match=r"its text is what it was: it is planned otherwise, as by another version"):
-        FakeSpark(changed, scene.root / "in").run()
+        FakeSpark(Job.alone(changed), scene.root / "in").run()
 
 
 def test_another_format_is_refused(scene):
@@ -663,7 +663,7 @@ def test_another_format_is_refused(scene):
     scene.spark().run()
     (changed,) = bind_script(SCRIPT.format(root=scene.root).replace("out' FORMAT parquet", "out' FORMAT csv")).runs()
     with pytest.raises(SourceError, match="out holds files of format `parquet`, but `q` writes `csv` now"):
-        FakeSpark(changed, scene.root / "in").run()
+        FakeSpark(Job.alone(changed), scene.root / "in").run()
 
 
 def test_moved_output_and_checkpoint_are_gone_on_from(scene, tmp_path):
@@ -674,7 +674,7 @@ def test_moved_output_and_checkpoint_are_gone_on_from(scene, tmp_path):
         (scene.root / name).rename(scene.root / "elsewhere" / name)
     scene.add()
     (moved,) = bind_script(SCRIPT.format(root=scene.root).replace("/out'", "/elsewhere/out'")).runs()
-    FakeSpark(moved, scene.root / "in").run()
+    FakeSpark(Job.alone(moved), scene.root / "in").run()
     values = [v for path in scene.root.glob("elsewhere/out/*/*") for v in pq.read_table(path)["v"].to_pylist()]
     assert sorted(values) == [0, 1, 2]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.faults.fake_spark import FakeSpark
 
 from sash.errors import SourceError
-from sash.runtime.job import SharedRun, new_identity
-from sash.runtime.run_groups import group_runs
+from sash.runtime.job import Job, new_identity
+from sash.runtime.jobs import group_runs
 from sash.runtime.script import bind_script
 from sash.spark.surplus_removal import find_repairs, make
 
@@ -32,10 +32,10 @@ class Shared:
         (root / "in").mkdir()
         self._n_files = 0
 
-    def shared(self, **seconds: int) -> SharedRun:
+    def shared(self, **seconds: int) -> Job:
         queries = [QUERY.format(name=name, seconds=each, root=self.root) for name, each in seconds.items()]
         runs = bind_script(STREAMS.format(root=self.root) + "".join(queries)).runs()
-        (found,) = group_runs(runs, str(self.root / "joins")).shared
+        (found,) = group_runs(runs, str(self.root / "joins")).all
         return replace(found, members=tuple(replace(each, identity=new_identity()) for each in found.members))
 
     def run(self, n_files: int = 1, die_before_commit: bool = False, **seconds: int) -> None:

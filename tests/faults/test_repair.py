@@ -9,6 +9,7 @@ from tests.faults.conftest import Death, Operations
 from tests.faults.test_checkpoints import SCRIPT, Scene
 
 from sash.errors import SourceError
+from sash.runtime.job import Job
 from sash.runtime.script import read_script
 from sash.spark.surplus_removal import find_repairs, make
 
@@ -80,16 +81,16 @@ def test_a_fresh_run_removes_both(scene, sash, monkeypatch):
 def test_a_repair_that_dies_at_any_operation_is_repaired_again(scene, disk):
     operations = Operations()
     disk(operations)
-    make(*find_repairs([scene.run]))
+    make(*find_repairs([Job.alone(scene.run)]))
     disk(Operations())
     for at in range(len(operations.seen)):
         scene.restore("out", "newer")
         scene.restore("out.checkpoint", "older")
         disk(Operations(at))
         with pytest.raises(Death):
-            make(*find_repairs([scene.run]))
+            make(*find_repairs([Job.alone(scene.run)]))
         disk(Operations())
-        for each in find_repairs([scene.run]):
+        for each in find_repairs([Job.alone(scene.run)]):
             make(each)
         assert scene.answer() == [0, 1]
         assert scene.go_on() == "right"
@@ -100,7 +101,7 @@ def test_a_repair_that_dies_at_any_operation_is_repaired_again(scene, disk):
 def test_words_that_a_run_was_told_later_are_forgotten(scene):
     control = scene.root / "out.checkpoint" / "control"
     (control / "unheard.json").write_text('{"stream": "", "complete_us": null}')
-    make(*find_repairs([scene.run]))
+    make(*find_repairs([Job.alone(scene.run)]))
     assert list(control.iterdir()) == []
 
 
@@ -110,4 +111,4 @@ def test_there_is_nothing_to_repair_without_a_checkpoint(place, sash):
     assert sash("run", "script.sql", "--engine", "embedded").code == 0
     assert "run with --fresh to replace it" in sash("repair", "script.sql").said
     with pytest.raises(SourceError, match="holds the output of another run"):
-        find_repairs(read_script("script.sql").runs())
+        find_repairs([Job.alone(run) for run in read_script("script.sql").runs()])

@@ -62,12 +62,12 @@ class RestartFromJournal:
         self._store: dict[str, bytes] = {}
 
     def __call__(self, query: sash.Query, case) -> sash.Query:
-        puts, deletes = query._pipeline.take_changes()
+        puts, deletes = query._job.pipeline.take_changes()
         self._store.update(puts)
         for key in deletes:
             del self._store[key]
         fresh = start(case)
-        fresh._pipeline.restore(self._store, query._pipeline.registers())
+        fresh._job.pipeline.restore(self._store, query._job.pipeline.registers())
         fresh._intake.hand(query._intake.held())
         return fresh
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.operators.shared_pipeline import JOIN
+from sash.operators.pipeline import JOIN
 from sash.oracle.snapshot_law import check_snapshot
-from sash.plan.sharing.who_shares import sites_of
+from sash.plan.sharing.join_sites import sites_of
 from sash.store.block_window import CUTS
 from sash.testing import Advance, Push, assert_changes, stream_of
 from sash.testing.strategies import arrival_cuts
@@ -101,15 +101,17 @@ def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
 
 def check_state(case: SharedCase, session: sash.Session, n_events: int) -> None:
     admitted_us = case.admitted_us(n_events)
-    for group in session._running().engine.groups:
-        sites = [site for plan in group.plan.plans.values() for site in sites_of(plan)]
+    for group in session._running().jobs:
+        if group.plan.trunk is None:
+            continue
+        sites = [site for plan in group.plan.queries.values() for site in sites_of(plan)]
         most = 0
         for side, stream in enumerate(group.plan.signature.streams):
             window_us = max(site.windows_us[side] for site in sites)
             # One that expires just after the clock is held for a query that comes at it.
             held_us = window_us + window_us // CUTS + 1
             most += sum(ts <= group.clock < ts + held_us for ts in admitted_us[stream])
-        n_held = sum(log.n_rows for log in dict(group.operators())[JOIN].logs().values())
+        n_held = sum(log.n_rows for log in dict(group.pipeline.operators())[JOIN].logs().values())
         assert n_held <= most
 
 

@@ -15,10 +15,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sash
-from sash.operators import pipeline
+from sash.operators import operator_tree
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.operator import Stateless
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, Pipeline, RelationSpec
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
@@ -63,14 +63,14 @@ class Listen(Stateless):
 
 @pytest.fixture(autouse=True, scope="module")
 def listening() -> Any:
-    pipeline.OPERATORS[ListenSpec] = Listen
+    operator_tree.OPERATORS[ListenSpec] = Listen
     yield
-    del pipeline.OPERATORS[ListenSpec]
+    del operator_tree.OPERATORS[ListenSpec]
 
 
-def listener(*inputs: Node, stride: int = NEVER, slots: int = 2) -> tuple[Pipeline, Listen]:
+def listener(*inputs: Node, stride: int = NEVER, slots: int = 2) -> tuple[OperatorTree, Listen]:
     root = Node(ListenSpec(stride), inputs)  # pyright: ignore[reportArgumentType]
-    line = Pipeline(root, dict.fromkeys(range(slots), SCHEMA), {"R": pa.table({"r": [1, 2]})})
+    line = OperatorTree(root, dict.fromkeys(range(slots), SCHEMA), {"R": pa.table({"r": [1, 2]})})
     operator = dict(line.operators()).popitem()[1]
     assert isinstance(operator, Listen)
     return line, operator
@@ -185,7 +185,7 @@ class ListeningJoin(WindowJoin):
 
 def test_a_query_tells_how_far_each_stream_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """B is idle, and A runs far ahead of it; A has a slack of 5."""
-    monkeypatch.setitem(pipeline.OPERATORS, WindowJoinSpec, ListeningJoin)
+    monkeypatch.setitem(operator_tree.OPERATORS, WindowJoinSpec, ListeningJoin)
     monkeypatch.setattr(ListeningJoin, "heard", [])
     rows = pa.table({"ts": pa.array([], pa.int64()), "k": pa.array([], pa.int64())})
     running = sash.query(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sash.cost.join_cost import JoinMethod
 from sash.operators.evaluator import keep
+from sash.operators.operator_names import TapName
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, SIGNED_FIELDS, TS
@@ -125,17 +126,23 @@ LEAST = st.none() | st.integers(0, N_CONDITIONS - 1)
 RESIDUALS = st.none() | st.just('"A.n" < "B.n"')
 WINDOWS = st.sampled_from([1, 3, 8, 20])
 ASKED = st.builds(Asked, st.tuples(WINDOWS, WINDOWS), st.tuples(LEAST, LEAST), RESIDUALS)
-TAPS = st.lists(ASKED, min_size=1, max_size=5).map(lambda each: {f"q{n}#0": asked for n, asked in enumerate(each)})
+TAPS = st.lists(ASKED, min_size=1, max_size=5).map(
+    lambda each: {TapName(f"q{n}", 0): asked for n, asked in enumerate(each)}
+)
 CLOCKS = st.lists(st.integers(0, 45), max_size=4).map(sorted)
 
 
 @pytest.mark.parametrize("schedule", ["lwo", "swf", "mqt"])
 @pytest.mark.parametrize("keys", [("k",), ("s",), ("k", "s"), ()], ids=["number", "string", "both", "none"])
 @given(left=ROWS, right=ROWS, taps=TAPS, clocks=CLOCKS, restarts=st.booleans())
-@example([(1, None, 0)], [(1, None, 0)], {"q#0": Asked((3, 3))}, [], False)
-@example([(1, 0, None)], [(1, 0, 0)], {"q#0": Asked((3, 3), (0, None))}, [], False)
+@example([(1, None, 0)], [(1, None, 0)], {TapName("q", 0): Asked((3, 3))}, [], False)
+@example([(1, 0, None)], [(1, 0, 0)], {TapName("q", 0): Asked((3, 3), (0, None))}, [], False)
 @example(
-    [(0, 1, 66)], [(2, 1, 3)], {"p#0": Asked((3, 1), (65, 3)), "q#0": Asked((1, 3)), "r#0": Asked((20, 20))}, [], True
+    [(0, 1, 66)],
+    [(2, 1, 3)],
+    {TapName("p", 0): Asked((3, 1), (65, 3)), TapName("q", 0): Asked((1, 3)), TapName("r", 0): Asked((20, 20))},
+    [],
+    True,
 )
 def test_taps_give_what_joins_of_their_own_would(schedule, keys, left, right, taps, clocks, restarts) -> None:
     join, alone = make_join(taps, keys, schedule), {name: Alone(asked, keys) for name, asked in taps.items()}
@@ -155,7 +162,7 @@ def test_taps_give_what_joins_of_their_own_would(schedule, keys, left, right, ta
 def test_a_join_with_other_taps_goes_on_with_the_tuples_of_this_one(left, right, before, after, clock) -> None:
     """No new window is larger than the old ones, so that all is there that the new taps need."""
     reach = Asked((20, 20))
-    join = make_join({"reach#0": reach, **before})
+    join = make_join({TapName("reach", 0): reach, **before})
     both = between(left, -1, clock), between(right, -1, clock)
     pour(join, both, clock)
     join = restarted(join, lambda: make_join(after))
@@ -174,39 +181,39 @@ def test_a_glimpse_is_what_the_tuples_in_the_windows_make(left, right, asked, cl
     clock              |
     window      [------|           what has come earlier is not seen, what has come since makes its pairs at once
     """
-    join = make_join({"reach#0": Asked((20, 20)), "q#0": asked})
+    join = make_join({TapName("reach", 0): Asked((20, 20)), TapName("q", 0): asked})
     pour(join, [between(left, -1, clock), between(right, -1, clock)], clock)
-    number = next(number for number, tap in enumerate(join.taps) if tap.name == "q#0")
+    number = next(number for number, tap in enumerate(join.taps) if tap.name == TapName("q", 0))
     inside = [between(rows, clock - asked.windows[side], clock) for side, rows in enumerate((left, right))]
     assert sorted(rows_of(join.glimpse(number, clock)), key=repr) == sorted(Alone(asked).step(inside, clock), key=repr)
 
 
 @given(left=ROWS, right=ROWS, asked=ASKED, since=st.tuples(st.integers(-1, 40), st.integers(-1, 40)))
 def test_a_tap_sees_nothing_up_to_its_since(left, right, asked, since) -> None:
-    join = make_join({"q#0": asked})
+    join = make_join({TapName("q", 0): asked})
     join.since_us[0] = since
     seen = pour(join, [between(left, -1, END), between(right, -1, END)], END)
     newer = [between(rows, after, END) for rows, after in zip((left, right), since, strict=True)]
-    assert sorted(seen["q#0"], key=repr) == sorted(Alone(asked).step(newer, END), key=repr)
+    assert sorted(seen[TapName("q", 0)], key=repr) == sorted(Alone(asked).step(newer, END), key=repr)
 
 
 def test_taps_without_since_in_a_snapshot_see_all_and_others_keep_theirs() -> None:
-    old = make_join({"q#0": Asked((20, 20)), "r#0": Asked((3, 3))})
+    old = make_join({TapName("q", 0): Asked((20, 20)), TapName("r", 0): Asked((3, 3))})
     old.since_us[0] = (7, 9)
-    new = restarted(old, lambda: make_join({"p#0": Asked((8, 8)), "q#0": Asked((20, 20))}))
-    assert [tap.name for tap in new.taps] == ["q#0", "p#0"]
+    new = restarted(old, lambda: make_join({TapName("p", 0): Asked((8, 8)), TapName("q", 0): Asked((20, 20))}))
+    assert [tap.name for tap in new.taps] == [TapName("q", 0), TapName("p", 0)]
     assert new.since_us[0].tolist() == [7, 9]
     assert (new.since_us[1] < -1).all()
 
 
 def test_state_is_that_of_the_largest_window_whatever_the_number_of_taps() -> None:
     rows = [(ts, ts % 3, 0) for ts in range(40)]
-    many = {f"q{n}#0": Asked((1 + n % 20, 1 + n % 20)) for n in range(60)}
-    one = make_join({"q#0": Asked((20, 20))})
+    many = {TapName(f"q{n}", 0): Asked((1 + n % 20, 1 + n % 20)) for n in range(60)}
+    one = make_join({TapName("q", 0): Asked((20, 20))})
     join = make_join(many)
     for each in (one, join):
         pour(each, [rows, rows], 39)
     assert join.logs()["left"].n_rows == one.logs()["left"].n_rows
-    shrunk = restarted(join, lambda: make_join({"q#0": replace(many["q1#0"])}))
+    shrunk = restarted(join, lambda: make_join({TapName("q", 0): replace(many[TapName("q1", 0)])}))
     pour(shrunk, [[], []], 39)
     assert shrunk.logs()["left"].n_rows <= 3 < join.logs()["left"].n_rows

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sash.plan.logical import Join, Relational, Scan, Select, logical_plan
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.plan.rules import RULES
 from sash.sql.bind import bind
 from sash.sql.bound_query import BoundQuery, Catalog, RelationInfo, StreamInfo
@@ -35,7 +35,7 @@ def bind_text(sql: str) -> BoundQuery:
     return bind(parse_query(sql), CATALOG)
 
 
-def plan_text(sql: str) -> Plan:
+def plan_text(sql: str) -> QueryPlan:
     return plan_query(bind_text(sql))
 
 
@@ -77,7 +77,7 @@ def _facts(title: str, **facts: list[str]) -> str:
 
 
 @pytest.fixture
-def plan() -> Callable[[str], Plan]:
+def plan() -> Callable[[str], QueryPlan]:
     return plan_text
 
 

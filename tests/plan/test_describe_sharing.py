@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sash.plan.explain.describe_sharing import explain_sharing, shares_any
-from sash.plan.physical import Plan
+from sash.plan.explain.describe_sharing import explain_sharing
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, Sharing, decide_sharing
 
 FIXTURES = sorted((Path(__file__).parent / "sharing").glob("*.explain"))
 TWO = {
@@ -20,8 +21,8 @@ TWO = {
 }
 
 
-def planned(queries: dict[str, str], plan: Callable[[str], Plan]) -> dict[str, Plan]:
-    return {name: plan(sql) for name, sql in queries.items()}
+def planned(queries: dict[str, str], plan: Callable[[str], QueryPlan], least: int = LEAST_IN_SCRIPTS) -> Sharing:
+    return decide_sharing({name: plan(sql) for name, sql in queries.items()}, least)
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
@@ -44,6 +45,18 @@ def test_on_spark_the_schedule_is_always_the_same(plan: Callable) -> None:
 
 
 def test_queries_that_share_nothing_are_told_apart(plan: Callable) -> None:
-    plans = planned(TWO, plan)
-    assert shares_any(plans)
-    assert not shares_any({"first": plans["first"], "third": plan("SELECT A.k FROM A, B WHERE A.x = B.k WINDOW 1 DAY")})
+    assert planned(TWO, plan).is_any
+    third = "SELECT A.k FROM A, B WHERE A.x = B.k WINDOW 1 DAY"
+    assert not planned({"first": TWO["first"], "third": third}, plan).is_any
+
+
+def test_whoever_may_add_queries_is_told_of_the_join_that_they_would_share(plan: Callable) -> None:
+    """A session with one query runs it on a join that others can share, and says so."""
+    sharing = planned({"first": TWO["first"]}, plan, least=1)
+    short, verbose = explain_sharing(sharing), explain_sharing(sharing, verbose=True)
+    assert short.startswith("Shared join: a ⋈ b ON a.k = b.k  keeps ")
+    assert "so far for first alone" in short
+    assert "Query first has a join that others can share" in verbose
+    for text in (short, verbose):
+        assert "Tap" in text
+        assert "WindowJoin" not in text

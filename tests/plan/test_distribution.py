@@ -6,21 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
+from sash.plan.physical import Plan
+
 ONE_GROUP: dict[str, tuple[str, ...]] = {}
 
 
-def fragments_of(plan) -> list[str]:
-    """The inputs of each fragment, streams by alias and others by the fragment that feeds them, with their columns."""
-    feeding = {fragment.feeds: str(fragment.number) for fragment in plan.fragments}
+def branches_of(plan) -> list[str]:
+    """The inputs of each branch, streams by alias and others by the branch that feeds them, with their columns."""
+    branches = [branch for fragment in Plan.alone(plan).fragments for branch in fragment.branches]
+    branches.sort(key=lambda branch: branch.name.number)
+    feeding = {branch.feeds: str(branch.name.number) for branch in branches}
     aliases = {slot.number: slot.source.alias for slot in plan.slots}
     return [
         ", ".join(f"{(aliases | feeding)[input.slot]} by {' '.join(input.partition) or 'none'}" for input in one.inputs)
-        for one in plan.fragments
+        for one in branches
     ]
 
 
 def partition_of(plan) -> dict[str, tuple[str, ...]]:
-    (fragment,) = plan.fragments
+    (fragment,) = Plan.alone(plan).fragments
     assert fragment.is_partitioned == all(slot.partition for slot in plan.slots)
     return {slot.source.alias: slot.partition for slot in plan.slots if slot.partition}
 
@@ -210,13 +214,13 @@ def test_a_plan_of_one_fragment(sql: str, expected: dict[str, tuple[str, ...]], 
     ],
 )
 def test_a_plan_of_several_fragments(sql: str, expected: list[str], plan: Callable) -> None:
-    assert fragments_of(plan(sql)) == expected
+    assert branches_of(plan(sql)) == expected
 
 
 def test_a_class_of_a_join_above_partitions_what_is_below(plan: Callable) -> None:
     """Of A and B nothing is equal, but only pairs with equal keys survive the join with C."""
     theta = "SELECT A.x FROM A, B, {} WHERE A.x < B.y AND A.k = C.k AND B.k = C.k"
-    assert fragments_of(plan(theta.format("C") + " WINDOW 1 MINUTE")) == ["A by A.k, C by C.k, B by B.k"]
+    assert branches_of(plan(theta.format("C") + " WINDOW 1 MINUTE")) == ["A by A.k, C by C.k, B by B.k"]
 
 
 def test_the_order_of_conditions_does_not_move_tuples_to_other_groups(plan: Callable) -> None:

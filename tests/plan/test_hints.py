@@ -69,7 +69,7 @@ def test_settings_that_cannot_be(hint: str, reason: str, plan: Callable) -> None
 )
 def test_schedule(hint: str, schedule: str, plan: Callable) -> None:
     made = plan(f"SELECT {hint}A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
-    assert (made.schedule, made.is_hinted) == (schedule, bool(hint))
+    assert (made.expiry_schedule, made.is_expiry_hinted) == (schedule, bool(hint))
 
 
 def test_an_unknown_hint_is_refused(plan: Callable) -> None:

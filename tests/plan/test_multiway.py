@@ -8,23 +8,24 @@ import pytest
 
 from sash.errors import PlanError
 from sash.operators.multiway_join import Condition, MultiwayJoinSpec
-from sash.plan.physical import MULTIWAY_ALGORITHMS, Plan
+from sash.plan.physical import Plan
+from sash.plan.query_plan import MULTIWAY_ALGORITHMS, QueryPlan
 
 S = 1_000_000
 PAIRS = "WINDOW (A, B) = 1 S AND WINDOW (B, C) = 2 S"
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan: QueryPlan) -> list[str]:
     """Of the operators but scans, inner ones first."""
     every = [type(node.spec).__name__.removesuffix("Spec") for node in plan.root.walk()]
     return [name for name in every if name not in ("Input", "Reorder")]
 
 
-def joins(plan: Plan) -> list[MultiwayJoinSpec]:
+def joins(plan: QueryPlan) -> list[MultiwayJoinSpec]:
     return [node.spec for node in plan.root.walk() if isinstance(node.spec, MultiwayJoinSpec)]
 
 
-def join(plan: Plan) -> MultiwayJoinSpec:
+def join(plan: QueryPlan) -> MultiwayJoinSpec:
     (found,) = joins(plan)
     return found
 
@@ -128,15 +129,15 @@ def test_where_the_key_changes_tuples_carry_their_times(plan: Callable) -> None:
         Condition(f'"_time.C" - "_time.B" BETWEEN {1 - 2 * S} AND {2 * S - 1}', (0, 1)),
     )
     assert second.reach_us == ((0, 2 * S - 1), (3 * S - 2, 0)), "of A and B together the newer one is later"
-    assert [[input.partition for input in fragment.inputs] for fragment in made.fragments] == [
+    assert [[input.partition for input in fragment.inputs] for fragment in Plan.alone(made).fragments] == [
         [("A.k",), ("B.k",)],
         [("B.s",), ("C.s",)],
     ]
-    assert "_time.A" in made.fragments[1].inputs[0].schema.names
+    assert "_time.A" in Plan.alone(made).fragments[1].inputs[0].schema.names
 
 
 def test_streams_of_one_key_run_in_one_fragment(plan: Callable) -> None:
-    (fragment,) = plan(f"SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.k = C.k {PAIRS}").fragments
+    (fragment,) = Plan.alone(plan(f"SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.k = C.k {PAIRS}")).fragments
     assert [input.partition for input in fragment.inputs] == [("A.k",), ("B.k",), ("C.k",)]
 
 

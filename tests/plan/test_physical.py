@@ -12,9 +12,10 @@ import pytest
 import sash
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
-from sash.operators.pipeline import InputSpec, in_order_of_time
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, in_order_of_time
 from sash.operators.reorder import ReorderSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.physical import Plan
 
 JOIN = "SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE"
 
@@ -80,12 +81,13 @@ def test_a_plan_can_be_sent_to_a_worker(plan: Callable) -> None:
     sent = pickle.loads(pickle.dumps(made))
     assert sent.fingerprint == made.fingerprint
     relation = {"r": pa.table({"k": [1], "name": ["one"]})}
-    assert sent.pipeline(relation).schema == made.pipeline(relation).schema
+    assert sent.tree(relation).schema == made.tree(relation).schema
 
 
 def test_fragments_are_the_plan_cut_at_its_exchanges(plan: Callable) -> None:
-    made = plan("SELECT R.name FROM A, B, R, C WHERE A.k = B.k AND B.s = R.name AND R.k = C.k WINDOW 1 MINUTE")
-    inner, outer = made.fragments
+    query = plan("SELECT R.name FROM A, B, R, C WHERE A.k = B.k AND B.s = R.name AND R.k = C.k WINDOW 1 MINUTE")
+    made = Plan.alone(query, "q")
+    (inner,), (outer,) = (fragment.branches for fragment in made.fragments)
     assert [type(node.spec).__name__ for node in outer.root.walk()] == [
         "ExchangeSpec",
         "InputSpec",
@@ -93,16 +95,31 @@ def test_fragments_are_the_plan_cut_at_its_exchanges(plan: Callable) -> None:
         "ProjectSpec",
     ]
     assert (inner.feeds, outer.feeds) == (3, None)
-    assert made.reader(3) == (outer, outer.inputs[0])
+    assert made.reader(3) == (made.fragments[1], outer.inputs[0])
     assert [made.reader(slot.number)[0].number for slot in made.slots] == [0, 0, 1]
     relation = {"r": pa.table({"k": [1], "name": ["one"]})}
-    assert made.fragment_pipeline(0, relation).schema == outer.inputs[0].schema
-    assert made.fragment_pipeline(1, relation).schema == made.pipeline(relation).schema
+    assert inner.tree(query.load(relation)).schema == outer.inputs[0].schema
+    assert outer.tree(query.load(relation)).schema == query.tree(relation).schema
+
+
+def test_parts_that_do_not_feed_each_other_run_side_by_side(plan: Callable) -> None:
+    """Two aggregates that are joined take two stages, not three."""
+    grouped = "(SELECT s, count(*) AS n FROM {} GROUP BY s WINDOW 1 MINUTE)"
+    query = plan(f"SELECT p.n, q.n AS m FROM {grouped.format('A')} p, {grouped.format('B')} q WHERE p.n = q.n")
+    first, second = Plan.alone(query, "q").fragments
+    assert [branch.name.number for branch in first.branches] == [0, 1]
+    assert [branch.name.number for branch in second.branches] == [2]
+    assert {branch.feeds for branch in first.branches} == {input.slot for input in second.inputs}
 
 
 def test_where_a_plan_is_cut_changes_what_a_checkpoint_means(plan: Callable) -> None:
     made = plan("SELECT A.x FROM A, B, C WHERE A.k = B.k AND B.s = C.s WINDOW 1 MINUTE")
-    assert replace(made, fragments=made.fragments[1:]).fingerprint != made.fingerprint
+
+    def uncut(node: Node) -> Node:
+        inputs = tuple(map(uncut, node.inputs))
+        return inputs[0] if isinstance(node.spec, ExchangeSpec) else Node(node.spec, inputs)
+
+    assert replace(made, root=uncut(made.root)).fingerprint != made.fingerprint
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from sash.plan.sharing.who_shares import RunsAlone, share_groups, signature_of
+from sash.plan.sharing.join_sites import RunsAlone, signature_of
+from sash.plan.sharing.who_shares import decide_sharing
 
 BASE = "SELECT A.k FROM A, B WHERE A.k = B.k AND A.s = B.s WINDOW 1 HOUR"
 
@@ -91,9 +92,9 @@ def test_what_cannot_share_says_why(text: str, reason: str, plan: Callable) -> N
 
 def test_queries_that_cannot_share_do_not_keep_others_from_it(plan: Callable) -> None:
     texts = {"one": BASE, "alone": "SELECT k FROM A WINDOW 1 HOUR", "other": BASE.replace("HOUR", "DAY")}
-    groups, reasons = share_groups({name: plan(text) for name, text in texts.items()})
-    assert list(groups.values()) == [["one", "other"]]
-    assert reasons == {"alone": "it joins no two streams"}
+    sharing = decide_sharing({name: plan(text) for name, text in texts.items()})
+    assert [[*each.queries] for each in sharing.plans] == [["one", "other"], ["alone"]]
+    assert sharing.reasons == {"alone": "it joins no two streams"}
 
 
 @pytest.mark.parametrize(

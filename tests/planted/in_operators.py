@@ -371,7 +371,7 @@ OTHERS = (
     Mistake(
         "a-branch-that-does-not-wait-for-all-its-taps",
         "shared_pipeline",
-        "operators/shared_pipeline.py",
+        "operators/pipeline.py",
         "until = min(progress[tap] for tap in taps.values())",
         "until = max(progress[tap] for tap in taps.values())",
         ("tests/test_many_queries.py", "tests/laws/test_isolation.py"),

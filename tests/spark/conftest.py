@@ -11,7 +11,7 @@ import pytest
 
 from sash.embedded.run_to_end import run_files
 from sash.io.sink import read_sink
-from sash.runtime.job import QueryRun, Tally
+from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.script import bind_script
 
 SCRIPT = """
@@ -47,7 +47,7 @@ class StreamFolder:
 
     def run_embedded(self, out: str) -> tuple[QueryRun, Tally]:
         run = self.run(out)
-        return run, run_files(run, lambda name, tally: None)[run.name]
+        return run, run_files(Job.alone(run), lambda name, tally: None)[run.name]
 
 
 def _with_timestamp(row: str) -> str:

@@ -14,7 +14,7 @@ from tests.spark import dying
 from tests.spark.dying import VICTIMS
 
 from sash.embedded.run_to_end import run_files
-from sash.runtime.job import QueryRun
+from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
 
 ReadOutputs = Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]
@@ -177,7 +177,7 @@ class DyingRuns:
         self.write_script("expected")
         shutil.rmtree(self.root / "expected", ignore_errors=True)
         for each in self._runs("expected"):
-            run_files(each, lambda name, tally: None)
+            run_files(Job.alone(each), lambda name, tally: None)
         return self.written("expected", outputs)
 
     def written(self, out: str, outputs: ReadOutputs) -> dict[str, tuple]:

@@ -23,7 +23,6 @@ from sash.io.records import REJECT_SCHEMA, Records
 from sash.oracle.reference import split_late
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
-from sash.plan.sharing.shared_plan import SharedPlan
 from sash.runtime.job import Tally
 from sash.spark.exchange import Message, Packer, message, to_all_groups
 from sash.spark.group import Group
@@ -43,7 +42,7 @@ CUTS = st.lists(st.integers(0, 14), max_size=5)
 
 def make_plan() -> Plan:
     stream = sash.stream(SCHEMA.empty_table(), time="ts", slack="2 us", ahead="10 us")
-    return plan_query(bind(parse_query(TEXT), table_catalog({"a": stream})[0]))
+    return Plan.alone(plan_query(bind(parse_query(TEXT), table_catalog({"a": stream})[0])))
 
 
 class World:
@@ -305,10 +304,10 @@ def test_what_waits_goes_on_waiting_with_the_columns_of_a_query_that_came_later(
         plan_query(bind(parse_query(f"SELECT A.k, A.{column} FROM a A, b B WHERE A.k = B.k WINDOW 5 US"), catalog))
         for column in ("v", "w")
     )
-    before, after = SharedPlan({"one": one}), SharedPlan({"one": one, "two": two})
+    before, after = Plan.sharing({"one": one}), Plan.sharing({"one": one, "two": two})
     group = Group(before, before.fragment_pipeline(0, {}), 0, 0, 1)
 
-    def push(times: list[int], group: Group, plan: SharedPlan) -> list[Message]:
+    def push(times: list[int], group: Group, plan: Plan) -> list[Message]:
         rows = pa.table({"ts": times, "k": [1] * len(times), "v": times, "w": times}, schema=SHARED)
         batches = rows.select(plan.columns_read("a")).to_batches()
         packed = pack_frame(Packer(plan, "a", 1))(iter(batches))

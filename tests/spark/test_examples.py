@@ -17,6 +17,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
+from sash.runtime.job import Job
 from sash.spark.spark_run import run_on_spark
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -84,8 +85,8 @@ def test_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_script(name: str, spark: SparkSession, example: Callable[[str], str], outputs: Callable) -> None:
     text = example(name)
     (embedded,), (on_spark,) = bind_script(text.replace("output/", "embedded/")).runs(), bind_script(text).runs()
-    expected = run_files(embedded, lambda name, tally: None)[embedded.name]
-    tally = run_on_spark([on_spark], spark, lambda name, tally: None, files_per_batch=20)[on_spark.name]
+    expected = run_files(Job.alone(embedded), lambda name, tally: None)[embedded.name]
+    tally = run_on_spark([Job.alone(on_spark)], spark, lambda name, tally: None, files_per_batch=20)[on_spark.name]
     assert (tally.n_read, tally.n_late, tally.n_changes) == (expected.n_read, 0, expected.n_changes)
     assert outputs(on_spark) == outputs(embedded)
 

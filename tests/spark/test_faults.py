@@ -13,6 +13,8 @@ import sys
 
 import pytest
 
+from sash.plan.physical import Plan
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ONE_FRAGMENT = "SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k WINDOW 12 SECONDS EMIT CHANGES"
@@ -30,6 +32,7 @@ from pathlib import Path
 from pyspark import TaskContext
 
 from sash.errors import SashError
+from sash.runtime.job import Job
 from sash.runtime.script import bind_script
 from sash.spark import frame
 from sash.spark.spark_run import run_on_spark
@@ -77,7 +80,7 @@ for out, settings in order["runs"].items():
         spark.conf.set(key, value)
     runs = bind_script(order["script"].replace("{out}", out)).runs()
     try:
-        (tally,) = run_on_spark(runs, spark, lambda name, tally: None, files_per_batch=1).values()
+        (tally,) = run_on_spark([*map(Job.alone, runs)], spark, lambda name, tally: None, files_per_batch=1).values()
         told.append(asdict(tally))
     except SashError as error:
         told.append({"error": f"{type(error).__name__}: {error}"})
@@ -129,7 +132,7 @@ def test_workers_that_serve_one_task_each(folder, outputs):
 def test_no_memory_and_little_memory(folder, outputs):
     write_streams(folder, TWO_FRAGMENTS, 5)
     expected, _ = folder.run_embedded("embedded")
-    assert len(expected.plan.fragments) == 2
+    assert len(Plan.alone(expected.plan).fragments) == 2
     nothing, little = run_program(
         folder, {"nothing": {"spark.sash.memory": "0"}, "little": {"spark.sash.memory": "64k"}}
     )

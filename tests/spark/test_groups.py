@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
-from sash.operators import pipeline
+from sash.operators import operator_tree
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -123,8 +123,8 @@ def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
 def check_groups(data: st.DataObject, case: Case) -> None:
     frames = with_slack(case)
     catalog, streams, relations = table_catalog(frames)
-    plan = plan_query(bind(parse_query(case.text), catalog))
-    chain, changes = Chain(plan, relations, data.draw(st.sampled_from([3, 1]))), [plan.schema.empty_table()]
+    plan = Plan.alone(plan_query(bind(parse_query(case.text), catalog)))
+    chain, changes = Chain(plan, relations, data.draw(st.sampled_from([3, 1]))), [case.plan.schema.empty_table()]
     for step in data.draw(batch_cuts(case, with_advances=False)):
         assert isinstance(step, Push)
         if step.stream in plan.streams and step.start < step.stop:
@@ -155,11 +155,11 @@ def test_groups_that_number_alike_do_not_take_back_each_others_tuples(key):
         "WHERE A.k = B.k AND B.j = C.j",
         frames,
     )
-    chain, answers = Chain(case.plan, {}, 3), []
-    assert [fragment.is_partitioned for fragment in case.plan.fragments] == [True, True]
+    chain, answers = Chain(Plan.alone(case.plan), {}, 3), []
+    assert [fragment.is_partitioned for fragment in Plan.alone(case.plan).fragments] == [True, True]
     for stream, start, stop in (("b", 0, 3), ("c", 0, 1), ("a", 0, 3), ("a", 3, 4)):
         rows = case.arrivals[stream].slice(start, stop - start)
-        answers += chain.run_batch(pack(case.plan, stream, rows, 3), [False, False])
+        answers += chain.run_batch(pack(Plan.alone(case.plan), stream, rows, 3), [False, False])
     changes = tables([*answers, *chain.complete()], "changes")
     assert sorted_rows(pa.concat_tables(changes)) == sorted_rows(case.run())
     assert {row["_op"] for table in changes for row in table.to_pylist()} == {1, -1}
@@ -176,9 +176,9 @@ def test_late_rows_of_several_readers_are_one_message():
     case = Case(
         "SELECT A.v FROM a A, a B, a C WHERE A.k = B.k AND B.v = C.v WINDOW 5 us", {"a": sash.stream(a, "ts", "1 us")}
     )
-    chain = Chain(case.plan, {}, 3)
-    chain.run_batch(pack(case.plan, "a", a.slice(8), 3), [False, False])
-    readers = [pack(case.plan, "a", a.slice(start, 2), 3) for start in (0, 2)]
+    chain = Chain(Plan.alone(case.plan), {}, 3)
+    chain.run_batch(pack(Plan.alone(case.plan), "a", a.slice(8), 3), [False, False])
+    readers = [pack(Plan.alone(case.plan), "a", a.slice(start, 2), 3) for start in (0, 2)]
     late = tables(chain.run_batch([each for messages in readers for each in messages], [False, False]), "late")
     assert [sorted(table.column("v").to_pylist()) for table in late] == [[0, 1, 2, 3]]
 
@@ -194,12 +194,14 @@ class ListeningJoin(WindowJoin):
 
 def test_groups_are_told_how_far_each_stream_has_come(monkeypatch):
     """Of a stream its own clock; of what comes from another fragment only the clock of all."""
-    monkeypatch.setitem(pipeline.OPERATORS, WindowJoinSpec, ListeningJoin)
+    monkeypatch.setitem(operator_tree.OPERATORS, WindowJoinSpec, ListeningJoin)
     frames = {name: sash.stream(timed([(1, "x", 1)] * 10), "ts", "0 us") for name in "abc"}
     text = "SELECT A.v FROM a A, b B, c C WHERE A.k = B.k AND B.j = C.j WINDOW 5 us"
     case = Case(text, frames)
-    chain = Chain(case.plan, {}, 3)
+    chain = Chain(Plan.alone(case.plan), {}, 3)
     for stream, last in (("a", 3), ("b", 9), ("c", 6)):
         monkeypatch.setattr(ListeningJoin, "heard", set())
-        chain.run_batch(pack(case.plan, stream, case.arrivals[stream].slice(0, last + 1), 3), [False, False])
+        chain.run_batch(
+            pack(Plan.alone(case.plan), stream, case.arrivals[stream].slice(0, last + 1), 3), [False, False]
+        )
     assert ListeningJoin.heard == {("A.k", (3, 9)), ("B.j", (3, 6))}

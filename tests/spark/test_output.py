@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sash.io.records import REJECT_SCHEMA
+from sash.runtime.job import Job
 from sash.runtime.script import read_script
 from sash.spark import frame
 from sash.spark.output import fetch_rows
@@ -37,7 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def fetch(run: Any, **facts: Any) -> list[dict]:
     path = str(Path("a/1.csv").absolute())
-    late, rejects = fetch_rows(run, "a", {"path": path, "late": [], "too_far": [], "kept": []} | facts)
+    late, rejects = fetch_rows(Job.alone(run), "a", {"path": path, "late": [], "too_far": [], "kept": []} | facts)
     assert not late.num_rows
     return rejects.to_pylist()
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
-from sash.runtime.job import QueryRun, Tally
+from sash.runtime.job import Job, QueryRun, Tally
 from sash.spark.spark_run import run_on_spark
 from sash.spark.surplus_removal import find_repairs, make
 
@@ -44,7 +44,7 @@ class Backups:
             self.n_files += 1
 
     def go_on(self, report: Callable[[str, Tally], None] = lambda name, tally: None) -> None:
-        run_on_spark([self.run], self.spark, report, files_per_batch=1)
+        run_on_spark([Job.alone(self.run)], self.spark, report, files_per_batch=1)
 
     def keep(self, name: str, tally: Tally) -> None:
         for part in PARTS:
@@ -119,7 +119,7 @@ def test_a_checkpoint_that_was_restored_goes_on_after_a_repair(backups, check):
     backups.restore("out.checkpoint", 3)
     with pytest.raises(SourceError, match=r"out has batches 4 to \d, which its checkpoint knows nothing of"):
         backups.go_on()
-    make(*find_repairs([backups.run]))
+    make(*find_repairs([Job.alone(backups.run)]))
     check()
 
 
@@ -131,7 +131,7 @@ def test_lost_logs_go_on_after_a_repair(backups, check):
         (logs / log / f".{newest}.crc").unlink()
     with pytest.raises(SourceError, match=rf"out has batch {newest}, which its checkpoint knows nothing of"):
         backups.go_on()
-    make(*find_repairs([backups.run]))
+    make(*find_repairs([Job.alone(backups.run)]))
     check()
 
 
@@ -139,7 +139,7 @@ def test_a_lost_checkpoint_of_spark_s_begins_anew_after_a_repair(backups, check)
     shutil.rmtree(backups.folder.root / "out.checkpoint" / "spark")
     with pytest.raises(SourceError, match=r"out has batches 0 to \d, which its checkpoint knows nothing of"):
         backups.go_on()
-    make(*find_repairs([backups.run]))
+    make(*find_repairs([Job.alone(backups.run)]))
     check()
 
 
@@ -171,6 +171,6 @@ def test_what_a_killed_run_left_in_staging_is_not_published(spark, folder, outpu
         (folder.root / ".out.staging" / name).mkdir(parents=True)
         shutil.copy(part, folder.root / ".out.staging" / name / "part-00000-1-1.parquet")
     run = folder.run("out")
-    run_on_spark([run], spark, lambda name, tally: None)
+    run_on_spark([Job.alone(run)], spark, lambda name, tally: None)
     assert outputs(run) == outputs(expected)
     assert not list(folder.root.glob(".out.staging/**/*.parquet"))

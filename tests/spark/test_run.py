@@ -11,15 +11,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sash.errors import SourceError
-from sash.runtime.job import QueryRun, Tally
-from sash.runtime.run_groups import known_layers
+from sash.runtime.job import Job, QueryRun, Tally
+from sash.runtime.jobs import known_fragments
 from sash.spark.checkpoint import MANIFEST, Checkpoint
 from sash.spark.group import FORMAT
 from sash.spark.spark_run import run_on_spark
 
 
 def run_spark(run: QueryRun, spark: SparkSession, files_per_batch: int = 2) -> Tally:
-    return run_on_spark([run], spark, lambda name, tally: None, files_per_batch)[run.name]
+    return run_on_spark([Job.alone(run)], spark, lambda name, tally: None, files_per_batch)[run.name]
 
 
 def write_disordered(folder) -> None:
@@ -283,13 +283,13 @@ def test_odd_json_in_a_checkpoint_is_damage(folder, content, what):
     folder.write("a", ["1,x,1"])
     folder.write("b", ["1,x,1"])
     run, place = folder.run("spark"), folder.root / "spark.checkpoint"
-    Checkpoint(place).open(run, 4)
+    Checkpoint(place).open(Job.alone(run), 4)
     known = json.loads((place / "sash.json").read_bytes())
     text = json.dumps(known | content) if isinstance(content, dict) else content
     (place / "sash.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(SourceError, match=rf"sash\.json is damaged: {what}; restore it from a backup, or run"):
-        Checkpoint(place).open(run, 4)
-    assert known_layers(str(place)) in (None, 1)
+        Checkpoint(place).open(Job.alone(run), 4)
+    assert known_fragments(str(place)) in (None, 1)
 
 
 class TestSnapshots:

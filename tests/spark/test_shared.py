@@ -19,8 +19,8 @@ import sash
 from sash.embedded.run_to_end import run_files
 from sash.errors import PlanError, ResourceError, SourceError
 from sash.io.sink import FileSink, read_sink
-from sash.runtime.job import QueryRun
-from sash.runtime.run_groups import group_runs
+from sash.runtime.job import Job, QueryRun
+from sash.runtime.jobs import group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import bind_script
 from sash.spark.spark_run import run_on_spark
@@ -363,10 +363,10 @@ def test_a_script_writes_on_spark_what_it_writes_embedded(spark, folder, outputs
     folder.write("a", ["9,x,9", "10,x,12", "11,y,16"])
     alone = bind_script(SCRIPT.format(root=folder.root, out="alone")).runs()
     for each in alone:
-        run_files(each, lambda name, tally: None)
+        run_files(Job.alone(each), lambda name, tally: None)
     runs = bind_script(SCRIPT.format(root=folder.root, out="shared")).runs()
     found = group_runs(runs, str(folder.root / "checkpoint"))
-    assert [len(each.members) for each in found.shared] == [2]
+    assert [len(each.members) for each in found.all if each.plan.trunk] == [2]
     tallies = run_on_spark(found.all, spark, lambda name, tally: None, files_per_batch)
     for one, other in zip(runs, alone, strict=True):
         assert outputs(one) == outputs(other)

@@ -1,7 +1,7 @@
 """Law 8 for what runs inside Spark's workers, without Spark: layers of groups, their state as entries of a store, and
 sets of queries that change between batches.
 
-As in Spark, a worker has one pipeline for all groups of a layer. Before every batch a group goes on as it was left,
+As in Spark, a worker has one pipeline for all groups of a fragment. Before every batch a group goes on as it was left,
 with whichever worker, or is built anew from its store.
 """
 
@@ -19,11 +19,13 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
-from sash.operators.shared_pipeline import JOIN, SharedPipeline
+from sash.operators.operator_names import EntryName, TapName
+from sash.operators.pipeline import JOIN, Pipeline
 from sash.operators.tapped_join import TappedJoin
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
-from sash.plan.sharing.who_shares import share_groups, sites_of
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.join_sites import sites_of
+from sash.plan.sharing.who_shares import decide_sharing
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
 from sash.spark.group import Group
 from sash.spark.packing import pack_frame
@@ -59,19 +61,19 @@ class Store:
 class Run:
     """A share group that is fed with micro-batches as Spark would; it outlives its set of queries."""
 
-    def __init__(self, n_layers: int, n_groups: int, relations: Mapping[str, pa.Table], choose: Choose):
-        self.n_layers, self.n_groups = n_layers, n_groups
+    def __init__(self, n_fragments: int, n_groups: int, relations: Mapping[str, pa.Table], choose: Choose):
+        self.n_fragments, self.n_groups = n_fragments, n_groups
         self._relations = dict(relations)
         self._choose = choose
-        self.stores = [[Store() for _ in range(n_groups)] for _ in range(n_layers)]
+        self.stores = [[Store() for _ in range(n_groups)] for _ in range(n_fragments)]
 
-    def change(self, plans: Mapping[str, Plan]) -> None:
+    def change(self, plans: Mapping[str, QueryPlan]) -> None:
         """Goes on with other queries, with the next batch."""
-        self.plan = SharedPlan(dict(plans), n_layers=self.n_layers)
-        assert len(self.plan.fragments) == self.n_layers
+        self.plan = Plan.sharing(dict(plans), self.n_fragments)
+        assert len(self.plan.fragments) == self.n_fragments
         self._workers = [
             [self.plan.fragment_pipeline(number, self._relations) for _ in range(N_WORKERS)]
-            for number in range(self.n_layers)
+            for number in range(self.n_fragments)
         ]
 
     def push(self, stream: str, rows: pa.Table) -> list[Message]:
@@ -84,9 +86,9 @@ class Run:
         return self.run_batch(list(to_all_groups(said, self.plan, self.n_groups)))
 
     def run_batch(self, messages: list[Message]) -> list[Message]:
-        """What leaves the last layer."""
+        """What leaves the last fragment."""
         clocks: set[int] = set()
-        for number in range(self.n_layers):
+        for number in range(self.n_fragments):
             answers = [each for each in messages if each.stage != number]
             for grp, store in enumerate(self.stores[number]):
                 own = [each for each in messages if (each.stage, each.grp) == (number, grp)]
@@ -110,8 +112,8 @@ class Run:
         assert isinstance(join, TappedJoin)
         numbers = {tap.name: number for number, tap in enumerate(join.taps)}
         return {
-            slot.number: int(join.since_us[numbers[f"{name}#{number}"], side])
-            for number, site in enumerate(sites_of(self.plan.plans[name]))
+            slot.number: int(join.since_us[numbers[TapName(name, number)], side])
+            for number, site in enumerate(sites_of(self.plan.queries[name]))
             for side, slot in enumerate(site.slots)
         }
 
@@ -130,7 +132,7 @@ class Run:
 
 def check_entries(pipeline: Any, store: Store) -> None:
     """Nothing is kept in the store that no operator knows of, and nothing is missing there."""
-    assert isinstance(pipeline, SharedPipeline)
+    assert isinstance(pipeline, Pipeline)
     assert store.entries.keys() == pipeline.entries().keys()
 
 
@@ -171,9 +173,10 @@ def with_slack(frames: Mapping[str, Any]) -> dict[str, Any]:
 
 def sharing(case: SharedCase) -> tuple[SharedCase, list[str]]:
     """The case with the first of its largest share group there all the time, and the names of the group."""
-    groups, _ = share_groups({name: each.plan for name, each in case.cases.items()})
+    plans = decide_sharing({name: each.plan for name, each in case.cases.items()}).plans
+    groups = [[*plan.queries] for plan in plans if plan.trunk is not None]
     assume(groups)
-    names = max(groups.values(), key=len)
+    names = max(groups, key=len)
     events: list[Event] = [Add(names[0])]
     for event in case.events:
         if isinstance(event, Push | Advance) or (event.name in names and event.name != names[0]):
@@ -245,11 +248,11 @@ class Play:
 
 def play(case: SharedCase, names: Sequence[str], n_groups: int, choose: Choose) -> list[Episode]:
     plans = {name: case.cases[name].plan for name in names}
-    n_layers = max(2, len(SharedPlan(plans).fragments))
-    if not any(layer.is_partitioned for layer in SharedPlan(plans).fragments):
+    n_fragments = max(2, len(Plan.sharing(plans).fragments))
+    if not any(fragment.is_partitioned for fragment in Plan.sharing(plans).fragments):
         n_groups = 1
     _, _, relations = table_catalog(case.frames)
-    playing = Play(case, Run(n_layers, n_groups, relations, choose))
+    playing = Play(case, Run(n_fragments, n_groups, relations, choose))
     for number, event in enumerate(case.events):
         playing.take(number, event)
     return playing.end()
@@ -285,18 +288,18 @@ def scripted(sets: Sequence[str]) -> SharedCase:
 
 
 SETS = {
-    "a layer is empty at first and is used later": ["joined", "joined counted", "joined counted", "joined"],
-    "a layer is empty for a while": ["joined counted", "joined", "joined", "joined counted", "joined counted"],
-    "some groups of a layer are idle for a while": ["all counted", "all", "all", "all counted", "all counted"],
-    "three layers are filled from below": ["joined", "joined counted", "joined counted twice", "joined twice"],
-    "three layers are filled at once": ["joined", "joined", "joined twice", "joined", "joined", "twice joined"],
+    "a fragment is empty at first and is used later": ["joined", "joined counted", "joined counted", "joined"],
+    "a fragment is empty for a while": ["joined counted", "joined", "joined", "joined counted", "joined counted"],
+    "some groups of a fragment are idle for a while": ["all counted", "all", "all", "all counted", "all counted"],
+    "three fragments are filled from below": ["joined", "joined counted", "joined counted twice", "joined twice"],
+    "three fragments are filled at once": ["joined", "joined", "joined twice", "joined", "joined", "twice joined"],
     "a query takes the place of another": ["counted", "all", "joined", "all", "counted"],
 }
 
 
 @pytest.mark.parametrize("is_handed", [False, True])
 @pytest.mark.parametrize("sets", SETS.values(), ids=SETS)
-def test_layers_that_come_into_use_and_out_of_it(sets: list[str], is_handed: bool) -> None:
+def test_fragments_that_come_into_use_and_out_of_it(sets: list[str], is_handed: bool) -> None:
     case = scripted(sets)
     episodes = play(case, list(TEXTS), 3, lambda n: int(is_handed))
     assert len(episodes) > len(set(" ".join(sets).split())) - 1
@@ -306,7 +309,7 @@ def test_layers_that_come_into_use_and_out_of_it(sets: list[str], is_handed: boo
 
 
 def test_what_was_kept_for_a_query_alone_is_freed_when_it_is_dropped() -> None:
-    """Also in groups of a layer that no other query uses."""
+    """Also in groups of a fragment that no other query uses."""
     case = scripted(["joined counted", "joined", "joined"])
     run = Run(2, 3, {}, lambda n: 0)
     run.change({name: case.cases[name].plan for name in ("joined", "counted")})
@@ -316,7 +319,7 @@ def test_what_was_kept_for_a_query_alone_is_freed_when_it_is_dropped() -> None:
     run.change({"joined": case.cases["joined"].plan})
     run.push("a", case.arrivals["a"].slice(2, 2))
     assert not any(store.entries for store in run.stores[1])
-    assert all(key.startswith(f"{JOIN}/") for store in run.stores[0] for key in store.entries)
+    assert {EntryName.decode(key).operator for store in run.stores[0] for key in store.entries} == {JOIN}
 
 
 def test_a_query_whose_window_is_larger_than_any_before_is_partial_with_whichever_worker() -> None:

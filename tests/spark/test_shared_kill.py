@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from sash.embedded.run_to_end import run_files
+from sash.runtime.job import Job
 from sash.runtime.script import bind_script
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -48,7 +49,7 @@ import os, signal, sys
 from pathlib import Path
 
 from sash.runtime.script import read_script
-from sash.runtime.run_groups import group_runs
+from sash.runtime.jobs import group_runs
 from sash.io.sink import FileSink
 from sash.spark.spark_run import run_on_spark
 from sash.spark.spark_session import spark_session
@@ -135,7 +136,7 @@ def check_outputs(folder, outputs) -> None:
     seen = [each for each in bind_script(text).runs() if each.name in ALWAYS]
     expected = [each for each in bind_script(text.replace("/spark/", "/embedded/")).runs() if each.name in ALWAYS]
     for each in expected:
-        run_files(each, lambda name, tally: None)
+        run_files(Job.alone(each), lambda name, tally: None)
     for one, other in zip(seen, expected, strict=True):
         assert outputs(one) == outputs(other), one.name
         assert len(outputs(one)[0]) > 20

@@ -230,7 +230,7 @@ def test_a_group_on_the_shelf_answers_like_one_that_never_left_memory(make_shelf
     """Each time it comes back to a pipeline that has not seen it before."""
     rows = pa.table({"ts": range(200), "k": [number % 7 for number in range(200)], "v": range(200)})
     text = "SELECT A.v, B.v AS w FROM a A [PARTITION BY k ROWS 3], a B [RANGE 40 us] WHERE A.k = B.k"
-    plan = Case(text, {"a": sash.stream(rows, "ts", "0 us")}).plan
+    plan = Plan.alone(Case(text, {"a": sash.stream(rows, "ts", "0 us")}).plan)
 
     def make() -> Group:
         return Group(plan, plan.fragment_pipeline(0, {}), 0, 0, 1)

@@ -13,12 +13,13 @@ import pytest
 
 from sash.errors import SourceError
 from sash.io.files import FileSource, is_visible
+from sash.runtime.job import Job
 from sash.spark.source_log import batch_files, check_all_read, find_changed, heard_files, refuse_unread
 from sash.spark.spark_run import run_on_spark
 
 
 def run_spark(run, spark, files_per_batch=2):
-    return run_on_spark([run], spark, lambda name, tally: None, files_per_batch)[run.name]
+    return run_on_spark([Job.alone(run)], spark, lambda name, tally: None, files_per_batch)[run.name]
 
 
 def write_offsets(spark: Path, batch_id: int, *entries: int | None) -> None:
@@ -101,13 +102,13 @@ class TestCheck:
 
     def test_nothing_is_said_of_files_that_were_read(self, taken):
         run, spark, path = taken
-        check_all_read(run, spark, 0, [str(path)])
+        check_all_read(Job.alone(run), spark, 0, [str(path)])
 
     def test_a_file_that_is_gone(self, taken):
         run, spark, path = taken
         path.unlink()
         with pytest.raises(SourceError) as error:
-            check_all_read(run, spark, 0, [])
+            check_all_read(Job.alone(run), spark, 0, [])
         assert str(error.value) == (
             f"file `{path}` was taken into batch 0 and is gone; put it back under this name, repaired if it could not "
             "be read; to go on without it put a file without rows there, and give its rows another name"
@@ -116,12 +117,12 @@ class TestCheck:
     def test_a_file_without_content_has_no_reader(self, taken):
         run, spark, path = taken
         path.write_text("")
-        check_all_read(run, spark, 0, [])
+        check_all_read(Job.alone(run), spark, 0, [])
 
     def test_a_file_that_was_empty_and_no_longer_is(self, taken):
         run, spark, _path = taken
         with pytest.raises(SourceError, match=r"001\.csv` was empty when batch 0 began and is not now; run again"):
-            check_all_read(run, spark, 0, [])
+            check_all_read(Job.alone(run), spark, 0, [])
 
 
 class TestChanged:
@@ -146,37 +147,37 @@ class TestChanged:
 
     def test_nothing_is_said_of_files_as_they_were_read(self, read):
         run, spark, one, _two = read
-        assert list(find_changed(run, spark)) == []
+        assert list(find_changed(Job.alone(run), spark)) == []
         os.utime(one, ns=(0, 1_001_300_000_000))
-        assert list(find_changed(run, spark)) == [], "the file system of the log had whole seconds"
+        assert list(find_changed(Job.alone(run), spark)) == [], "the file system of the log had whole seconds"
 
     def test_files_that_were_corrected_under_their_old_names(self, read):
         run, spark, one, two = read
         os.utime(two, ns=(0, 1_002_501_000_000))
-        (note,) = find_changed(run, spark)
+        (note,) = find_changed(Job.alone(run), spark)
         assert note == (
             f"changed since stream `a` was read, and not read again: `{two}`; give each of them another name, with "
             "only the rows that are new"
         )
         one.write_text("id,k,ts\n")
-        assert f": `{two}`, `{one}`; " in next(find_changed(run, spark))
+        assert f": `{two}`, `{one}`; " in next(find_changed(Job.alone(run), spark))
 
     def test_a_first_run(self, folder):
         folder.write("a", ["1,x,1"])
         folder.write("b", ["1,x,1"])
-        assert list(find_changed(folder.run("out"), folder.root / "checkpoint")) == []
+        assert list(find_changed(Job.alone(folder.run("out")), folder.root / "checkpoint")) == []
 
 
 def test_a_directory_of_sparks_own_sink_is_refused(folder):
     """Spark would read the files that the sink's log names, and leave out all others."""
     folder.write("a", ["1,x,1"])
     folder.write("b", ["1,x,1"])
-    refuse_unread(folder.run("out"))
+    refuse_unread(Job.alone(folder.run("out")))
     (folder.root / "b" / "_spark_metadata").mkdir()
     with pytest.raises(SourceError, match=r"`.*/b/_spark_metadata` says .* FROM '.*/b/\*\.\*'"):
-        refuse_unread(folder.run("out"))
+        refuse_unread(Job.alone(folder.run("out")))
     by_glob = folder.script.replace("{root}/b'", "{root}/b/*.*'")
-    refuse_unread(folder.run("out", by_glob))
+    refuse_unread(Job.alone(folder.run("out", by_glob)))
 
 
 def test_a_stream_of_one_file_that_spark_would_not_read_is_refused(folder):
@@ -185,7 +186,7 @@ def test_a_stream_of_one_file_that_spark_would_not_read_is_refused(folder):
     (folder.root / "_b.csv").write_text("id,k,ts\n")
     run = folder.run("out", folder.script.replace("{root}/b'", "{root}/_b.csv'"))
     with pytest.raises(SourceError, match=r"`.*/_b\.csv`: Spark reads no file whose name starts with .*; rename it"):
-        refuse_unread(run)
+        refuse_unread(Job.alone(run))
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,7 @@ def sorted_rows(changes: pa.Table) -> list[str]:
 def test_whatever_happens_to_attempts_the_changes_are_those_of_embedded(data):
     case = data.draw(cases())
     catalog, streams, relations = table_catalog(with_slack(case))
-    plan = plan_query(bind(parse_query(case.text), catalog))
+    plan = Plan.alone(plan_query(bind(parse_query(case.text), catalog)))
     n_groups, budget = data.draw(st.sampled_from([2, 1])), data.draw(st.sampled_from([MUCH, LITTLE, NOTHING]))
     steps = [step for step in data.draw(batch_cuts(case, with_advances=False)) if isinstance(step, Push)]
     drawn = data.draw(st.lists(FATES, max_size=20))
@@ -269,8 +269,8 @@ def test_two_fragments_over_many_batches(tmp_path, name):
     """Long enough for blocks to expire, for windows to be compacted, and for groups to come and go many times."""
     budget, fates = UNHAPPY[name]
     case = Case(TWO_FRAGMENTS, {each: sash.stream(readings(seed), "ts", "0 us") for seed, each in enumerate("ab")})
-    assert [fragment.is_partitioned for fragment in case.plan.fragments] == [True, True]
-    machine = Machine(case.plan, {}, 3, tmp_path, budget)
+    assert [fragment.is_partitioned for fragment in Plan.alone(case.plan).fragments] == [True, True]
+    machine = Machine(Plan.alone(case.plan), {}, 3, tmp_path, budget)
     steps = [Push(stream, start, start + 15) for start in range(0, 120, 15) for stream in "ab"]
     assert run(machine, case.arrivals, steps, cycle(fates)) == (expected := sorted_rows(case.run()))
     assert len(expected) > 100
@@ -285,7 +285,7 @@ def test_two_fragments_over_many_batches(tmp_path, name):
 def test_what_a_failed_attempt_has_left_is_never_taken(tmp_path):
     """It saved the group, and even put it on the shelf: but the token of the committed state is another one."""
     case = Case("SELECT A.v FROM a A [ROWS 2]", {"a": sash.stream(readings(0), "ts", "0 us")})
-    machine = Machine(case.plan, {}, 1, tmp_path)
+    machine = Machine(Plan.alone(case.plan), {}, 1, tmp_path)
     steps = [Push("a", start, start + 40) for start in range(0, 120, 40)]
     fates = chain([Fate(), Fate(FAILS_AT_END), Fate(FAILS_AT_END), Fate()], repeat(Fate()))
     assert run(machine, case.arrivals, steps, fates) == sorted_rows(case.run())
@@ -296,7 +296,7 @@ def test_what_a_failed_attempt_has_left_is_never_taken(tmp_path):
 
 def test_a_late_attempt_does_not_take_the_place_of_the_committed_one(tmp_path):
     case = Case("SELECT A.v FROM a A [ROWS 2]", {"a": sash.stream(readings(0), "ts", "0 us")})
-    machine = Machine(case.plan, {}, 1, tmp_path)
+    machine = Machine(Plan.alone(case.plan), {}, 1, tmp_path)
     steps = [Push("a", start, start + 40) for start in range(0, 120, 40)]
     fates = chain([Fate(), Fate(HANGS, 1), Fate(), Fate(is_haunted=True)], repeat(Fate()))
     assert run(machine, case.arrivals, steps, fates) == sorted_rows(case.run())
@@ -311,7 +311,8 @@ def test_a_worker_does_not_take_one_relation_for_another() -> None:
     names = []
     for name in ("old", "new"):
         catalog, _, relations = table_catalog({"a": stream, "r": pa.table({"k": [1], "name": [name]})})
-        stage = GroupStage(plan_query(bind(parse_query(text), catalog)), relations, 0, 1, MUCH)
-        (loaded,) = stage._pipeline()._relations.values()
+        stage = GroupStage(Plan.alone(plan_query(bind(parse_query(text), catalog))), relations, 0, 1, MUCH)
+        (branch,) = stage._pipeline()._branches.values()
+        (loaded,) = branch.tree._relations.values()
         names += loaded["r.name"].to_pylist()
     assert names == ["old", "new"]

@@ -10,7 +10,7 @@ import pytest
 
 from sash.io.records import REJECT_SCHEMA
 from sash.io.sink import read_sink
-from sash.runtime.job import QueryRun, Tally
+from sash.runtime.job import Job, QueryRun, Tally
 from sash.spark.spark_run import RunningQuery, read_files, run_on_spark
 
 AHEAD = """
@@ -25,7 +25,7 @@ CREATE QUERY all_rows AS SELECT id, ts FROM a [RANGE 5 SECONDS] INTO '{root}/{ou
 
 
 def run_spark(run: QueryRun, spark, files_per_batch: int) -> Tally:
-    return run_on_spark([run], spark, lambda name, tally: None, files_per_batch)[run.name]
+    return run_on_spark([Job.alone(run)], spark, lambda name, tally: None, files_per_batch)[run.name]
 
 
 def rejected(run: QueryRun) -> list[tuple[str, int, int]]:
@@ -70,7 +70,7 @@ def test_a_row_that_waits_at_the_end_of_a_batch_survives_a_restart(spark, folder
     folder.script = AHEAD
     folder.write("a", ["1,x,1", "2,x,30"])
     run = folder.run("spark")
-    first = RunningQuery(run, spark, lambda name, tally: None, read_files(spark, None))
+    first = RunningQuery(Job.alone(run), spark, lambda name, tally: None, read_files(spark, None))
     first.start()
     first.process_all_available()
     first.stop()

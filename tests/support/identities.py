@@ -30,7 +30,7 @@ class IdentityWatch:
 
     def __init__(self, running: Query):
         self.n_checked = 0
-        for name, operator in running._pipeline.operators():
+        for name, operator in running._job.pipeline.operators():
             if any(field.name.startswith(ID_PREFIX) for field in operator.schema):
                 self._watch(name, operator)
 

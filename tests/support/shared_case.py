@@ -18,11 +18,12 @@ from sash import Session
 from sash.embedded.query import Query
 from sash.frames import Relation, Stream, table_catalog
 from sash.operators.changes import read_times
-from sash.operators.shared_pipeline import JOIN
+from sash.operators.operator_names import TapName
+from sash.operators.pipeline import JOIN
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import TappedJoin
-from sash.plan.physical import Plan
-from sash.plan.sharing.who_shares import sites_of
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.join_sites import sites_of
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING
 from sash.testing.case import Advance, Case, Push, prepare, show_frame
@@ -308,28 +309,28 @@ class _Play:
 class _PreparedSession(Session):
     """Plans a text that a case has planned already no second time."""
 
-    def _plan(self, text: str) -> Plan:
+    def _plan(self, text: str) -> QueryPlan:
         return prepare(text, tuple(self._catalog().items()))[1]
 
 
 def _past_of(session: Session, name: str) -> tuple[dict[int, int], bool]:
     """Of a query that was just added, by slot up to when it has not seen rows, and whether it has seen none at all."""
-    running = session._running().engine
-    group = next((each for each in running.groups if name in each.plan.plans), None)
+    running = session._running()
+    group = next((each for each in running.jobs if name in each.plan.queries and each.plan.trunk), None)
     if group is None or name in running._begun_us:
         return {}, True
-    join = dict(group.operators())[JOIN]
+    join = dict(group.pipeline.operators())[JOIN]
     assert isinstance(join, TappedJoin)
     taps = {tap.name: number for number, tap in enumerate(join.taps)}
-    sites = enumerate(sites_of(group.plan.plans[name]))
+    sites = enumerate(sites_of(group.plan.queries[name]))
     return {
-        slot.number: int(join.since_us[taps[f"{name}#{number}"], side])
+        slot.number: int(join.since_us[taps[TapName(name, number)], side])
         for number, site in sites
         for side, slot in enumerate(site.slots)
     }, False
 
 
-def _seeing_since(plan: Plan, clock: int, unseen_us: Mapping[int, int]) -> Plan:
+def _seeing_since(plan: QueryPlan, clock: int, unseen_us: Mapping[int, int]) -> QueryPlan:
     """The plan of a query that sees only what is in its windows at the clock, and what comes later."""
     slots = []
     for slot in plan.slots:

@@ -48,7 +48,7 @@ class StateWatch:
     """Watches the operators of a query; it must be there before the first row."""
 
     def __init__(self, running: Query):
-        self._watched = {name: _Watched(operator) for name, operator in running._pipeline.operators()}
+        self._watched = {name: _Watched(operator) for name, operator in running._job.pipeline.operators()}
 
     def check(self) -> None:
         """Raises an AssertionError if an operator holds more than it declares."""

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from sash.cli.arguments import ScriptFile
-from sash.plan.explain.describe_sharing import explain_sharing, shares_any
+from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
+from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, decide_sharing
 from sash.runtime.script import Script, read_script
 
 
@@ -29,8 +30,9 @@ def explain(
         for each in script.runs():
             print(f"Query {each.name}\n{analyze_files(each, verbose)}")
         return
-    if shares_any(script.plans):
-        print(explain_sharing(script.plans, verbose=verbose))
+    sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)
+    if sharing.is_any:
+        print(explain_sharing(sharing, verbose=verbose))
         return
     for name, plan in script.plans.items():
         print(f"Query {name}\n{explain_plan(plan, verbose=verbose)}")

@@ -1,4 +1,4 @@
-"""`sash repair`: outputs and checkpoints on Spark that belong together again."""
+"""`sash repair`: outputs and checkpoints on Spark that belong jobs again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import typer
 
 from sash.cli.arguments import ScriptFile
 from sash.cli.script_outputs import shared_checkpoints
-from sash.runtime.run_groups import group_runs
+from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS
+from sash.runtime.jobs import group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 
@@ -22,9 +23,9 @@ def repair(
 
     runs, root = read_script(file).runs(), shared_checkpoints(file)
     with hold_locks([root, *(each.output.path for each in runs)]):
-        repairs = find_repairs(group_runs(runs, root, least=2).all)
+        repairs = find_repairs(group_runs(runs, root, least=LEAST_IN_SCRIPTS).all)
         if not repairs:
-            print("nothing to repair: outputs and checkpoints belong together")
+            print("nothing to repair: outputs and checkpoints belong jobs")
             return
         for line in [line for each in repairs for line in each.summary]:
             print(line)

@@ -18,8 +18,9 @@ from sash.cli.script_outputs import check_outputs, refuse_distant, remove_output
 from sash.cli.show import Progress, error_console, escaped, show_changes, show_summary
 from sash.cli.stopping import SPOKEN, StoppedError, StopRequest
 from sash.errors import PlanError, ResourceError, require_extra
+from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS
 from sash.runtime.job import Report, Tally
-from sash.runtime.run_groups import Runs, group_runs, known_layers
+from sash.runtime.jobs import Jobs, group_runs, known_fragments
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 from sash.spark.query_watch import N_RESTARTS
@@ -67,14 +68,15 @@ def run(
     with hold_locks([root, *(each.output.path for each in runs)]):
         if fresh:
             if engine is Engine.spark:
-                refuse_distant(group_runs(runs, root, lambda path: None, least=2).all)
+                refuse_distant(group_runs(runs, root, lambda path: None, least=LEAST_IN_SCRIPTS).all)
             remove_outputs(runs, root)
-        together = group_runs(runs, root, known_layers if engine is Engine.spark else lambda path: None, least=2)
-        check_outputs(together.all, may_resume=engine is Engine.spark)
+        find_fragments = known_fragments if engine is Engine.spark else lambda path: None
+        jobs = group_runs(runs, root, find_fragments, LEAST_IN_SCRIPTS)
+        check_outputs(jobs.all, may_resume=engine is Engine.spark)
         started = time.monotonic()
         with Progress(runs, time.monotonic, is_quiet=as_json) as progress, StopRequest() as stop:
             options = SparkOptions(master, files_per_batch, follow, restarts)
-            _run_engine(together, engine, progress, stop, options)
+            _run_engine(jobs, engine, progress, stop, options)
         seconds = time.monotonic() - started
     if as_json:
         facts = {name: _facts(tally) for name, tally in progress.tallies.items()}
@@ -84,17 +86,17 @@ def run(
     else:
         for each in () if stop.signal else runs:
             show_changes(each, rows)
-        show_summary(together, progress.tallies, seconds, engine is Engine.spark)
+        show_summary(jobs, progress.tallies, seconds, engine is Engine.spark)
     if stop.signal:
         remedy = "run the same command again to go on" if engine is Engine.spark else "a run with --fresh begins anew"
         error_console().print(f"stopped by {SPOKEN[stop.signal]} after the batch at hand; {remedy}", highlight=False)
         sys.exit(stop.exit_code)
 
 
-def _run_engine(runs: Runs, engine: Engine, progress: Progress, stop: StopRequest, options: SparkOptions) -> None:
+def _run_engine(jobs: Jobs, engine: Engine, progress: Progress, stop: StopRequest, options: SparkOptions) -> None:
     """Runs until all is answered for, or until somebody says stop; what was done is in the progress."""
     if engine is Engine.spark:
-        return _run_on_spark(runs, progress.report, stop, options)
+        return _run_on_spark(jobs, progress.report, stop, options)
     from sash.embedded.run_to_end import run_files
 
     def report(name: str, tally: Tally) -> None:
@@ -102,11 +104,11 @@ def _run_engine(runs: Runs, engine: Engine, progress: Progress, stop: StopReques
         stop.check()
 
     with suppress(StoppedError):
-        for each in runs.all:
+        for each in jobs.all:
             run_files(each, report)
 
 
-def _run_on_spark(runs: Runs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
+def _run_on_spark(jobs: Jobs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
     from sash.spark.query_watch import Watch
     from sash.spark.spark_run import run_on_spark
     from sash.spark.spark_session import end_session, find_log, spark_session
@@ -118,7 +120,7 @@ def _run_on_spark(runs: Runs, report: Report, stop: StopRequest, options: SparkO
     watch = Watch(stop.wait, options.n_restarts, lambda said: console.print(escaped(said), highlight=False))
     try:
         if not stop.signal:
-            run_on_spark(runs.all, spark, report, options.files_per_batch, options.is_followed, watch)
+            run_on_spark(jobs.all, spark, report, options.files_per_batch, options.is_followed, watch)
         is_well = True
     except ResourceError as error:
         raise ResourceError(f"{error}; the details are in `{log}`") if log else error from None

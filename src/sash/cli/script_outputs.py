@@ -10,7 +10,7 @@ from pathlib import Path
 from sash.io.disk import Disk
 from sash.io.places import real_place
 from sash.io.removal import finish_removal, refuse_checkpoint_removal, remove_directory
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import DEFAULT_OUTPUT
 
 
@@ -21,23 +21,23 @@ def shared_checkpoints(file: Path) -> str:
     return real_place(f"{DEFAULT_OUTPUT}/{Path(path).stem}-{digest}.joins")
 
 
-def refuse_distant(runs: Sequence[QueryRun | SharedRun]) -> None:
-    """Raises PlanError for a run on Spark whose checkpoint would be on another file system than the local one."""
+def refuse_distant(jobs: Sequence[Job]) -> None:
+    """Raises PlanError for a job on Spark whose checkpoint would be on another file system than the local one."""
     from sash.spark.checkpoint import Checkpoint
 
-    for run in runs:
-        Checkpoint(run.checkpoint)
+    for job in jobs:
+        Checkpoint(job.checkpoint)
 
 
-def check_outputs(runs: Sequence[QueryRun | SharedRun], may_resume: bool) -> None:
-    """Raises SourceError unless every run may begin, or go on if it can. Nothing is changed, no Spark is needed."""
-    for run in runs:
+def check_outputs(jobs: Sequence[Job], may_resume: bool) -> None:
+    """Raises SourceError unless every job may begin, or go on if it can. Nothing is changed, no Spark is needed."""
+    for job in jobs:
         if may_resume:
             from sash.spark.checkpoint import Checkpoint
 
-            Checkpoint(run.checkpoint).check_before_start(run)
+            Checkpoint(job.checkpoint).check_before_start(job)
         else:
-            for each in run.members:
+            for each in job.members:
                 each.output.refuse_occupied()
 
 

@@ -21,7 +21,7 @@ from sash.operators.changes import read_times
 from sash.oracle.verification import Verification
 from sash.runtime.byte_sizes import format_bytes
 from sash.runtime.job import QueryRun, Tally
-from sash.runtime.run_groups import Runs
+from sash.runtime.jobs import Jobs
 from sash.store.batch import BEGINNING, TS
 
 console = Console()
@@ -153,16 +153,17 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
     console.print(_table_of(changes.take(order), title))
 
 
-def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float, goes_on: bool = False) -> None:
+def show_summary(jobs: Jobs, tallies: dict[str, Tally], seconds: float, goes_on: bool = False) -> None:
     """What was read and where everything went. `goes_on`: the next run reads only files that are new."""
     console.print()
-    for group in runs.shared:
-        names = ", ".join(each.name for each in group.members)
-        console.print(f"one join for {names}: {group.plan.signature}", highlight=False)
-    for run in [each for group in runs.all for each in group.members]:
+    for plan in (job.plan for job in jobs.all):
+        if plan.trunk is not None:
+            shared = f"one join for {', '.join(plan.queries)}: {plan.trunk.signature}"
+            console.print(shared, highlight=False, markup=False)
+    for run in [each for job in jobs.all for each in job.members]:
         tally = tallies[run.name]
         console.print(
-            f"[bold]{run.name}[/bold]: {_format_account(tally)}; {tally.n_changes:,} changes in "
+            f"[bold]{escaped(run.name)}[/bold]: {_format_account(tally)}; {tally.n_changes:,} changes in "
             f"{shown_place(run.sink.path)}",
             highlight=False,
         )
@@ -181,7 +182,7 @@ def show_summary(runs: Runs, tallies: dict[str, Tally], seconds: float, goes_on:
         if tally.partial_until_us is not None:
             until = datetime.fromtimestamp(tally.partial_until_us / 1e6, UTC).replace(tzinfo=None)
             console.print(f"  began late: its answers are exact from {until} on", highlight=False)
-    n_read = sum(tallies[each.members[0].name].n_read for each in runs.all)
+    n_read = sum(tallies[each.members[0].name].n_read for each in jobs.all)
     console.print(f"{seconds:.1f} s, {n_read / max(seconds, 1e-9):,.0f} rows/s", highlight=False)
 
 

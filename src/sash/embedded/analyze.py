@@ -15,17 +15,17 @@ from sash.embedded.run_to_end import in_order_of_arrival, interleaved
 from sash.io.timed import read_stream_file
 from sash.operators.changes import read_times
 from sash.operators.multiway_join import MultiwayJoin
-from sash.operators.pipeline import in_order_of_time
+from sash.operators.operator_tree import in_order_of_time
 from sash.operators.window_join import WindowJoin
 from sash.plan.explain.analysis import JoinMeasure, Measure, MultiwayMeasure
 from sash.plan.explain.tree import explain_plan
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
 from sash.store.batch import BEGINNING, NEVER
 
 
 def analyze_tables(
-    plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table], verbose: bool = False
+    plan: QueryPlan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table], verbose: bool = False
 ) -> str:
     """EXPLAIN ANALYZE of a plan over finite tables, whose rows are in order of arrival."""
     return _analyze(plan, relations, interleaved(plan.streams, tables), verbose)
@@ -35,7 +35,7 @@ def analyze_files(run: QueryRun, verbose: bool = False) -> str:
     """EXPLAIN ANALYZE of a script's query over the files that are there now; nothing is written."""
 
     def batches() -> Iterable[tuple[str, pa.Table]]:
-        for stream, file in in_order_of_arrival(run):
+        for stream, file in in_order_of_arrival(run.streams, run.filesystem):
             info = run.plan.streams[stream]
             for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
                 yield stream, records.rows
@@ -44,7 +44,7 @@ def analyze_files(run: QueryRun, verbose: bool = False) -> str:
 
 
 def _analyze(
-    plan: Plan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
+    plan: QueryPlan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
 ) -> str:
     query, span = Query(plan, relations), TimeSpan()
     query.is_quiet = True
@@ -59,9 +59,9 @@ def _analyze(
     for name, operator in query.operators():
         if isinstance(operator, WindowJoin):
             work = JoinWork(*operator.counts)
-            measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
+            measures[name.operator].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
         elif isinstance(operator, MultiwayJoin):
-            measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
+            measures[name.operator].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
     ordered = replace(plan, root=in_order_of_time(plan.root))
     return "\n".join([explain_plan(ordered, measures, verbose), *notes])
@@ -72,7 +72,7 @@ def _take_note(query: Query, measures: dict[str, Measure]) -> None:
     work = query.work()
     for name, operator in query.operators():
         n_held = sum(log.n_rows for log in operator.logs().values())
-        measures.setdefault(name, Measure()).add(work[name], n_held)
+        measures.setdefault(name.operator, Measure()).add(work[name], n_held)
 
 
 @dataclass(slots=True)

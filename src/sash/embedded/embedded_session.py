@@ -1,212 +1,269 @@
-"""Many queries in this process, fed batch by batch: those with the same join share it, the others run side by side."""
+"""What runs the queries of a session in this process: fed step by step, with their changes passed on as they come.
+
+Queries with the same join share it, the others run side by side. To change the set, it is told the whole new one.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from copy import copy
 from typing import Any
 
 import pyarrow as pa
 
-from sash.embedded.intake import Intake
-from sash.embedded.query import Query
-from sash.embedded.row_notes import REJECTED
-from sash.embedded.shared_query import Answer, SharedQuery
-from sash.errors import SashWarning, SourceError
+from sash.embedded.running_job import Answer, RunningJob
+from sash.embedded.session_streams import SessionStreams
+from sash.embedded.snapshot import seal, unseal
+from sash.errors import PlanError
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import shared_plan
-from sash.plan.sharing.who_shares import Signature, share_groups
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.who_shares import decide_sharing
+from sash.runtime.delivery import Delivery
+from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
 
+Changes = dict[str, list[pa.Table]]
+JobKey = tuple[str, str]
+"""What a job is known by from one set of queries to the next: its plan's fingerprint, and of a query alone its name."""
+
 
 class EmbeddedSession:
-    """The queries of a session while it runs here. To change the set, it is told the whole new one."""
+    """Runs queries."""
 
-    def __init__(self, relations: Mapping[str, pa.Table]):
-        self.is_prompt = True
-        """Whether somebody takes changes as they come; see `SharedQuery`."""
-        self.is_quiet = False
-        """Whether warnings are told by somebody else; see `notes`."""
+    def __init__(self, streams: Mapping[str, StreamInfo], relations: Mapping[str, pa.Table]):
+        self._streams = SessionStreams(streams)
         self._relations = relations
-        self._groups: dict[Signature, SharedQuery] = {}
-        self._alone: dict[str, Query] = {}
-        self._intakes: dict[str, Intake] = {}
-        """Of each stream, as no query may be there to know how far it has come."""
+        self._jobs: dict[JobKey, RunningJob] = {}
         self._begun_us: dict[str, int] = {}
-        """By query that found no running join to share: the newest time that had been seen of its streams."""
+        """By query that found no running job: the newest time that had been seen of its streams."""
+        self._delivery = Delivery()
+        self._queries: Queries = {}
+        self._postponed: list[Queries] | None = None
+        """During a step: the sets of queries with which to go on when it is over. They may be asked for by a function
+        that is called with changes, when the join is in the middle of its work."""
 
     def declare(self, stream: str, info: StreamInfo) -> None:
-        """Tells of a stream, before its first row."""
-        self._intakes[stream] = Intake({stream: info})
+        """Tells of another stream, before its first row."""
+        self._streams.declare(stream, info)
 
-    def change(self, plans: Mapping[str, Plan]) -> None:
-        """Goes on with these queries. What is new begins with what is in its windows, as far as that was kept."""
-        groups, reasons = share_groups(plans)
-        clocks = self._clocks()
-        fresh = {name for names in groups.values() for name in names} - self._shared_names()
-        for signature, names in groups.items():
-            plan = shared_plan({name: plans[name] for name in names})
-            if signature in self._groups:
-                self._groups[signature].change(plan)
-                fresh -= set(names)
-            else:
-                self._groups[signature] = SharedQuery(plan, self._relations, *self._progress(plan.streams, clocks))
-            self._groups[signature].is_prompt = self.is_prompt
-        for name in reasons:
-            known = self._alone.get(name)
-            if known is None or known.plan.fingerprint != plans[name].fingerprint:
-                self._alone[name] = Query(plans[name], self._relations, *self._progress(plans[name].streams, clocks))
-                self._alone[name].is_quiet = True
-                fresh.add(name)
-        self._groups = {signature: each for signature, each in self._groups.items() if signature in groups}
-        self._alone = {name: each for name, each in self._alone.items() if name in reasons}
-        begun = {name: _newest_us(plans[name], clocks) for name in fresh}
-        self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+    def change(self, queries: Queries) -> None:
+        """Goes on with these queries; during a step, when it is over. Raises SourceError if the directory of one that
+        is new is not, and ResourceError if another process has it.
+        """
+        runs = written_runs(queries)
+        new = [run for run in runs if run.name not in self._delivery]
+        self._delivery.claim(new, {})
+        self._delivery.begin(new, {})
+        self._delivery.keep(runs)
+        self._queries = queries
+        if self._postponed is None:
+            self._become(queries)
+        else:
+            self._postponed.append(queries)
 
-    def push(self, stream: str, rows: Any) -> Iterator[Answer]:
-        """Takes rows of a stream, in order of arrival; the changes that are due, as they come. To be exhausted."""
-        intake = self._intakes[stream]
-        rows, mark = intake.read(stream, rows), intake.mark(stream)
-        intake.take(stream, rows, ())
-        try:
-            for note in () if self.is_quiet else intake.notes.take():
-                warnings.warn(note, SashWarning, stacklevel=6)
-        except SashWarning:
-            intake.give_back(mark)  # nobody has taken the rows: they may be pushed again
-            raise
-        for group in self._groups.values():
-            if stream in group.plan.streams:
-                yield from group.push(stream, rows)
-        for name, query in self._alone.items():
-            if stream in query.plan.streams:
-                yield name, query.push(stream, rows)
+    def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
+        """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
+        self._refuse_in_step()
+        return self._collected(self._push(stream, self._streams.take(stream, rows)))
 
-    def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
-        """Declares one stream, or all, complete up to and including a time. To be exhausted."""
-        for name in self._intakes if stream is None else [stream]:
-            self._intakes[name].complete(time_us, name, ())
-        for group in self._groups.values():
-            if stream is None or stream in group.plan.streams:
-                yield from group.advance(time_us, stream)
-        for name, query in self._alone.items():
-            if stream is None or stream in query.plan.streams:
-                yield name, query.advance(time_us, stream)
+    def advance(self, time_us: int, stream: str | None) -> dict[str, pa.Table]:
+        """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
+        self._refuse_in_step()
+        self._streams.complete(time_us, stream)
+        return self._collected(answer for job in self._jobs_over(stream) for answer in job.advance(time_us, stream))
 
-    def finish(self) -> Iterator[Answer]:
-        """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
-        for intake in self._intakes.values():
-            intake.believe()
-        for group in self._groups.values():
-            yield from group.finish()
-        for name, query in self._alone.items():
-            yield name, query.finish()
+    def finish(self) -> dict[str, pa.Table]:
+        """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
+        self._refuse_in_step()
+        return self._collected(self._finish())
 
-    def __contains__(self, name: str) -> bool:
-        """Whether a query runs."""
-        return name in self._alone or name in self._shared_names()
+    def run(self, batches: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
+        """Takes rows of all streams to their end; returns all changes, by query. What is to be told is in `notes`."""
+        changes: Changes = {}
+        self._streams.is_quiet = True
+        for stream, rows in batches:
+            self._deliver(self._push(stream, self._streams.take(stream, rows)), changes)
+        self._deliver(self._finish(), changes)
+        return self._gathered(changes)
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
-        return self._runner(name).clock
+        return self._job_of(name).intake.clock
 
     def partial_until_us(self, name: str) -> int | None:
-        """Until when a query may lack what its windows should hold; None if it does not."""
-        begun_us = self._begun_us.get(name, BEGINNING)
+        """Until when the answers of a query that was added late may lack something; None if they do not."""
+        job, begun_us = self._job_of(name), self._begun_us.get(name, BEGINNING)
         if begun_us > BEGINNING:
-            until = _full_after_us(self._plan(name), begun_us)
+            until = _full_after_us(job.plan.queries[name], begun_us)
         else:
-            runner = self._runner(name)
-            until = runner.partial_until_us(name) if isinstance(runner, SharedQuery) else None
-        return until if until is not None and until > self.clock_us(name) else None
+            until = job.partial_until_us(name)
+        return until if until is not None and until > job.intake.clock else None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has been fed."""
+        return self._postponed is not None or any(n_read for _, n_read in self.late().values())
 
     def late(self) -> dict[str, tuple[int, int]]:
         """By stream, how many rows came late, and how many were read."""
-        return {name: (intake.n_late[name], intake.n_read[name]) for name, intake in self._intakes.items()}
+        return self._streams.late()
 
     def notes(self) -> list[str]:
         """What whoever brought the rows should be told, beside of those that are late or rejected."""
-        return [note for intake in self._intakes.values() for note in intake.notes.take(but=REJECTED)]
+        return self._streams.notes()
 
     @property
     def rejected(self) -> dict[str, list[pa.Table]]:
         """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
-        return {name: intake.rejected[name] for name, intake in self._intakes.items()}
+        return self._streams.rejected
 
     @property
-    def groups(self) -> list[SharedQuery]:
-        """The share groups."""
-        return list(self._groups.values())
+    def jobs(self) -> list[RunningJob]:
+        """What runs, for whoever measures it."""
+        return list(self._jobs.values())
 
-    def held(self) -> Any:
-        """All that is needed to go on in another process; see `hand`."""
-        groups = {signature.fingerprint: each.held() for signature, each in self._groups.items()}
-        alone = {name: each.held() for name, each in self._alone.items()}
-        intakes = {name: intake.held() for name, intake in self._intakes.items()}
-        return groups, alone, self._begun_us, intakes
+    def snapshot(self) -> bytes:
+        """All that is needed to go on in another process; see `restore`."""
+        self._refuse_in_step()
+        bookmarks = self._delivery.bookmarks()
+        written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
+        jobs = {key: job.held() for key, job in self._jobs.items()}
+        return seal("session", (jobs, self._begun_us, self._streams.held(), written))
 
-    def hand(self, held: Any) -> None:
-        """Goes on with what `held` gave; queries that it does not know begin now."""
-        groups, alone, begun_us, intakes = held
-        for name in intakes:
-            if name not in self._intakes:
-                raise SourceError(f"the snapshot has the stream `{name}`, and this session has not; register it first")
-        plans = {name: self._plan(name) for name in (*self._shared_names(), *self._alone)}
-        known = {signature: each for signature, each in self._groups.items() if signature.fingerprint in groups}
-        for signature, each in known.items():
-            each.hand(groups[signature.fingerprint])
-        kept = {name: each for name, each in self._alone.items() if name in alone and _is_of(alone[name], each)}
-        for name, each in kept.items():
-            each.hand(alone[name])
-        goes_on = {*kept, *(name for each in known.values() for name in each.plan.plans)}
-        self._groups, self._alone = known, kept
-        self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
-        for name, held in intakes.items():
-            self._intakes[name].hand(held)
-        self.change(plans)
-
-    def _runner(self, name: str) -> SharedQuery | Query:
-        if name in self._alone:
-            return self._alone[name]
-        return next(group for group in self._groups.values() if name in group.plan.plans)
-
-    def _plan(self, name: str) -> Plan:
-        runner = self._runner(name)
-        return runner.plan.plans[name] if isinstance(runner, SharedQuery) else runner.plan
-
-    def _shared_names(self) -> set[str]:
-        return {name for group in self._groups.values() for name in group.plan.plans}
-
-    def _progress(
-        self, streams: Iterable[str], clocks: Mapping[str, StreamClock]
-    ) -> tuple[dict[str, StreamClock], dict[str, list[pa.Table]]]:
-        """For a query that comes later, how far its streams are: what was late for others is late for it, and what
-        they hold it holds.
+    def restore(self, snapshot: bytes, queries: Queries) -> None:
+        """Goes on from a snapshot with these queries. One that it knows goes on in its directory, less what was
+        written into it since; other directories have to be new. What does not fit is refused before anything changes.
         """
-        found = {name: copy(clocks[name]) for name in streams}
-        return found, {name: self._intakes[name].waiting[name] for name in found if found[name].is_holding}
+        self._refuse_in_step()
+        jobs, begun_us, streams, written = unseal("session", snapshot)
+        runs = written_runs(queries)
+        bookmarks = {
+            name: bookmark
+            for name, (identity, bookmark) in written.items()
+            if name in queries and queries[name].identity == identity
+        }
+        self._streams.refuse_unknown(streams)
+        self._delivery.claim(runs, bookmarks)
+        self._queries = queries
+        self._restore_jobs(jobs, begun_us, streams)
+        self._delivery.begin(runs, bookmarks)
+        self._delivery.keep(runs)
+
+    def close(self) -> None:
+        """Lets go of all directories."""
+        self._delivery.keep(())
+
+    def _become(self, queries: Queries) -> None:
+        """Goes on with these queries. What is new begins with what is in its windows, as far as that was kept."""
+        plans, clocks = active_plans(queries), self._clocks()
+        # Changes that just go back to whoever brought the rows need not be served in any order.
+        is_prompt = any(each.into is not None and not each.is_paused for each in queries.values())
+        jobs: dict[JobKey, RunningJob] = {}
+        fresh: set[str] = set()
+        for plan in decide_sharing(plans).plans:
+            job = self._jobs.get(_key_of(plan))
+            if job is None:
+                job = RunningJob(plan, self._relations, *self._streams.progress(plan.streams, clocks))
+                fresh |= plan.queries.keys()
+            elif plan.edition != job.plan.edition:
+                job.change(plan)
+            job.is_prompt = is_prompt
+            jobs[_key_of(plan)] = job
+        self._jobs = jobs
+        begun = {name: max(clocks[stream].newest_us for stream in plans[name].streams) for name in fresh}
+        self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+
+    def _restore_jobs(
+        self, jobs: Mapping[JobKey, Any], begun_us: Mapping[str, int], streams: Mapping[str, Any]
+    ) -> None:
+        """Goes on with what the jobs of a snapshot held; queries that it does not know begin now."""
+        self._become(self._queries)
+        self._jobs = {key: job for key, job in self._jobs.items() if key in jobs}
+        for key, job in self._jobs.items():
+            job.hand(jobs[key])
+        goes_on = {name for job in self._jobs.values() for name in job.plan.queries}
+        self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
+        self._streams.hand(streams)
+        self._become(self._queries)
+
+    def _push(self, stream: str, rows: pa.Table) -> Iterator[Answer]:
+        for job in self._jobs_over(stream):
+            yield from job.push(stream, rows)
+
+    def _finish(self) -> Iterator[Answer]:
+        self._streams.believe()
+        for job in self._jobs.values():
+            yield from job.finish()
+
+    def _jobs_over(self, stream: str | None) -> list[RunningJob]:
+        return [job for job in self._jobs.values() if stream is None or stream in job.plan.streams]
 
     def _clocks(self) -> dict[str, StreamClock]:
-        """How far each stream has come; to its end, once some query was finished."""
-        found = {name: copy(intake.clocks[name]) for name, intake in self._intakes.items()}
-        for each in (*self._alone.values(), *self._groups.values()):
-            for name, clock in each.clocks.items():
-                found[name].complete(clock.complete_us)
-        return found
+        return self._streams.clocks(job.intake.clocks for job in self._jobs.values())
+
+    def _collected(self, answers: Iterable[Answer]) -> dict[str, pa.Table]:
+        changes: Changes = {}
+        self._deliver(answers, changes)
+        return self._gathered(changes)
+
+    def _deliver(self, answers: Iterable[Answer], changes: Changes) -> None:
+        """Passes the changes of a step on as they come, and collects them. The step is brought to its end also if a
+        function or a directory fails that takes them: the queries are whole then, and can go on.
+        """
+        served, failures, postponed = self._queries, [], []
+        self._postponed = postponed
+        try:
+            for name, table in answers:
+                if self._queries.get(name) is served[name]:
+                    changes.setdefault(name, []).append(table)
+                    self._pass_on(served[name], table, failures)
+        finally:
+            self._postponed = None
+        for queries in postponed:
+            self._become(queries)
+        for name in [name for name in changes if not self._is_still(served.get(name))]:
+            del changes[name]
+        if failures:
+            raise failures[0]
+
+    def _pass_on(self, query: Registered, changes: pa.Table, failures: list[Exception]) -> None:
+        try:
+            self._delivery.pass_on(query.name, query.into, changes)
+        except Exception as failure:
+            failures.append(failure)
+
+    def _is_still(self, query: Registered | None) -> bool:
+        """Whether a query is there, perhaps paused, and not another one of its name."""
+        return query is not None and query.name in self._queries and self._queries[query.name].plan is query.plan
+
+    def _gathered(self, changes: Changes) -> dict[str, pa.Table]:
+        """What every query answered; a table without rows if nothing."""
+        return {
+            name: pa.concat_tables([plan.schema.empty_table(), *changes.get(name, [])]).combine_chunks()
+            for name, plan in active_plans(self._queries).items()
+        }
+
+    def _refuse_in_step(self) -> None:
+        if self._postponed is not None:
+            raise PlanError(
+                "a function that is called with changes cannot drive the session, as the step that called it is not "
+                "over; do it when that has returned"
+            )
+
+    def _job_of(self, name: str) -> RunningJob:
+        job = next((job for job in self._jobs.values() if name in job.plan.queries), None)
+        if job is None:
+            when = "is paused; resume it first" if self._queries[name].is_paused else "begins when this step is over"
+            raise PlanError(f"the query `{name}` {when}")
+        return job
 
 
-def _is_of(held: Any, query: Query) -> bool:
-    """Whether this is held of this query, and not of another one of its name."""
-    return held[0] == query.plan.fingerprint
+def _key_of(plan: Plan) -> JobKey:
+    return plan.fingerprint, "" if plan.trunk is not None else next(iter(plan.queries))
 
 
-def _newest_us(plan: Plan, clocks: Mapping[str, StreamClock]) -> int:
-    return max(clocks[name].newest_us for name in plan.streams)
-
-
-def _full_after_us(plan: Plan, begun_us: int) -> int:
+def _full_after_us(plan: QueryPlan, begun_us: int) -> int:
     """When the windows of a query that began at a time are full; of windows that are not of time nobody knows."""
     lives = [slot.ingest.life_us for slot in plan.slots]
     return NEVER if None in lives else begun_us + max(life for life in lives if life is not None)

@@ -16,7 +16,7 @@ from sash.errors import BindError, suggest
 from sash.kernels.verdicts import HELD, IN_TIME, LATE, TOO_FAR
 from sash.operators.changes import read_times
 from sash.operators.stream_clock import Judgement, StreamClock
-from sash.plan.physical import Slot
+from sash.plan.query_plan import Slot
 from sash.runtime.lateness import too_far_reason
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING, concat

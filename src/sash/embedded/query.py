@@ -10,39 +10,40 @@ Changes come out in order of `_ts`, each as soon as no row that could change wha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from sash.embedded.intake import Intake
 from sash.embedded.row_notes import Notes
+from sash.embedded.running_job import Answer, RunningJob
 from sash.embedded.snapshot import seal, unseal
-from sash.errors import SashWarning, SourceError
-from sash.operators.changes import to_changes
+from sash.errors import SashWarning
 from sash.operators.operator import Operator
-from sash.operators.pipeline import Work
+from sash.operators.operator_names import OperatorName
+from sash.operators.operator_tree import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.moments import Moment, moment_us
 
 
 class Query:
-    """A running query."""
+    """A query that runs by itself: what `sash.query` gives."""
 
     is_quiet = False
     """Whether warnings are told by somebody else."""
 
     def __init__(
         self,
-        plan: Plan,
+        plan: QueryPlan,
         relations: Mapping[str, pa.Table],
         clocks: Mapping[str, StreamClock] | None = None,
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
     ):
         self.plan = plan
-        self._intake = Intake(plan.streams, clocks, waiting)
-        self._pipeline = plan.pipeline(relations, in_order=True)
+        self._job = RunningJob(Plan.alone(plan), relations, clocks, waiting)
+        self._intake = self._job.intake
 
     def push(self, stream: str, rows: Any) -> pa.Table:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now.
@@ -57,17 +58,17 @@ class Query:
         except SashWarning:
             self._intake.give_back(mark)
             raise
-        return self._step(arrivals)
+        return self._gathered(self._job.step(arrivals))
 
     def advance(self, time_us: Moment, stream: str | None = None) -> pa.Table:
         """Declares one stream, or all, complete up to and including a time, in microseconds or as a datetime; returns
         the changes that are due now.
         """
-        return self._step(self._intake.complete(moment_us(time_us), stream, self.plan.slots))
+        return self._gathered(self._job.advance(moment_us(time_us), stream))
 
     def finish(self) -> pa.Table:
         """Declares all streams complete up to the last timestamp seen in any of them."""
-        return self._step(self._intake.complete_all(self.plan.slots))
+        return self._gathered(self._job.finish())
 
     @property
     def clock(self) -> int:
@@ -117,49 +118,36 @@ class Query:
     @property
     def n_state_rows(self) -> int:
         """Rows held in state now."""
-        return self._pipeline.n_rows
+        return self._job.pipeline.n_rows
 
     @property
     def n_state_bytes(self) -> int:
         """Bytes held in state now."""
-        return self._pipeline.n_bytes
+        return self._job.pipeline.n_bytes
 
-    def work(self) -> dict[str, Work]:
+    def work(self) -> dict[OperatorName, Work]:
         """What each operator did in the last step, by its name."""
-        return self._pipeline.work()
+        return self._job.pipeline.work()
 
-    def operators(self) -> Iterator[tuple[str, Operator]]:
+    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators that run, by name."""
-        return self._pipeline.operators()
+        return self._job.pipeline.operators()
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
-        return seal("query", self.held())
+        return seal("query", self._job.held())
 
     def restore(self, snapshot: bytes) -> None:
         """Becomes the query that the snapshot was taken of; it must be of the same text.
 
         Raises SourceError, and stays as it was, if the snapshot is damaged, or of another query or version.
         """
-        self.hand(unseal("query", snapshot))
-
-    def held(self) -> Any:
-        """All that is needed to go on, as plain data; see `hand`."""
-        return self.plan.fingerprint, (self._pipeline.entries(), self._pipeline.registers()), self._intake.held()
-
-    def hand(self, held: Any) -> None:
-        """Goes on with what `held` gave."""
-        fingerprint, state, intake = held
-        if fingerprint != self.plan.fingerprint:
-            raise SourceError("the snapshot belongs to another query; restore it into the query it was taken of")
-        self._pipeline.restore(*state)
-        self._intake.hand(intake)
+        self._job.hand(unseal("query", snapshot))
 
     def _warn(self) -> None:
         """Tells whoever pushes."""
         for note in () if self.is_quiet else self._intake.notes.take():
             warnings.warn(note, SashWarning, stacklevel=3)
 
-    def _step(self, arrivals: dict[int, pa.Table]) -> pa.Table:
-        parts = self._pipeline.paced_steps(arrivals, self.clock, self._intake.clocks_of(self.plan.slots))
-        return pa.concat_tables(to_changes(part, self.plan.schema, self.plan.emit_changes) for part in parts)
+    def _gathered(self, answers: Iterable[Answer]) -> pa.Table:
+        return pa.concat_tables([self.plan.schema.empty_table(), *(changes for _, changes in answers)])

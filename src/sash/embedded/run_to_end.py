@@ -7,22 +7,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs
 
+from sash.embedded.intake import Intake
 from sash.embedded.query import Query
 from sash.embedded.row_notes import REASON, REJECTED
-from sash.embedded.shared_query import Answer, SharedQuery
-from sash.io.files import StreamFile, list_files
+from sash.embedded.running_job import Answer, RunningJob
+from sash.io.files import FileSource, StreamFile, list_files
 from sash.io.output_dir import CHANGES, REJECTS
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.plan.statistics import ROWS_PER_STEP
-from sash.runtime.job import QueryRun, Report, SharedRun, Tally, strict_error
+from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING
 
 
-def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]) -> tuple[pa.Table, Query]:
+def run_tables(
+    plan: QueryPlan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table]
+) -> tuple[pa.Table, Query]:
     """All changes of a plan over finite tables, whose rows are in order of arrival, and the query that made them.
 
     What should be told of the rows is left to the caller: `query.notes`, `query.n_late` and `query.rejected`.
@@ -34,35 +38,36 @@ def run_tables(plan: Plan, tables: Mapping[str, pa.Table], relations: Mapping[st
     return pa.concat_tables(changes).combine_chunks(), query
 
 
-def run_files(run: QueryRun | SharedRun, report: Report) -> dict[str, Tally]:
-    """Runs a script's query, or those that share a join, over the files that are there now, and writes the outputs.
+def run_files(job: Job, report: Report) -> dict[str, Tally]:
+    """Runs a job over the files that are there now, and writes the outputs.
 
     Nothing is gone on from, so each output has to be new.
     """
-    for each in run.members:
+    for each in job.members:
         each.output.refuse_occupied()
-    writers = {each.name: _Writer(each) for each in run.members}
-    query, tallies = _make_query(run), {name: writer.tally for name, writer in writers.items()}
-    for stream, file in in_order_of_arrival(run):
-        info = run.plan.streams[stream]
-        for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
-            _refuse_if_strict(run, records.rejects)
-            answers = query.push(stream, with_identity(records.rows, file.path, records.lines))
-            changes = _by_query(run, answers)
-            late, query.late[stream] = query.late[stream], []
-            rejects = pa.concat_tables([records.rejects, *_take_rejected(query, stream)])
-            _refuse_if_strict(run, rejects)
-            notes = query.notes.take(but=REJECTED)  # the summary counts them
+    writers = {each.name: _Writer(each) for each in job.members}
+    running, tallies = RunningJob(job.plan, job.relations), {name: writer.tally for name, writer in writers.items()}
+    intake = running.intake
+    for stream, file in in_order_of_arrival(job.streams, job.filesystem):
+        info = job.plan.streams[stream]
+        for records in read_stream_file(job.streams[stream], file.path, info.time, job.filesystem, info.unit):
+            _refuse_if_strict(job, records.rejects)
+            answers = running.push(stream, with_identity(records.rows, file.path, records.lines))
+            changes = _by_query(answers)
+            late, intake.late[stream] = intake.late[stream], []
+            rejects = pa.concat_tables([records.rejects, *_take_rejected(intake, stream)])
+            _refuse_if_strict(job, rejects)
+            notes = intake.notes.take(but=REJECTED)  # the summary counts them
             n_read = records.rows.num_rows + records.rejects.num_rows
             for name, writer in writers.items():
                 told = {REJECTS: [rejects], CHANGES: changes.get(name, []), f"late/{stream}": late}
                 writer.write_step(stream, n_read, told)
                 writer.tally.notes += notes
-            _take_stock(query, tallies, report)
-    changes = _by_query(run, query.finish())
+            _take_stock(running, tallies, report)
+    changes = _by_query(running.finish())
     for name, writer in writers.items():
         writer.publish({CHANGES: changes.get(name, [])})
-    _take_stock(query, tallies, report)
+    _take_stock(running, tallies, report)
     return tallies
 
 
@@ -98,16 +103,11 @@ def _count(tables: Iterable[pa.Table]) -> int:
     return sum(table.num_rows for table in tables)
 
 
-def _make_query(run: QueryRun | SharedRun) -> Query | SharedQuery:
-    query = SharedQuery(run.plan, run.relations) if isinstance(run, SharedRun) else Query(run.plan, run.relations)
-    query.is_quiet = True
-    return query
-
-
-def _take_stock(query: Query | SharedQuery, tallies: Mapping[str, Tally], report: Report) -> None:
+def _take_stock(running: RunningJob, tallies: Mapping[str, Tally], report: Report) -> None:
+    clock = running.intake.clock
     for name, tally in tallies.items():
-        tally.n_state_rows, tally.n_state_bytes = query.n_state_rows, query.n_state_bytes
-        tally.clock_us = query.clock if query.clock > BEGINNING + 1 else None
+        tally.n_state_rows, tally.n_state_bytes = running.pipeline.n_rows, running.pipeline.n_bytes
+        tally.clock_us = clock if clock > BEGINNING + 1 else None
         tally.n_batches += 1
         report(name, tally)
 
@@ -126,20 +126,22 @@ def interleaved(streams: Mapping[str, StreamInfo], tables: Mapping[str, pa.Table
         yield name, part
 
 
-def in_order_of_arrival(run: QueryRun | SharedRun) -> list[tuple[str, StreamFile]]:
+def in_order_of_arrival(
+    streams: Mapping[str, FileSource], filesystem: pa.fs.FileSystem | None
+) -> list[tuple[str, StreamFile]]:
     """The files that are there now, of all streams."""
-    arrivals = [(name, file) for name, source in run.streams.items() for file in list_files(source, run.filesystem)]
+    arrivals = [(name, file) for name, source in streams.items() for file in list_files(source, filesystem)]
     return sorted(arrivals, key=lambda item: (item[1].modified_us, item[1].path, item[0]))
 
 
-def _refuse_if_strict(run: QueryRun | SharedRun, rejects: pa.Table) -> None:
-    if run.is_strict and rejects.num_rows:
+def _refuse_if_strict(job: Job, rejects: pa.Table) -> None:
+    if job.is_strict and rejects.num_rows:
         raise strict_error(rejects.slice(0, 1).to_pylist()[0])
 
 
-def _take_rejected(query: Query | SharedQuery, stream: str) -> list[pa.Table]:
+def _take_rejected(intake: Intake, stream: str) -> list[pa.Table]:
     """Rejects for rows that were read and are too far ahead."""
-    rejected, query.rejected[stream] = query.rejected[stream], []
+    rejected, intake.rejected[stream] = intake.rejected[stream], []
     return [_reject(rows.drop_columns([REASON]), rows[REASON].to_pylist()) for rows in rejected]
 
 
@@ -148,9 +150,9 @@ def _reject(rows: pa.Table, reasons: Sequence[str]) -> pa.Table:
     return reject_rows(rows.drop_columns([field.name for field in IDENTITY]), file, np.array(line), reasons)
 
 
-def _by_query(run: QueryRun | SharedRun, answers: pa.Table | Iterable[Answer]) -> dict[str, list[pa.Table]]:
+def _by_query(answers: Iterable[Answer]) -> dict[str, list[pa.Table]]:
     """The changes of a step."""
     changes: dict[str, list[pa.Table]] = {}
-    for name, table in [(run.name, answers)] if isinstance(answers, pa.Table) else answers:
+    for name, table in answers:
         changes.setdefault(name, []).append(table)
     return changes

@@ -45,12 +45,12 @@ class Operator(Protocol):
         """The logs that hold its state, by name."""
         ...
 
-    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
+    def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, Any]) -> None:
         """Becomes what it was when these entries (by log) and registers were taken."""
         ...
 
-    def registers(self) -> dict[str, int]:
-        """The integers that have to survive beside the logs."""
+    def registers(self) -> dict[str, Any]:
+        """What has to survive beside the logs: integers, or what else can be written as JSON."""
         ...
 
 

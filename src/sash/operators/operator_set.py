@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sash.operators.operator import Operator, hand_to, held_by
+from sash.operators.operator_names import EntryName, OperatorName
 from sash.store.block_log import BlockLog
 from sash.store.vector import Home
 
@@ -15,7 +16,7 @@ class OperatorSet(ABC):
     """Whatever runs operators. Their names are stable: state is found by them."""
 
     @abstractmethod
-    def operators(self) -> Iterator[tuple[str, Operator]]:
+    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators by name."""
 
     def reset(self, home: Home) -> None:
@@ -23,16 +24,16 @@ class OperatorSet(ABC):
         for _, operator in self.operators():
             operator.reset(home)
 
-    def held(self) -> dict[str, dict[str, Any]]:
+    def held(self) -> dict[Any, Any]:
         """All that the operators keep from step to step, by their names."""
         return {name: held_by(operator) for name, operator in self.operators()}
 
-    def hand(self, state: Mapping[str, Mapping[str, Any]]) -> None:
+    def hand(self, state: Mapping[Any, Any]) -> None:
         """Goes on with what `held` gave, of this set or of another one of the same plan."""
         for name, operator in self.operators():
             hand_to(operator, state[name])
 
-    def logs(self) -> dict[str, list[BlockLog]]:
+    def logs(self) -> dict[OperatorName, list[BlockLog]]:
         """The logs of each operator, by its name."""
         return {name: list(operator.logs().values()) for name, operator in self.operators()}
 
@@ -53,8 +54,8 @@ class OperatorSet(ABC):
         for name, operator in self.operators():
             for log_name, log in operator.logs().items():
                 added, gone = log.take_changes()
-                puts.update((f"{name}/{log_name}/{key}", value) for key, value in added.items())
-                deletes.extend(f"{name}/{log_name}/{key}" for key in gone)
+                puts.update((EntryName(name, log_name, key).encode(), value) for key, value in added.items())
+                deletes.extend(EntryName(name, log_name, key).encode() for key in gone)
         return puts, deletes
 
     def entries(self) -> dict[str, bytes]:
@@ -62,38 +63,53 @@ class OperatorSet(ABC):
         held: dict[str, bytes] = {}
         for name, operator in self.operators():
             for log_name, log in operator.logs().items():
-                held.update((f"{name}/{log_name}/{key}", value) for key, value in log.entries().items())
+                held.update((EntryName(name, log_name, key).encode(), value) for key, value in log.entries().items())
         return held
 
-    def registers(self) -> dict[str, dict[str, Any]]:
-        """What has to survive beside the logs, by operator; it can be written as JSON."""
-        return {name: dict(operator.registers()) for name, operator in self.operators()}
+    def registers(self) -> dict[str, Any]:
+        """What has to survive beside the logs, by the names of operators as text; it can be written as JSON."""
+        return {name.encode(): dict(operator.registers()) for name, operator in self.operators()}
 
-    def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Mapping[str, Any]]) -> None:
+    def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Any]) -> None:
         """Becomes the set whose state these are."""
+        stored = StoredEntries(entries)
         for name, operator in self.operators():
-            restore_operator(name, operator, entries, registers[name])
+            restore_operator(name, operator, stored, registers[name.encode()])
 
 
-def restore_operator(name: str, operator: Operator, entries: Mapping[str, bytes], registers: Mapping[str, Any]) -> None:
-    """Lets one operator become what it was; the entries are those of all."""
-    by_log = {log_name: _Below(entries, f"{name}/{log_name}/") for log_name in operator.logs()}
-    operator.restore(by_log, registers)
+class StoredEntries:
+    """Entries of a store, found by operator and log; a value is read only when it is asked for."""
 
-
-class _Below(Mapping[str, bytes]):
-    """The entries whose keys start with a prefix, without it; each value is read when it is asked for."""
-
-    def __init__(self, entries: Mapping[str, bytes], prefix: str):
+    def __init__(self, entries: Mapping[str, bytes]):
         self._entries = entries
-        self._prefix = prefix
-        self._keys = [key.removeprefix(prefix) for key in entries if key.startswith(prefix)]
+        self.names = {text: EntryName.decode(text) for text in entries}
+        """By text, all that are there."""
+        self._texts: dict[tuple[OperatorName, str], dict[str, str]] = {}
+        for text, name in self.names.items():
+            self._texts.setdefault((name.operator, name.log), {})[name.key] = text
+
+    def of_log(self, operator: OperatorName, log: str) -> Mapping[str, bytes]:
+        """The entries of one log, by their keys there."""
+        return _LogEntries(self._entries, self._texts.get((operator, log), {}))
+
+
+def restore_operator(
+    name: OperatorName, operator: Operator, stored: StoredEntries, registers: Mapping[str, Any]
+) -> None:
+    """Lets one operator become what it was."""
+    operator.restore({log: stored.of_log(name, log) for log in operator.logs()}, registers)
+
+
+class _LogEntries(Mapping[str, bytes]):
+    def __init__(self, entries: Mapping[str, bytes], texts: Mapping[str, str]):
+        self._entries = entries
+        self._texts = texts
 
     def __getitem__(self, key: str) -> bytes:
-        return self._entries[self._prefix + key]
+        return self._entries[self._texts[key]]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
+        return iter(self._texts)
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._texts)

@@ -1,243 +1,266 @@
-"""A running plan: a tree of operators, driven one step at a time by whichever runtime holds it."""
+"""A running plan: what each query does by itself, its branches, on top of the join that they share, if they do.
+
+    alone                     streams ─ branch of q ──────────────────── answers of q
+
+                                      ┌ tap ─ branch of q1: Project ──── answers of q1
+    sharing    streams ─ TappedJoin   ┼ tap ─ branch of q2: GroupBy ──── answers of q2
+               the trunk              └ tap ─ ...
+
+A branch is what stands above the join in the plan that the query would have alone, so it sees there what it would see
+alone; of a query that shares no join it is all of it. Where a plan is cut at an exchange, only the lowest branches
+stand on taps or streams; those of later cuts stand on what comes through the exchange, and there is no trunk.
+
+The set of queries that share may change between steps: a pipeline of another set is restored from the state of this
+one. Queries that are in both go on as they were. One that is new begins with what is in its windows, as far as it was
+kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from time import perf_counter
-from typing import TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
-from sash.operators.count_window import CountWindow, CountWindowSpec
-from sash.operators.distinct import Distinct, DistinctSpec
-from sash.operators.expire import Expire, ExpireSpec
-from sash.operators.group_by import GroupBy, GroupBySpec
-from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
-from sash.operators.membership import Membership, MembershipSpec
-from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator
-from sash.operators.operator_set import OperatorSet
-from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
-from sash.operators.project import Project, ProjectSpec
-from sash.operators.reorder import Reorder, ReorderSpec
-from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
-from sash.operators.slide import Slide, SlideSpec
-from sash.operators.union import Union, UnionSpec
-from sash.operators.window_join import WindowJoin, WindowJoinSpec
-from sash.store.batch import NEVER
+from sash.index.join_index import LEFT, RIGHT
+from sash.operators.keeping import Keeping
+from sash.operators.operator import Operator
+from sash.operators.operator_names import BranchName, OperatorName
+from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
+from sash.operators.operator_tree import OperatorTree, Work
+from sash.operators.tapped_join import Poured, TappedJoin
+from sash.store.batch import BEGINNING, TS, concat, int64_column
+from sash.store.vector import Home
 
-N_PACED = 1 << 16
-"""So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpec:
-    """A leaf: tuples that the runtime brings in at this slot."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeSpec:
-    """Where a plan is cut: tuples go to the group that the hash of `partition` says, or all to one if there is none.
-
-    Within a whole plan it passes on what its input puts out. In the fragment above the cut it is a leaf, into which the
-    runtime brings at `slot` what the fragment below has put out.
-    """
-
-    slot: int
-    partition: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelationSpec:
-    """A leaf: a relation, by its alias in the query."""
-
-    alias: str
-
-
-Spec: TypeAlias = (
-    InputSpec
-    | ExchangeSpec
-    | RelationSpec
-    | ProjectSpec
-    | SlideSpec
-    | ReorderSpec
-    | CountWindowSpec
-    | WindowJoinSpec
-    | MultiwayJoinSpec
-    | LookupJoinSpec
-    | DistinctSpec
-    | GroupBySpec
-    | RunningGroupBySpec
-    | PartialAggregateSpec
-    | MembershipSpec
-    | UnionSpec
-    | ExpireSpec
-)
-
-OPERATORS: dict[type, Callable[..., Operator]] = {
-    ProjectSpec: Project,
-    SlideSpec: Slide,
-    ReorderSpec: Reorder,
-    CountWindowSpec: CountWindow,
-    WindowJoinSpec: WindowJoin,
-    MultiwayJoinSpec: MultiwayJoin,
-    DistinctSpec: Distinct,
-    GroupBySpec: GroupBy,
-    RunningGroupBySpec: RunningGroupBy,
-    PartialAggregateSpec: PartialAggregate,
-    MembershipSpec: Membership,
-    UnionSpec: Union,
-    ExpireSpec: Expire,
-}
-"""What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What to run, on the output of what."""
-
-    spec: Spec
-    inputs: tuple[Node, ...] = ()
-
-    def walk(self) -> Iterator[Node]:
-        """All nodes below and this one, inputs first."""
-        for node in self.inputs:
-            yield from node.walk()
-        yield self
-
-
-def operator_nodes(root: Node) -> Iterator[tuple[str, Node]]:
-    """The nodes that operators run, by name."""
-    for number, node in enumerate(root.walk()):
-        if not isinstance(node.spec, InputSpec | ExchangeSpec | RelationSpec):
-            yield f"{number}-{type(node.spec).__name__.removesuffix('Spec')}", node
-
-
-def in_order_of_time(node: Node) -> Node:
-    """The tree with every input put in order of time, so that its output comes in order of time too."""
-    if isinstance(node.spec, InputSpec):
-        return Node(ReorderSpec(is_total=False), (node,))
-    if isinstance(node.spec, ReorderSpec):
-        return node
-    return Node(node.spec, tuple(in_order_of_time(child) for child in node.inputs))
+JOIN = OperatorName("join")
+MEMBERS = "members"
+KEPT = "kept"
+SIDES = ("left", "right")
 
 
 @dataclass(slots=True)
-class Work:
-    """What an operator has done in one step."""
+class Trunk:
+    """The shared join and what feeds it."""
 
-    rows_in: int = 0
-    rows_out: int = 0
-    seconds: float = 0.0
-    n_replans: int = 0
-    """How often it changed its method because its load had changed."""
+    inputs: tuple[OperatorTree, OperatorTree]
+    join: TappedJoin
+    keeping: tuple[Keeping, Keeping]
+    """What a join that starts now keeps of each stream."""
+    tap_conditions: tuple[tuple[str | None, str | None], ...]
+    """By tap, the condition that it puts on each side."""
+
+
+@dataclass(slots=True)
+class Branch:
+    """A part of one query."""
+
+    name: BranchName
+    fingerprint: str
+    """Of the query: one of the same name and another fingerprint is another query."""
+    tree: OperatorTree
+    taps: Mapping[int, int] = field(default_factory=dict)
+    """By slot of the tree, the tap that feeds it; its other slots are fed from outside."""
 
 
 class Pipeline(OperatorSet):
-    """Operators made from a tree of nodes, with their state."""
+    """Runs a trunk, if there is one, and branches."""
 
-    def __init__(self, root: Node, slots: Mapping[int, pa.Schema], relations: Mapping[str, pa.Table]):
-        self._slots = slots
-        self._relations = relations
-        self._operators: dict[int, Operator] = {}
-        self._work: dict[int, Work] = {}
-        self.root = root
-        self.schema = self._build(root)
+    def __init__(self, trunk: Trunk | None, branches: Iterable[Branch]):
+        self._trunk = trunk
+        self._branches = {each.name: each for each in branches}
+        self._kept = trunk.keeping if trunk else None
+        self._pending: dict[BranchName, dict[int, pa.Table]] = {}
+        """By branch and slot, what a query begins with; it comes in at the next step."""
+        self._orphans: set[str] = set()
+        """Entries of queries that are no more."""
+        self._join_work = Work()
 
-    def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
-        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
+    def begin(self, seen_us: int) -> None:
+        """Says that tuples up to a time had come before there was this join: who comes later does not find them."""
+        if self._kept is not None:
+            left, right = (replace(each, whole_us=max(each.whole_us, seen_us)) for each in self._kept)
+            self._kept = left, right
 
-        `clocks` says so of single slots, which may be ahead of `clock`; those that it leaves out are not.
+    def steps(
+        self,
+        arrivals: Mapping[int, pa.Table],
+        clock: int,
+        clocks: Mapping[int, int] | None = None,
+        skipped: Collection[BranchName] = (),
+    ) -> Iterator[tuple[BranchName, pa.Table]]:
+        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come: for each
+        branch, but for those to be skipped, some tables. `clocks` says so of single slots, which may be ahead of
+        `clock`. By the order in which queries are served, small windows may not have to wait for large ones.
         """
-        (*parts,) = self.paced_steps(arrivals, clock, clocks)
-        return pa.concat_tables(parts)
+        self._join_work = Work()
+        waiting = {name: self._pending.get(name, {}) for name in self._branches if name not in skipped}
+        self._pending = {}
+        if self._trunk is None:
+            for name in waiting:
+                yield from self._run(name, arrivals, clock, clocks)
+            return
+        progress = dict.fromkeys(range(len(self._trunk.join.taps)), BEGINNING)
+        for poured in self._pour(self._trunk, arrivals, clock, clocks or {}):
+            progress |= dict.fromkeys(poured.tables, poured.complete_us)
+            for name, held in waiting.items():
+                taps = self._branches[name].taps
+                if poured.tables.keys() & set(taps.values()):
+                    _fill(held, {slot: poured.tables[tap] for slot, tap in taps.items() if tap in poured.tables})
+                    until = min(progress[tap] for tap in taps.values())
+                    is_uneven = any(progress[tap] > until for tap in taps.values())
+                    yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
 
-    def paced_steps(
-        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
-    ) -> Iterator[pa.Table]:
-        """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        self._work = {}
-        while True:
-            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
-            yield self._run(self.root, arrivals, until, clocks or {})
-            if until == clock:
-                return
-            arrivals = {}
+    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
+        """Of the trunk, then of the branches."""
+        if self._trunk is not None:
+            yield JOIN, self._trunk.join
+            for side, tree in zip(SIDES, self._trunk.inputs):
+                yield from ((_of_side(side, name), operator) for name, operator in tree.operators())
+        for branch in self._branches.values():
+            yield from ((name._replace(branch=branch.name), operator) for name, operator in branch.tree.operators())
 
-    def process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
-        """What one operator makes of its inputs, for whoever schedules operators itself; `step` runs all of them."""
-        started = perf_counter()
-        operator = self._operators[id(node)]
-        n_replans = operator.n_replans if isinstance(operator, WindowJoin) else 0
-        output = operator.process(inputs, clock)
-        work = self._work.setdefault(id(node), Work())
-        work.n_replans += operator.n_replans - n_replans if isinstance(operator, WindowJoin) else 0
-        work.rows_in += sum(batch.num_rows for batch in inputs)
-        work.rows_out += output.num_rows
-        work.seconds += perf_counter() - started
-        return output
+    @property
+    def join_work(self) -> Work:
+        """What the shared join did in the last step; pairs count for each tap that they go to."""
+        return self._join_work
 
-    def operators(self) -> Iterator[tuple[str, Operator]]:
-        """The operators by a name that is stable for a plan: their number, inputs first, and their kind."""
-        for name, node in operator_nodes(self.root):
-            yield name, self._operators[id(node)]
-
-    def work(self) -> dict[str, Work]:
+    def work(self) -> dict[OperatorName, Work]:
         """What each operator did in the last step, by its name."""
-        return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
+        found = {}
+        if self._trunk is not None:
+            found[JOIN] = self._join_work
+            for side, tree in zip(SIDES, self._trunk.inputs):
+                found |= {_of_side(side, name): work for name, work in tree.work().items()}
+        for branch in self._branches.values():
+            found |= {name._replace(branch=branch.name): work for name, work in branch.tree.work().items()}
+        return found
 
-    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:
-        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
-            rows = arrivals.get(node.spec.slot)
-            return self._slots[node.spec.slot].empty_table() if rows is None else rows
-        children = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
-        inputs = [self._run(child, arrivals, clock, clocks) for child in children]
-        if isinstance(node.spec, ExchangeSpec):
-            return inputs[0]
-        operator = self._operators[id(node)]
-        if isinstance(operator, FrontierReader):
-            operator.hear([self._frontiers(child, clock, clocks) for child in children])
-        return self.process(node, inputs, clock)
+    def partial_until_us(self, query: str) -> int | None:
+        """Until when the answers of a query may lack what its windows should hold; None if they never did."""
+        if self._trunk is None:
+            return None
+        join = self._trunk.join
+        taps = {tap for branch in self._branches.values() if branch.name.query == query for tap in branch.taps.values()}
+        until = [
+            int(join.since_us[tap, side]) + join.taps[tap].windows_us[side]
+            for tap in taps
+            for side in (LEFT, RIGHT)
+            if join.since_us[tap, side] > BEGINNING
+        ]
+        return max(until, default=None)
 
-    def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
-        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
-        stream that it joins many at a time, one if it does not.
+    def reset(self, home: Home) -> None:
+        super().reset(home)
+        self._kept = self._trunk.keeping if self._trunk else None
+        self._forget_change()
 
-        A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
+    def held(self) -> dict[Any, Any]:
+        return super().held() | {KEPT: self._kept}
+
+    def hand(self, state: Mapping[Any, Any]) -> None:
+        super().hand(state)
+        self._kept = state[KEPT]
+        self._forget_change()
+
+    def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
+        puts, deletes = super().take_changes()
+        orphans, self._orphans = self._orphans - puts.keys(), set()
+        return puts, [*deletes, *sorted(orphans)]
+
+    def registers(self) -> dict[str, Any]:
+        # A query that has not begun yet begins anew wherever this goes on.
+        waiting = {name.query for name in self._pending}
+        members = {name.query: each.fingerprint for name, each in self._branches.items() if name.query not in waiting}
+        kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
+        return super().registers() | {MEMBERS: members, KEPT: kept}
+
+    def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Any], seen_us: int = BEGINNING) -> None:
+        """Goes on from the state of this set of queries, or of another one with the same join.
+
+        `seen_us` is the newest time of all tuples that have come so far.
         """
-        if isinstance(node.spec, InputSpec):
-            return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)
-        operator = self._operators.get(id(node))
-        if isinstance(operator, MultiwayJoin):
-            return tuple(each for child in node.inputs for each in self._frontiers(child, clock, clocks))
-        below = self._frontiers(node.inputs[0], clock, clocks) if node.inputs else ()
-        if isinstance(operator, FrontierKeeper):
-            return tuple(operator.frontier(each) for each in below)
-        is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
-        return below if is_passing else (_just_after(clock),)
+        known, stored = registers[MEMBERS], StoredEntries(entries)
+        goes_on = {name for name, each in self._branches.items() if known.get(name.query) == each.fingerprint}
+        mine = set()
+        for name, operator in self.operators():
+            if name.branch is None or name.branch in goes_on:
+                restore_operator(name, operator, stored, registers[name.encode()])
+                mine.add(name)
+        self._orphans = {text for text, entry in stored.names.items() if entry.operator not in mine}
+        if self._trunk is not None:
+            clock = registers[JOIN.encode()]["clock"]
+            self._kept = self._changed(self._trunk, registers[KEPT], clock, seen_us)
+            for name in self._branches.keys() - goes_on:
+                self._open(self._trunk, name, clock)
 
-    def _build(self, node: Node) -> pa.Schema:
-        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
-            return self._slots[node.spec.slot]
-        if isinstance(node.spec, RelationSpec):
-            return self._relations[node.spec.alias].schema
-        schemas = [self._build(child) for child in node.inputs]
-        if isinstance(node.spec, ExchangeSpec):
-            return schemas[0]
-        operator = self._make(node, schemas)
-        self._operators[id(node)] = operator
-        return operator.schema
+    def _forget_change(self) -> None:
+        """What was restored here may have been left in the middle: it was another group's, or an attempt failed."""
+        self._pending, self._orphans = {}, set()
 
-    def _make(self, node: Node, schemas: list[pa.Schema]) -> Operator:
-        if isinstance(node.spec, LookupJoinSpec):
-            relation = node.inputs[1].spec
-            assert isinstance(relation, RelationSpec)
-            return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
-        return OPERATORS[type(node.spec)](node.spec, *schemas)
+    def _changed(self, trunk: Trunk, kept: Mapping[str, Any], clock: int, seen_us: int) -> tuple[Keeping, Keeping]:
+        old = [Keeping(**kept[str(side)]) for side in (LEFT, RIGHT)]
+        left, right = (each.changed(wanted, clock, seen_us) for each, wanted in zip(old, trunk.keeping))
+        return left, right
+
+    def _open(self, trunk: Trunk, name: BranchName, clock: int) -> None:
+        """Lets a new query begin with what is in its windows."""
+        assert self._kept is not None
+        join = trunk.join
+        for slot, number in self._branches[name].taps.items():
+            tap = join.taps[number]
+            for side, keeping in enumerate(self._kept):
+                columns = [old for old, _ in tap.columns if old in keeping.columns]
+                condition = trunk.tap_conditions[number][side]
+                join.since_us[number, side] = keeping.since_us(tap.windows_us[side], columns, condition, clock)
+            self._pending.setdefault(name, {})[slot] = join.glimpse(number, clock)
+
+    def _pour(
+        self, trunk: Trunk, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
+    ) -> Iterator[Poured]:
+        inputs = [tree.step(arrivals, clock, clocks) for tree in trunk.inputs]
+        work = self._join_work
+        work.rows_in = sum(batch.num_rows for batch in inputs)
+        started = perf_counter()
+        for poured in trunk.join.pour(inputs, clock):
+            work.seconds += perf_counter() - started
+            work.rows_out += sum(table.num_rows for table in poured.tables.values())
+            yield poured
+            started = perf_counter()
+        work.seconds += perf_counter() - started
+
+    def _run(
+        self,
+        name: BranchName,
+        arrivals: Mapping[int, pa.Table],
+        clock: int,
+        clocks: Mapping[int, int] | None = None,
+    ) -> Iterator[tuple[BranchName, pa.Table]]:
+        for table in self._branches[name].tree.paced_steps(arrivals, clock, clocks):
+            if table.num_rows:
+                yield name, table
 
 
-def _just_after(clock: int) -> int:
-    return min(clock, NEVER - 1) + 1
+def _of_side(side: str, name: OperatorName) -> OperatorName:
+    """Of an operator below the shared join."""
+    return OperatorName(f"{side} {name.operator}")
+
+
+def _fill(held: dict[int, pa.Table], more: Mapping[int, pa.Table]) -> None:
+    for slot, table in more.items():
+        held[slot] = concat([held[slot], table]) if slot in held else table
+
+
+def _drain(held: dict[int, pa.Table], until: int | None = None) -> dict[int, pa.Table]:
+    """Takes out what may be worked on up to a time, or all. What is beyond it stays: of slots that are ahead of others,
+    and of what a query begins with, whose slots must be worked on side by side.
+    """
+    due = dict(held)
+    held.clear()
+    if until is not None:
+        for slot, table in due.items():
+            ts = int64_column(table, TS)
+            held[slot] = table.filter(pa.array(ts > until))
+            due[slot] = table.filter(pa.array(ts <= until))
+    return due

@@ -12,7 +12,7 @@ the taps that both are labelled with and whose windows admit it; its columns are
 
 Taps may come and go: a join with other taps goes on from the state of one with the same keys. Its tuples then live as
 long as the largest window says, and columns that were not kept are NULL in old ones, which no tap looks at that reads
-them. What a new tap may see is for whoever opens it to say (`SharedPipeline`).
+them. What a new tap may see is for whoever opens it to say (`Pipeline`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from sash.index.join_index import LEFT, RIGHT, Pairs
 from sash.kernels import taps as kernel
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, select
+from sash.operators.operator_names import TapName
 from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
 from sash.papers.shared.scheduled_index import ScheduledIndex
 from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, expiries, int64_column, with_columns
@@ -40,15 +41,14 @@ from sash.store.vector import Home
 from sash.store.window import Window
 
 LWO = "lwo"
-"""Largest Window Only: all pairs, then to whom they belong. Other schedules give small windows theirs first."""
+"""Largest Window Only: all pairs, then to whom they belong. Other orders serve small windows first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tap:
     """What one join of a query asks of the shared one."""
 
-    name: str
-    """Of the query, and the number of the join in it."""
+    name: TapName
     windows_us: tuple[int, int]
     conditions: tuple[int | None, int | None]
     """Of the join's conditions on each side the one that it demands, if it demands one."""
@@ -71,7 +71,7 @@ class TappedJoinSpec:
     join: WindowJoinSpec
     conditions: tuple[tuple[str, ...], tuple[str, ...]]
     taps: tuple[Tap, ...]
-    schedule: str = LWO
+    serving_order: str = LWO
 
     def __post_init__(self) -> None:
         assert all(one.reach_us >= other.reach_us for one, other in zip(self.taps, self.taps[1:]))
@@ -102,7 +102,7 @@ class TappedJoin(WindowJoin):
     def __init__(self, spec: TappedJoinSpec, left: pa.Schema, right: pa.Schema):
         self.taps = spec.taps
         self._conditions = spec.conditions
-        self._schedule = spec.schedule
+        self._serving_order = spec.serving_order
         self._classes_us = spec.classes_us
         self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
         schemas = {field.name: field for side in (left, right) for field in side}
@@ -120,7 +120,7 @@ class TappedJoin(WindowJoin):
         """By tap and side: it has not seen tuples up to this time."""
 
     def pour(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[Poured]:
-        """What the taps give for these tuples. With a schedule, smaller windows may be done before larger ones."""
+        """What the taps give for these tuples; smaller windows may be served before larger ones."""
         inputs = [
             join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
             for side, batch in enumerate(inputs)
@@ -145,19 +145,15 @@ class TappedJoin(WindowJoin):
         (poured,) = twin.pour([_rows_of(window) for window in self._windows], clock)
         return poured.tables[0]
 
-    def registers(self) -> dict[str, int]:
-        since = {
-            f"since {tap.name} {side}": int(self.since_us[number, side])
-            for number, tap in enumerate(self.taps)
-            for side in (LEFT, RIGHT)
-        }
-        return super().registers() | since
+    def registers(self) -> dict[str, Any]:
+        since = [[*tap.name, *map(int, self.since_us[number])] for number, tap in enumerate(self.taps)]
+        return super().registers() | {"since": since}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, Any]) -> None:
         """Also of a join with other taps. What the new ones have not seen is not known here."""
+        known = {TapName(query, number): since_us for query, number, *since_us in registers["since"]}
         for number, tap in enumerate(self.taps):
-            for side in (LEFT, RIGHT):
-                self.since_us[number, side] = registers.get(f"since {tap.name} {side}", BEGINNING)
+            self.since_us[number] = known.get(tap.name, BEGINNING)
         super().restore(entries, registers)
 
     def _horizon(self, clock: int) -> int:
@@ -179,11 +175,11 @@ class TappedJoin(WindowJoin):
         return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], home)
 
     def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
-        if self._schedule == LWO:
+        if self._serving_order == LWO:
             return super()._make_index()
         reaches = [tap.reach_us for tap in self.taps]
         n_queries = [reaches.count(each) for each in self._classes_us]
-        return ScheduledIndex(self._windows, self._classes_us, n_queries, self._schedule)
+        return ScheduledIndex(self._windows, self._classes_us, n_queries, self._serving_order)
 
     def _pour_by_turns(
         self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], clock: int

@@ -26,8 +26,8 @@ from sash.oracle.literals import draw
 from sash.oracle.plain_sql import RelationalQuery
 from sash.oracle.reference import accept, value_of
 from sash.oracle.snapshot_law import Comparison, Step
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.script import Script
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, Output, StreamInfo
@@ -156,7 +156,7 @@ class _Verifier:
         notes = (*finished.notes.take(but=REJECTED), *rejections(finished.rejected))
         return Verification(*looked_at, n_read, n_late, changes.num_rows, n_rows, n_differing, tuple(shown), notes)
 
-    def _compare(self, plan: Plan, changes: pa.Table) -> Comparison:
+    def _compare(self, plan: QueryPlan, changes: pa.Table) -> Comparison:
         tables = {**accept({name: self.streams[name] for name in plan.streams}, self.catalog), **self.relations}
         query = RelationalQuery(self.select.tree, self.catalog, tables)
         return Comparison(bind(self.select, self.catalog), query, changes)

@@ -16,11 +16,10 @@ from sash.operators.union import UnionSpec
 from sash.plan.aggregation import ROW_ID, GroupByClause
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
-from sash.plan.fragment import Input, cut_fragments
 from sash.plan.hints import read_hints
 from sash.plan.logical import Body, RowTest, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.plan.relational import FromClause
 from sash.sql.bound_query import StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
@@ -34,7 +33,7 @@ N_BUILT = 3
 """How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
 
 
-def physical_plan(body: Body, frames: Mapping[str, pa.Table]) -> Plan:
+def physical_plan(body: Body, frames: Mapping[str, pa.Table]) -> QueryPlan:
     """The plan of a query; of the streams in `frames`, by name, the content may be looked at to choose it."""
     return _Builder(body, frames).plan()
 
@@ -45,29 +44,27 @@ class _Builder:
     def __init__(self, body: Body, frames: Mapping[str, pa.Table]):
         self._body = body
         self._hints = read_hints(body.bound)
-        self._schedule = self._hints.schedule or "tpa"
+        self._schedule = self._hints.expiry_schedule or "tpa"
         self._infos = list(_streams_read(body))
-        is_ordered = self._hints.schedule is not None or any(self._relies_on_order(each) for each in bodies_of(body))
+        is_ordered = self._hints.expiry_schedule is not None or any(
+            self._relies_on_order(each) for each in bodies_of(body)
+        )
         self._draft = Draft(self._schedule, is_ordered, len(self._infos), frames)
 
-    def plan(self) -> Plan:
+    def plan(self) -> QueryPlan:
         bound = self._body.bound
         flow = self._draft.settle(self._emitted())
-        slots, lookups = self._draft.slots(), tuple(self._draft.lookups)
-        streams = tuple(Input(slot.number, slot.partition, slot.schema) for slot in slots)
-        empty = {lookup.label: lookup.load(lookup.source.info.schema.empty_table()) for lookup in lookups}
-        return Plan(
+        return QueryPlan(
             root=flow.node,
-            fragments=cut_fragments(flow.node, streams, empty),
-            slots=slots,
-            lookups=lookups,
+            slots=self._draft.slots(),
+            lookups=tuple(self._draft.lookups),
             outputs=tuple((output.name, output.type) for output in bound.outputs),
             time_type=_time_type(self._infos),
             is_ordered=self._draft.is_ordered,
             emit_changes=bound.emit_changes,
-            schedule=self._schedule,
-            is_hinted=self._hints.schedule is not None,
-            sharing=self._hints.sharing,
+            expiry_schedule=self._schedule,
+            is_expiry_hinted=self._hints.expiry_schedule is not None,
+            serving_order=self._hints.serving_order,
             graphs=tuple(_graphs(self._body)),
         )
 

@@ -12,14 +12,14 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
 from sash.plan.distribution import own_partition
 from sash.plan.flow import Flow, Spread, spread_by
 from sash.plan.logical import Scan
-from sash.plan.physical import SIGNED, Lookup, Slot
+from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
 from sash.sql.bound_query import RowsWindow, SinceWindow, StreamInfo, TimeWindow
 from sash.sql.expressions import to_column, to_duckdb

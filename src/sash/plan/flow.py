@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sash.operators.pipeline import Node
+from sash.operators.operator_tree import Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,29 @@
-"""A plan cut at its exchanges: each fragment runs by itself, in as many groups as its partitioning allows."""
+"""Plans cut at their exchanges: what runs by itself, in as many groups as its partitioning allows.
+
+    q1   stream ─ Project ─────────────────────────────────── answer
+    q2   stream ─ Project ─ Exchange ─ GroupBy ────────────── answer
+    q3   stream ─ Project ─ Exchange ─ GroupBy ────────────── answer
+         ─── fragment 0 ───            ─ fragment 1 ─
+
+Between two exchanges is a *branch* of a query. The branches of all queries of a plan that are equally far from the
+streams make one *fragment*, which is one stage of Spark: however many queries there are, there are as many stages as
+the longest of them needs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, Pipeline
+from sash.operators.operator_names import BranchName, TapName
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A leaf of a fragment: a stream, or an exchange that an earlier fragment feeds."""
+    """A leaf of a branch: a stream, a tap, or an exchange that an earlier branch feeds."""
 
     slot: int
     partition: tuple[str, ...]
@@ -21,14 +32,18 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """Operators that share a partitioning, from its leaves up to an exchange or to the answer."""
+class BranchPlan:
+    """A part of a query that runs by itself: operators that share a partitioning, from its leaves up to an exchange or
+    to the answer.
+    """
 
-    number: int
+    name: BranchName
     root: Node
     inputs: tuple[Input, ...]
     feeds: int | None
-    """The slot, in a later fragment, that its tuples go to; the last fragment's are the answer."""
+    """The slot, of a later branch, that its tuples go to; the last one's are the answer."""
+    taps: Mapping[int, TapName] = field(default_factory=dict)
+    """By slot, the tap that feeds it."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -36,39 +51,119 @@ class Fragment:
         return all(input.partition for input in self.inputs)
 
     def count_groups(self, n_groups: int) -> int:
-        """How many groups it has where a partitioned fragment has `n_groups`."""
+        """How many groups it has where a partitioned branch has `n_groups`."""
+        return n_groups if self.is_partitioned else 1
+
+    def input(self, slot: int) -> Input | None:
+        """What it reads at a slot, if it does."""
+        return next((input for input in self.inputs if input.slot == slot), None)
+
+    def tree(self, relations: Mapping[str, pa.Table]) -> OperatorTree:
+        """Fresh operators over relations by their alias."""
+        return OperatorTree(self.root, {input.slot: input.schema for input in self.inputs}, relations)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What runs in one stage: the branches that are equally far from the streams, and below the first ones the join
+    that queries share, if they do.
+    """
+
+    number: int
+    inputs: tuple[Input, ...]
+    """What comes from outside; what taps give does not."""
+    branches: tuple[BranchPlan, ...]
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether any of its tuples are spread over groups; else it has one."""
+        return any(each.is_partitioned for each in self.branches)
+
+    def count_groups(self, n_groups: int) -> int:
+        """How many groups it has where a partitioned branch has `n_groups`."""
         return n_groups if self.is_partitioned else 1
 
     def spread_at(self, slot: int, n_groups: int) -> int:
         """Over how many groups the tuples are spread that come in at a slot."""
-        return self.count_groups(n_groups)
+        return next((each for each in self.branches if each.input(slot)), self).count_groups(n_groups)
 
-    def input(self, slot: int | None) -> Input | None:
+    def input(self, slot: int) -> Input | None:
         """What it reads at a slot, if it does."""
         return next((input for input in self.inputs if input.slot == slot), None)
 
-    def pipeline(self, relations: Mapping[str, pa.Table]) -> Pipeline:
-        """A fresh pipeline over relations by their alias."""
-        return Pipeline(self.root, {input.slot: input.schema for input in self.inputs}, relations)
+    def branch(self, name: BranchName) -> BranchPlan:
+        return next(each for each in self.branches if each.name == name)
+
+    def idle_in(self, group: int) -> set[BranchName]:
+        """The branches that do not run in a group: those that are not spread run in the first one."""
+        return {each.name for each in self.branches if group and not each.is_partitioned}
 
 
-def cut_fragments(root: Node, streams: tuple[Input, ...], relations: Mapping[str, pa.Table]) -> tuple[Fragment, ...]:
-    """The fragments of a plan, each after those that feed it. Of the relations, by alias, only the columns matter."""
-    exchanges = [node for node in root.walk() if isinstance(node.spec, ExchangeSpec)]
-    inputs, fragments = {input.slot: input for input in streams}, []
-    for node in exchanges:
+def cut_branches(
+    query: str, root: Node, inputs: Sequence[Input], relations: Mapping[str, pa.Table]
+) -> tuple[BranchPlan, ...]:
+    """The branches of a query's tree, each after those that feed it. Of the relations, by alias, only the columns
+    matter.
+    """
+    known, branches = {input.slot: input for input in inputs}, []
+    for node in [node for node in root.walk() if isinstance(node.spec, ExchangeSpec)]:
         spec = node.spec
         assert isinstance(spec, ExchangeSpec)
-        fragment = _fragment(len(fragments), node.inputs[0], inputs, spec.slot)
-        inputs[spec.slot] = Input(spec.slot, spec.partition, fragment.pipeline(relations).schema)
-        fragments.append(fragment)
-    return (*fragments, _fragment(len(fragments), root, inputs, None))
+        branch = _branch(BranchName(query, len(branches)), node.inputs[0], known, spec.slot)
+        known[spec.slot] = Input(spec.slot, spec.partition, branch.tree(relations).schema)
+        branches.append(branch)
+    return (*branches, _branch(BranchName(query, len(branches)), root, known, None))
 
 
-def _fragment(number: int, top: Node, inputs: Mapping[int, Input], feeds: int | None) -> Fragment:
+def stack_fragments(
+    queries: Sequence[Sequence[BranchPlan]], trunk: Sequence[Input] | None, n_least: int
+) -> tuple[Fragment, ...]:
+    """The fragments of queries, each given by its branches; so many at least.
+
+    The first fragment reads what the trunk reads, if there is one: its branches stand on taps then.
+    """
+    placed = [each for branches in queries for each in _with_depths(branches)]
+    fragments = []
+    for number in range(max(n_least, 1 + max(depth for depth, _ in placed))):
+        branches = tuple(branch for depth, branch in placed if depth == number)
+        read = tuple(input for each in branches for input in each.inputs if input.slot not in each.taps)
+        fragments.append(Fragment(number, read if number or trunk is None else tuple(trunk), branches))
+    return tuple(fragments)
+
+
+def find_fragments(root: Node, exchange: Node) -> tuple[int, int]:
+    """From which fragment to which the tuples of an exchange go, by where it stands in the tree of a query."""
+    tops = [root, *(node.inputs[0] for node in root.walk() if isinstance(node.spec, ExchangeSpec))]
+    top = next(top for top in tops if any(each is exchange for each in _exchanges_of(top)))
+    return _depth(exchange.inputs[0]), _depth(top)
+
+
+def _depth(top: Node) -> int:
+    return 1 + max((_depth(each.inputs[0]) for each in _exchanges_of(top)), default=-1)
+
+
+def _exchanges_of(node: Node) -> Iterator[Node]:
+    """Those that the branch below a node reads."""
+    if isinstance(node.spec, ExchangeSpec):
+        yield node
+    else:
+        for child in node.inputs:
+            yield from _exchanges_of(child)
+
+
+def _with_depths(branches: Sequence[BranchPlan]) -> Iterator[tuple[int, BranchPlan]]:
+    """Each branch of a query with how many exchanges are below it."""
+    depths: dict[BranchName, int] = {}
+    for branch in branches:
+        below = [depths[each.name] for each in branches if each.feeds is not None and branch.input(each.feeds)]
+        depths[branch.name] = 1 + max(below, default=-1)
+        yield depths[branch.name], branch
+
+
+def _branch(name: BranchName, top: Node, inputs: Mapping[int, Input], feeds: int | None) -> BranchPlan:
     root = _cut_below(top)
     leaves = [node.spec.slot for node in root.walk() if isinstance(node.spec, InputSpec | ExchangeSpec)]
-    return Fragment(number, root, tuple(inputs[slot] for slot in leaves), feeds)
+    return BranchPlan(name, root, tuple(inputs[slot] for slot in leaves), feeds)
 
 
 def _cut_below(node: Node) -> Node:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from sash.cost.choose_join import NO_HINT, MethodHint
 from sash.cost.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.errors import PlanError
-from sash.plan.physical import ALGORITHMS, MULTIWAY_ALGORITHMS, SCHEDULES, SHARED_SCHEDULES
+from sash.plan.query_plan import ALGORITHMS, EXPIRY_SCHEDULES, MULTIWAY_ALGORITHMS, SERVING_ORDERS
 from sash.sql.bound_query import Block
 
 CONSERVATIVE = ("nlw", "hw", "mw")
@@ -26,35 +26,35 @@ _HINT = re.compile(r"([^\s(]+)\s*(?:\(([^)]*)\))?")
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What is asked of joins of two and of many, and of the schedule; None if nothing is."""
+    """What is asked of joins of two and of many, and of how tuples expire; None if nothing is."""
 
     method: MethodHint = NO_HINT
-    schedule: str | None = None
+    expiry_schedule: str | None = None
     multiway: str | None = None
     """An algorithm for joins of many streams; one of `MULTIWAY_ALGORITHMS`, `gca` perhaps with that inside it."""
-    sharing: str | None = None
-    """The schedule of a join that is shared with other queries."""
+    serving_order: str | None = None
+    """In which order queries are served by a join that they share."""
 
 
 def read_hints(bound: Block) -> Hints:
     """The hints of a statement; raises PlanError for what nobody understands."""
-    method, schedule, multiway, sharing = NO_HINT, None, None, None
+    method, expiry_schedule, multiway, serving_order = NO_HINT, None, None, None
     for hint in bound.hints:
         found = _HINT.fullmatch(hint)
         name, settings = (found[1], found[2]) if found else (hint, None)
-        if name in SCHEDULES and settings is None:
-            schedule = name
-        elif name in SHARED_SCHEDULES and settings is None:
-            sharing = name
+        if name in EXPIRY_SCHEDULES and settings is None:
+            expiry_schedule = name
+        elif name in SERVING_ORDERS and settings is None:
+            serving_order = name
         elif name in ALGORITHMS:
             method = _read_method(name, settings, hint, bound)
         elif name in MULTIWAY_ALGORITHMS:
             multiway = _read_multiway(name, settings, hint, bound)
         else:
-            known = ALGORITHMS | MULTIWAY_ALGORITHMS | SCHEDULES | SHARED_SCHEDULES
+            known = ALGORITHMS | MULTIWAY_ALGORITHMS | EXPIRY_SCHEDULES | SERVING_ORDERS
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
             _refuse(f"the hint `{hint}` is not known; there is {choices}", bound)
-    return Hints(method, schedule, multiway, sharing)
+    return Hints(method, expiry_schedule, multiway, serving_order)
 
 
 def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> str:

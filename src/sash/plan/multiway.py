@@ -132,7 +132,7 @@ def joins_many(query: Select, hints: Hints) -> bool:
         for scan in streams if len(streams) > 1 else ():
             _require_time_window(scan, hints.multiway, query)
         return len(streams) > 1
-    is_free = hints.method == NO_HINT and hints.schedule != "nta"
+    is_free = hints.method == NO_HINT and hints.expiry_schedule != "nta"
     return is_free and len(streams) > 2 and all(map(_is_plain, streams)) and _most_inputs(query) > 2
 
 

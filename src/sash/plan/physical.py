@@ -1,153 +1,119 @@
-"""The physical plan: which operators run, on which columns, cut where. Everything in it can be sent to a worker."""
+"""The physical plan: what runs together, in this process whole, on Spark in fragments.
+
+That is one query alone, or several on top of a join that they share, the trunk. A branch is the query's own plan with a
+leaf in place of the join.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
 
-import numpy as np
 import pyarrow as pa
 
-from sash.operators.ingest import IngestSpec
-from sash.operators.pipeline import Node, Pipeline, in_order_of_time
-from sash.plan.fragment import Fragment, Input
-from sash.sql.bound_query import Source, StreamInfo
-from sash.sql.window_graph import WindowGraph
-from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
-
-SIGNED = (TS, EXPIRES, OP)
-ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
-MULTIWAY_ALGORITHMS = {
-    "nlw": "NLW-join",
-    "hw": "HW-join",
-    "mw": "MW-join",
-    "gca": "global conservative approach",
-    "lca": "local conservative approach",
-    "ripple": "ripple join",
-    "xjoin": "XJoin",
-}
-SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
-SHARED_SCHEDULES = {
-    "lwo": "Largest Window Only",
-    "swf": "Smallest Window First",
-    "mqt": "Maximum Query Throughput",
-}
-"""Of joins that queries share."""
+from sash.operators.operator_names import BranchName, TapName
+from sash.operators.operator_tree import OperatorTree
+from sash.operators.pipeline import Branch, Pipeline
+from sash.plan.fragment import BranchPlan, Fragment, Input, stack_fragments
+from sash.plan.identity import identify
+from sash.plan.query_plan import QueryPlan, Slot
+from sash.plan.sharing.trunk_plan import TrunkPlan, plan_trunk
+from sash.sql.bound_query import StreamInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One appearance of a stream in FROM."""
-
-    number: int
-    source: Source
-    ingest: IngestSpec
-    partition: tuple[str, ...]
-    """Columns whose hash says which partition group a tuple belongs to; empty: all belong to one."""
-
-    @property
-    def info(self) -> StreamInfo:
-        assert isinstance(self.source.info, StreamInfo)
-        return self.source.info
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.ingest.schema(self.info.schema)
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """One appearance of a relation in FROM, with what is kept of it."""
-
-    label: str
-    """Its alias, made unique within the query."""
-    source: Source
-    ingest: IngestSpec
-    is_numbered: bool
-    """Whether its rows carry an identity."""
-
-    def load(self, relation: pa.Table) -> pa.Table:
-        """The part of the relation that the query needs."""
-        rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
-        if self.is_numbered:
-            rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
-        return rows.drop_columns(list(SIGNED))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
-    """A query that is ready to run."""
+    """Queries that run together, by name: one, or those that share the join of the trunk."""
 
-    root: Node
-    fragments: tuple[Fragment, ...]
-    """The same cut at its exchanges, each after those that feed it; the last one puts out the answer."""
-    slots: tuple[Slot, ...]
-    lookups: tuple[Lookup, ...]
-    outputs: tuple[tuple[str, pa.DataType], ...]
-    time_type: pa.DataType
-    is_ordered: bool
-    """Whether operators rely on tuples in order of time, so that each waits for the clock."""
-    emit_changes: bool
-    schedule: str
-    """How operators learn that tuples expire; one of `SCHEDULES`."""
-    is_hinted: bool = False
-    """Whether the schedule was asked for."""
-    sharing: str | None = None
-    """The schedule that was asked for if its join is shared; one of `SHARED_SCHEDULES`."""
-    graphs: tuple[WindowGraph, ...] = field(default=(), repr=False)
-    """The pair windows that the query was written with, for people: what runs has them in its operators."""
+    queries: Mapping[str, QueryPlan]
+    trunk: TrunkPlan | None = None
+    n_fragments: int = 1
+    """So many there are at least: the number of stages has to stay while queries come and go."""
+
+    def __post_init__(self) -> None:
+        assert self.trunk is not None or len(self.queries) == 1, "queries that share nothing run each for itself"
+
+    @classmethod
+    def alone(cls, query: QueryPlan, name: str = "") -> Plan:
+        """Of a query that shares nothing."""
+        return cls({name: query})
+
+    @classmethod
+    def sharing(cls, queries: Mapping[str, QueryPlan], n_fragments: int = 1) -> Plan:
+        """Of queries whose joins have one signature; raises PlanError if they ask for different things."""
+        return cls(queries, plan_trunk(queries), n_fragments)
 
     @property
     def fingerprint(self) -> str:
-        """Tells plans apart whose state differs: a checkpoint goes on only with the plan that it was made with."""
-        slots = [(slot.source.name, slot.ingest, slot.partition, slot.info) for slot in self.slots]
-        lookups = [(lookup.source.name, lookup.ingest) for lookup in self.lookups]
-        return hashlib.sha256(repr((self.root, self.fragments, slots, lookups, self.outputs)).encode()).hexdigest()
+        """Tells plans apart whose state differs. Of a trunk it does not depend on which queries are on top of it."""
+        if self.trunk is not None:
+            return self.trunk.signature.fingerprint
+        (query,) = self.queries.values()
+        return query.fingerprint
 
-    @property
+    @cached_property
     def edition(self) -> str:
         """Tells apart plans that run differently, whether their state differs or not."""
-        return self.fingerprint
+        members = {name: query.fingerprint for name, query in self.queries.items()}
+        shared = (self.trunk.spec, self.trunk.serving_order) if self.trunk else None
+        return identify(state=self.fingerprint, members=members, shared=shared)
 
-    @property
-    def schema(self) -> pa.Schema:
-        """Of the changes."""
-        system = [(OP, pa.int8()), (TS, self.time_type), (EXPIRES, self.time_type)]
-        return pa.schema([*self.outputs, *system])
-
-    def pipeline(self, relations: Mapping[str, pa.Table], in_order: bool = False) -> Pipeline:
-        """A fresh pipeline, its output in order of time if asked for; relations by name, as they were declared."""
-        root = in_order_of_time(self.root) if in_order else self.root
-        return Pipeline(root, {slot.number: slot.schema for slot in self.slots}, self.load(relations))
-
-    def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
-        """A fresh pipeline of one fragment; relations by name, as they were declared."""
-        return self.fragments[number].pipeline(self.load(relations))
-
-    def reader(self, slot: int) -> tuple[Fragment, Input]:
-        """The fragment that reads what comes in at a slot, and how it is spread there."""
-        return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
-
-    def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """What the plan needs of relations, by label; they are given by name, as they were declared."""
-        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
-
-    def columns_read(self, stream: str) -> list[str]:
-        """The columns of a stream that the query needs, in their declared order."""
-        info = self.streams[stream]
-        read = {info.time}
-        for slot in self.slots:
-            if slot.source.name == stream:
-                read |= {name.removeprefix(f"{slot.source.alias}.") for name in slot.ingest.project.passed}
-        return [name for name in info.schema.names if name in read]
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """How streams come in."""
+        if self.trunk is not None:
+            return self.trunk.slots
+        (query,) = self.queries.values()
+        return query.slots
 
     @property
     def streams(self) -> dict[str, StreamInfo]:
         """The streams that are read, by name."""
         return {slot.source.name: slot.info for slot in self.slots}
 
-    @property
-    def reads(self) -> list[str]:
-        """The names of the streams and relations that are read, each once."""
-        return list(dict.fromkeys(each.source.name for each in (*self.slots, *self.lookups)))
+    def columns_read(self, stream: str) -> list[str]:
+        """The columns of a stream that some query needs, in their declared order."""
+        read = {name for query in self.queries.values() for name in query.columns_read(stream)}
+        return [name for name in self.streams[stream].schema.names if name in read]
+
+    @cached_property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """What runs one after the other on Spark: first what reads streams, last what answers."""
+        if self.trunk is None:
+            cut = [query.cut(name, query.root, query.inputs) for name, query in self.queries.items()]
+            return stack_fragments(cut, None, self.n_fragments)
+        numbers = count(len(self.slots))
+        cut = [self.trunk.cut(name, numbers) for name in sorted(self.queries)]
+        return stack_fragments(cut, [slot.input for slot in self.slots], self.n_fragments)
+
+    def reader(self, slot: int) -> tuple[Fragment, Input]:
+        """The fragment that reads what comes in at a slot, and how it is spread there."""
+        return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
+
+    def pipeline(self, relations: Mapping[str, pa.Table]) -> Pipeline:
+        """A fresh pipeline of all of it, with everything in order of time; relations by name, as they were declared."""
+        if self.trunk is None:
+            trees = {name: query.tree(relations) for name, query in self.queries.items()}
+            return Pipeline(None, [self._branch(BranchName(name), tree, {}) for name, tree in trees.items()])
+        numbers, branches = count(len(self.slots)), []
+        for name, query in sorted(self.queries.items()):
+            root, leaves = self.trunk.graft(name, numbers, is_ordered=False)
+            tree = OperatorTree(root, {leaf.input.slot: leaf.input.schema for leaf in leaves}, query.load(relations))
+            branches.append(self._branch(BranchName(name), tree, {leaf.input.slot: leaf.tap for leaf in leaves}))
+        return Pipeline(self.trunk.trunk(is_in_order=True), branches)
+
+    def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
+        """A fresh pipeline of one fragment."""
+        trunk = self.trunk.trunk(is_in_order=False) if self.trunk is not None and number == 0 else None
+        return Pipeline(trunk, [self._fragment_branch(each, relations) for each in self.fragments[number].branches])
+
+    def _fragment_branch(self, branch: BranchPlan, relations: Mapping[str, pa.Table]) -> Branch:
+        tree = branch.tree(self.queries[branch.name.query].load(relations))
+        return self._branch(branch.name, tree, branch.taps)
+
+    def _branch(self, name: BranchName, tree: OperatorTree, taps: Mapping[int, TapName]) -> Branch:
+        numbers = {tap.name: number for number, tap in enumerate(self.trunk.spec.taps)} if self.trunk else {}
+        fed = {slot: numbers[tap] for slot, tap in taps.items()}
+        return Branch(name, self.queries[name.query].fingerprint, tree, fed)

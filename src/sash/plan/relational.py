@@ -12,7 +12,7 @@ from sash.errors import PlanError
 from sash.operators.evaluator import quote
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
-from sash.operators.pipeline import Node, RelationSpec
+from sash.operators.operator_tree import Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.column_names import columns_of
@@ -32,7 +32,7 @@ from sash.plan.multiway import (
     read_by_lookup,
     time_conditions,
 )
-from sash.plan.physical import SIGNED
+from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
 

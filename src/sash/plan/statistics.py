@@ -26,7 +26,7 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.join_keys import count_keys, without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec

@@ -1,4 +1,4 @@
-"""What a run of a query is made of, whichever engine runs it: where it reads and writes, and what it counts."""
+"""What is run, whichever engine runs it: queries that run together, where they read and write, and what they count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sash.io.output_dir import CHANGES, REJECTS, OutputDir
 from sash.io.sink import FileSink
 from sash.io.timed import IDENTITY
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
+from sash.plan.query_plan import QueryPlan
 
 
 def new_identity() -> str:
@@ -27,10 +27,10 @@ def new_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryRun:
-    """A query of a script with its sources and its outputs."""
+    """A query of a job with its sources and its outputs."""
 
     name: str
-    plan: Plan
+    plan: QueryPlan
     streams: Mapping[str, FileSource]
     """Where its streams' files are; nothing where Spark brings the rows."""
     relations: Mapping[str, pa.Table]
@@ -75,30 +75,21 @@ class QueryRun:
         """Where records go that could not be read."""
         return self.output.sink(REJECTS)
 
-    @property
-    def checkpoint(self) -> str:
-        """Where Spark keeps what it needs to go on after a restart."""
-        return self.output.checkpoint
-
-    @property
-    def members(self) -> tuple[QueryRun, ...]:
-        """The queries that run together: this one."""
-        return (self,)
-
-    def places_of(self, kind: str, stream: str, query: str) -> list[tuple[QueryRun, str]]:
-        """Who writes changes, late rows of a stream, and rejects, and to which place of its output."""
-        return [(self, {"changes": CHANGES, "late": f"late/{stream}"}.get(kind, REJECTS))]
-
 
 @dataclass(frozen=True, slots=True)
-class SharedRun:
-    """Queries that share a join, with their sources and the outputs of each."""
+class Job:
+    """Queries that run together: one alone, or those that share a join; with their sources and the outputs of each."""
 
     name: str
-    plan: SharedPlan
+    plan: Plan
     members: tuple[QueryRun, ...]
     checkpoint: str
-    """Where Spark keeps what it needs to go on after a restart; it belongs to the join, not to a query."""
+    """Where Spark keeps what it needs to go on after a restart: a query's own, or that of the join which is shared."""
+
+    @classmethod
+    def alone(cls, run: QueryRun) -> Job:
+        """Of a query that shares nothing."""
+        return cls(run.name, Plan.alone(run.plan, run.name), (run,), run.output.checkpoint)
 
     @property
     def streams(self) -> Mapping[str, FileSource]:
@@ -121,9 +112,11 @@ class SharedRun:
         return self.members[0].identity
 
     def places_of(self, kind: str, stream: str, query: str) -> list[tuple[QueryRun, str]]:
-        """A query's changes go to its own output; late rows and rejects are the business of all of them."""
-        chosen = [each for each in self.members if kind != "changes" or each.name == query]
-        return [place for each in chosen for place in each.places_of(kind, stream, query)]
+        """Who writes changes, late rows of a stream, and rejects, and to which place of its output: a query's changes
+        go to its own, late rows and rejects are the business of all of them.
+        """
+        place = {"changes": CHANGES, "late": f"late/{stream}"}.get(kind, REJECTS)
+        return [(each, place) for each in self.members if kind != "changes" or each.name == query]
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sash.io.sink import FileSink
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.delivery import Sink
 from sash.runtime.job import QueryRun
 
@@ -17,7 +17,7 @@ class Registered:
 
     name: str
     text: str
-    plan: Plan
+    plan: QueryPlan
     into: Sink
     is_paused: bool = False
 
@@ -37,7 +37,7 @@ class Registered:
 Queries = Mapping[str, Registered]
 
 
-def active_plans(queries: Queries) -> dict[str, Plan]:
+def active_plans(queries: Queries) -> dict[str, QueryPlan]:
     """The plans of queries that are not paused."""
     return {each.name: each.plan for each in queries.values() if not each.is_paused}
 

@@ -13,8 +13,8 @@ from sash.io.files import FileSource, list_files, read_file
 from sash.io.places import real_place
 from sash.io.sink import FileSink
 from sash.io.time_column import time_type
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
 from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
@@ -32,7 +32,7 @@ class Script:
 
     streams: Mapping[str, FileSource]
     tables: Mapping[str, FileSource]
-    plans: Mapping[str, Plan]
+    plans: Mapping[str, QueryPlan]
     sinks: Mapping[str, FileSink]
     catalog: Catalog
     selects: Mapping[str, ParsedQuery]

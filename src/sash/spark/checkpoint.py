@@ -27,7 +27,7 @@ from sash.errors import PlanError, SourceError
 from sash.io.disk import Disk, telling_of
 from sash.io.ledger import Ledger
 from sash.io.removal import CHECKPOINT_MARK
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job, QueryRun
 from sash.spark.batch_log import BatchLog
 from sash.spark.checkpoint_files import (
     checksum_of,
@@ -82,7 +82,7 @@ class Checkpoint:
     def _control(self, stamp: str) -> Control:
         return Control(self.path / CONTROL, stamp)
 
-    def open(self, run: QueryRun | SharedRun, n_groups: int) -> dict[str, Ledger]:
+    def open(self, run: Job, n_groups: int) -> dict[str, Ledger]:
         """Makes the directory ready for a run; returns what publishes the outputs that are kept, by query.
 
         What `check` refuses, a checkpoint that was damaged, and outputs that do not belong to it are refused, and all
@@ -97,14 +97,13 @@ class Checkpoint:
         self._control(noted["stamp"]).check()
         self._remove_misleading()
         self.shorten_manifest()
-        if isinstance(run, SharedRun):
-            noted["layers"] = len(run.plan.fragments)
+        noted["fragments"] = len(run.plan.fragments)
         noted["outputs"], ledgers = join_outputs(run, known.get("outputs", {}), self.log.newest_done)
         self._write_known(noted, known)
         self.n_groups = int(noted["groups"])
         return ledgers
 
-    def check(self, run: QueryRun | SharedRun) -> None:
+    def check(self, run: Job) -> None:
         """Refuses a checkpoint of another query or format, and outputs that are not the queries' own.
 
         Changes nothing; the queries may be running.
@@ -129,7 +128,7 @@ class Checkpoint:
         """Which of its batches the output of a query must have."""
         return share_of(run, self.known().get("outputs", {}), self.log)
 
-    def refuse_misfits(self, run: QueryRun | SharedRun, is_thorough: bool = False) -> None:
+    def refuse_misfits(self, run: Job, is_thorough: bool = False) -> None:
         """Refuses outputs that do not belong to the checkpoint, and a checkpoint that is not whole."""
         for each in run.members:
             if each.is_kept:
@@ -155,7 +154,7 @@ class Checkpoint:
                 noted["sum"] = _sum(noted)
                 Disk().replace(str(place), json.dumps(noted, indent=1).encode(), str(self.path))
 
-    def check_before_start(self, run: QueryRun | SharedRun) -> None:
+    def check_before_start(self, run: Job) -> None:
         """What `open` would refuse, as far as that is soon known, and without changing anything."""
         self.check(run)
         if self.known():

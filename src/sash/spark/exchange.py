@@ -34,7 +34,6 @@ import numpy as np
 import pyarrow as pa
 
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
 from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
 
@@ -74,7 +73,7 @@ class Message(NamedTuple):
     payload: bytes | pa.Table
     """A table is packed when it leaves the process."""
     query: str = ""
-    """Whose changes these are, where queries share a join."""
+    """Whose changes these are."""
 
     @property
     def table(self) -> pa.Table:
@@ -116,7 +115,7 @@ def to_record_batches(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
 class Packer:
     """Packs the rows of one stream for all its slots and all groups, of which a partitioned fragment has `n_groups`."""
 
-    plan: Plan | SharedPlan
+    plan: Plan
     stream: str
     n_groups: int
 
@@ -125,7 +124,7 @@ class Packer:
         for slot in self.plan.slots:
             if slot.source.name == self.stream:
                 fragment, _ = self.plan.reader(slot.number)
-                tuples, n_groups = slot.ingest.apply(rows, ts), fragment.count_groups(self.n_groups)
+                tuples, n_groups = slot.ingest.apply(rows, ts), fragment.spread_at(slot.number, self.n_groups)
                 for group, part in split_by_group(tuples, slot.partition, n_groups):
                     yield message("rows", part, group, self.stream, slot.number, origin, fragment.number)
 
@@ -134,7 +133,7 @@ class Packer:
         yield from to_all_groups(message("arrival", facts, stream=self.stream, origin=origin), self.plan, self.n_groups)
 
 
-def to_all_groups(each: Message, plan: Plan | SharedPlan, n_groups: int, stage: int = 0) -> Iterator[Message]:
+def to_all_groups(each: Message, plan: Plan, n_groups: int, stage: int = 0) -> Iterator[Message]:
     """The message for every group of a fragment."""
     for group in range(plan.fragments[stage].count_groups(n_groups)):
         yield each._replace(stage=stage, grp=group)

@@ -16,8 +16,7 @@ from sash.errors import BindError, PlanError, suggest
 from sash.io.output_dir import REJECTS
 from sash.io.sink import FileSink
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
@@ -49,8 +48,8 @@ def change_frame(
     late: Mapping[str, str],
     spark: SparkSession,
 ) -> DataFrame:
-    """The changes of a plan as a streaming DataFrame; `late` are directories for late rows, by stream, and beside them
-    those for rejects.
+    """The changes of a query alone as a streaming DataFrame; `late` are directories for late rows, by stream, and
+    beside them those for rejects.
     """
     # Not a stamp that is drawn: a batch that is repeated after a restart has to hear what was said before it.
     n_groups, control = (
@@ -60,23 +59,22 @@ def change_frame(
     packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
     messages = _group_frame(plan, packed, relations, n_groups, control)
     answers = messages.where("kind IN ('changes', 'late', 'rejects')").select("grp", "kind", "stream", "payload")
-    frame = answers.mapInArrow(_unpack(late), spark_schema(plan))
+    (query,) = plan.queries.values()
+    frame = answers.mapInArrow(_unpack(late), spark_schema(query.schema))
     setattr(frame, CONTROL, control)
     setattr(frame, STREAMS, tuple(plan.streams))
     return frame
 
 
 def file_message_frame(
-    run: QueryRun | SharedRun, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
+    run: Job, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
 ) -> DataFrame:
     """The messages that the groups of a run answer with, over its files."""
     packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.plan.streams]
     return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
 
 
-def row_message_frame(
-    run: QueryRun | SharedRun, streams: Mapping[str, DataFrame], n_groups: int, control: Control
-) -> DataFrame:
+def row_message_frame(run: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:
     """The messages that the groups of a run answer with, over a user's frames."""
     packed = [_packed_rows(run.plan, name, streams[name], n_groups) for name in run.plan.streams]
     return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
@@ -100,23 +98,23 @@ def known_stream(stream: str, known: Iterable[str]) -> str:
     return stream.lower()
 
 
-def count_groups(plan: Plan | SharedPlan, spark: SparkSession) -> int:
+def count_groups(plan: Plan, spark: SparkSession) -> int:
     """Of a partitioned fragment: more than partitions, so that load spreads; one if no fragment is partitioned."""
     if not any(fragment.is_partitioned for fragment in plan.fragments):
         return 1
     return GROUPS_PER_PARTITION * int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
-def spark_schema(plan: Plan) -> StructType:
-    """The schema of the changes in Spark's types."""
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The schema of changes in Spark's types."""
     try:
-        return from_arrow_schema(plan.schema)
+        return from_arrow_schema(schema)
     except Exception as error:
         raise PlanError(f"Spark has no type for a column of the answer: {error}; CAST it to one that it has") from None
 
 
 def _group_frame(
-    plan: Plan | SharedPlan,
+    plan: Plan,
     packed: Sequence[DataFrame],
     relations: Mapping[str, pa.Table],
     n_groups: int,
@@ -137,14 +135,12 @@ def _group_frame(
     return messages.observe(METRICS, *observed_metrics(plan))
 
 
-def _packed_rows(plan: Plan | SharedPlan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
+def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:
     rows = frame.select(*[F.col(f"`{column}`") for column in plan.columns_read(name)])
     return rows.mapInArrow(portable(pack_frame(Packer(plan, name, n_groups))), MESSAGE_DDL)
 
 
-def _packed_files(
-    run: QueryRun | SharedRun, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None
-) -> DataFrame:
+def _packed_files(run: Job, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None) -> DataFrame:
     """Spark keeps track of which files have arrived; the workers read them."""
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("recursiveFileLookup", "true")
     reader = reader.option("maxFileAge", ANY_AGE)

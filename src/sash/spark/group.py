@@ -12,11 +12,9 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.pipeline import Pipeline
-from sash.operators.shared_pipeline import SharedPipeline
 from sash.operators.stream_clock import StreamClock
-from sash.plan.fragment import Fragment
+from sash.plan.fragment import BranchPlan
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import Layer, SharedPlan
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
 from sash.spark.hearing import Hearing, Place
 from sash.spark.sorting import SortedOut, rereads
@@ -24,7 +22,7 @@ from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_colu
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Home
 
-FORMAT = 3
+FORMAT = 4
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
@@ -35,9 +33,7 @@ class Group:
     serves one group at a time.
     """
 
-    def __init__(
-        self, plan: Plan | SharedPlan, pipeline: Pipeline | SharedPipeline, fragment: int, number: int, n_groups: int
-    ):
+    def __init__(self, plan: Plan, pipeline: Pipeline, fragment: int, number: int, n_groups: int):
         self.plan = plan
         self.fragment = plan.fragments[fragment]
         self.number = number
@@ -105,26 +101,18 @@ class Group:
     def _run(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Message]:
         """What the operators make of the tuples that have come."""
         clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
-        if isinstance(self.plan, Plan):
-            assert isinstance(self.pipeline, Pipeline)
-            assert isinstance(self.fragment, Fragment)
-            for tuples in self.pipeline.paced_steps(arrivals, self.clock, clocks):
-                yield from self._pass_up(tuples, self.fragment, self.plan)
-            return
-        assert isinstance(self.pipeline, SharedPipeline)
-        assert isinstance(self.fragment, Layer)
         idle = self.fragment.idle_in(self.number)
         for name, tuples in self.pipeline.steps(arrivals, self.clock, clocks, idle):
-            branch = self.fragment.branch(name)
-            yield from self._pass_up(tuples, branch.fragment, self.plan.plans[branch.query], branch.query)
+            yield from self._pass_up(tuples, self.fragment.branch(name))
 
-    def _pass_up(self, tuples: pa.Table, fragment: Fragment, plan: Plan, query: str = "") -> Iterator[Message]:
-        """Tuples of a fragment, in messages of bounded size: for a later one, or as changes in their order."""
-        if fragment.feeds is not None:
-            yield from self._send(self._with_own_identities(tuples, fragment), fragment.feeds)
+    def _pass_up(self, tuples: pa.Table, branch: BranchPlan) -> Iterator[Message]:
+        """Tuples of a branch, in messages of bounded size: for a later one, or as changes in their order."""
+        if branch.feeds is not None:
+            yield from self._send(self._with_own_identities(tuples, branch), branch.feeds)
             return
-        for part in _bounded(to_changes(tuples, plan.schema, plan.emit_changes, with_ties=False)):
-            yield message("changes", part, self.number, query=query)
+        query = self.plan.queries[branch.name.query]
+        for part in _bounded(to_changes(tuples, query.schema, query.emit_changes, with_ties=False)):
+            yield message("changes", part, self.number, query=branch.name.query)
 
     def _send(self, tuples: pa.Table, slot: int) -> Iterator[Message]:
         target, input = self.plan.reader(slot)
@@ -132,10 +120,10 @@ class Group:
             for part in _bounded(found):
                 yield message("tuples", part, group, slot=slot, stage=target.number)
 
-    def _with_own_identities(self, tuples: pa.Table, fragment: Fragment) -> pa.Table:
+    def _with_own_identities(self, tuples: pa.Table, branch: BranchPlan) -> pa.Table:
         """Each group gives identities from 0 on; on leaving, no two groups may use the same ones."""
-        n_groups = fragment.count_groups(self._n_groups)
-        brought = {name for input in fragment.inputs for name in input.schema.names}
+        n_groups = branch.count_groups(self._n_groups)
+        brought = {name for input in branch.inputs for name in input.schema.names}
         for name in tuples.column_names:
             is_number = name.startswith(ID_PREFIX) and not name.endswith(EXPIRES)
             if is_number and name not in brought:
@@ -208,12 +196,9 @@ class Group:
         self._clocks = {name: StreamClock(*values) for name, values in known["clocks"].items()}
         self._waiting = {int(slot): decode_table(bytes.fromhex(text)) for slot, text in known["waiting"].items()}
         self._places = {name: [_place(*each) for each in places] for name, places in known["places"].items()}
-        if isinstance(self.pipeline, SharedPipeline):
-            seen_us = max(clock.newest_us for clock in self._clocks.values())
-            self.pipeline.restore(entries, known["registers"], seen_us)
-            self._is_changed = known["edition"] != self.plan.edition
-        else:
-            self.pipeline.restore(entries, known["registers"])
+        seen_us = max(clock.newest_us for clock in self._clocks.values())
+        self.pipeline.restore(entries, known["registers"], seen_us)
+        self._is_changed = known["edition"] != self.plan.edition
 
     def goes_on(self, head: bytes) -> bool:
         """Whether the state with this head was left by the same set of queries, so that all of it can be used."""

@@ -14,10 +14,10 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from sash.operators.pipeline import operator_nodes
-from sash.operators.shared_pipeline import JOIN, SharedPipeline
+from sash.operators.operator_names import OperatorName
+from sash.operators.operator_tree import operator_nodes
+from sash.operators.pipeline import JOIN
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.group import Group
 from sash.spark.shelf import Moves
 
@@ -48,7 +48,7 @@ class _Account:
 
 def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
     """What a group tells of itself after a batch."""
-    operators = {_name(group.fragment.number, name): work for name, work in _operator_facts(group)}
+    operators = {_name(group.plan, group.fragment.number, name): work for name, work in _operator_facts(group)}
     kernel_ms = sum(each["ms"] for each in operators.values())
     return {
         "n_rows": sum(each["rows"] for each in operators.values()),
@@ -66,7 +66,7 @@ def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
     }
 
 
-def observed_metrics(plan: Plan | SharedPlan) -> list[Column]:
+def observed_metrics(plan: Plan) -> list[Column]:
     """Expressions over messages that add up what all groups tell: totals, and a struct for each operator."""
     per_operator = ", ".join(f"{name}: double" for name in PER_OPERATOR)
     schema = ", ".join(f"{name} double" for name in TOTALS) + f", operators map<string, struct<{per_operator}>>"
@@ -80,15 +80,28 @@ def observed_metrics(plan: Plan | SharedPlan) -> list[Column]:
     return [*counts, *totals, *operators]
 
 
-def operator_names(plan: Plan | SharedPlan) -> list[str]:
+def operator_names(plan: Plan) -> list[str]:
     """The operators as metrics name them: fragment, number, kind. Where queries share a join, the join alone."""
-    if isinstance(plan, SharedPlan):
-        return [_name(0, JOIN)]
-    return [_name(each.number, name) for each in plan.fragments for name, _ in operator_nodes(each.root)]
+    if plan.trunk is not None:
+        return [_name(plan, 0, JOIN)]
+    return [
+        _name(plan, fragment.number, name._replace(branch=branch.name))
+        for fragment in plan.fragments
+        for branch in fragment.branches
+        for name, _ in operator_nodes(branch.root)
+    ]
 
 
-def _name(fragment: int, operator: str) -> str:
-    return f"{fragment}-{operator}"
+def _name(plan: Plan, fragment: int, name: OperatorName) -> str:
+    """For people. A fragment may have several branches of a query, and a plan several queries."""
+    n_branches = (
+        sum(branch.name.query == name.branch.query for branch in plan.fragments[fragment].branches)
+        if name.branch
+        else 0
+    )
+    branch = f"{name.branch.number}-" if name.branch and n_branches > 1 else ""
+    query = f"{name.branch.query}-" if name.branch and plan.trunk is not None else ""
+    return f"{query}{fragment}-{branch}{name.operator}"
 
 
 def _sum(column: Column) -> Column:
@@ -97,13 +110,11 @@ def _sum(column: Column) -> Column:
 
 def _partial_until(group: Group) -> dict[str, int]:
     """By query that was added late, until when its answers may lack something."""
-    if not isinstance(group.plan, SharedPlan) or not isinstance(group.pipeline, SharedPipeline):
-        return {}
-    found = {name: group.pipeline.partial_until_us(name) for name in group.plan.plans}
+    found = {name: group.pipeline.partial_until_us(name) for name in group.plan.queries}
     return {name: until for name, until in found.items() if until is not None}
 
 
-def _operator_facts(group: Group) -> Iterator[tuple[str, dict[str, float]]]:
+def _operator_facts(group: Group) -> Iterator[tuple[OperatorName, dict[str, float]]]:
     logs = group.pipeline.logs()
     for name, work in group.pipeline.work().items():
         values = (

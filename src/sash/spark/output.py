@@ -10,8 +10,9 @@ import pyarrow.fs
 from pyspark import TaskContext
 
 from sash.io.files import resolve_path
+from sash.io.sink import Part
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job
 from sash.spark.exchange import Message, message
 from sash.spark.sorting import kept_rejects, late_rows, lost_rejects, too_far_rows
 
@@ -19,7 +20,7 @@ from sash.spark.sorting import kept_rejects, late_rows, lost_rejects, too_far_ro
 class Writer:
     """Stages tables as files, under names that no other attempt uses; facts pass on to the driver. One per task."""
 
-    def __init__(self, run: QueryRun | SharedRun):
+    def __init__(self, run: Job):
         context = TaskContext.get()
         assert context is not None
         self._run = run
@@ -48,18 +49,17 @@ class Writer:
     def _stage(self, each: Message, table: pa.Table, sample: dict | None = None) -> Iterator[Message]:
         """Writes a table to all places that it is for, and tells where it is."""
         self._n_parts += 1
-        parts = {
-            f"{run.name}/{place}": run.output.sink(place).write_part(
-                self._batch, f"{self._prefix}-{self._n_parts}", table, run.filesystem
-            )
-            for run, place in self._run.places_of(each.kind, each.stream, each.query)
-        }
+        parts: dict[str, dict[str, Part]] = {}
+        for run, place in self._run.places_of(each.kind, each.stream, each.query):
+            name = f"{self._prefix}-{self._n_parts}"
+            part = run.output.sink(place).write_part(self._batch, name, table, run.filesystem)
+            parts.setdefault(run.name, {})[place] = part
         facts = {"parts": parts, "n_rows": table.num_rows, "sample": sample}
         told = message(each.kind, facts, stream=each.stream, query=each.query)
         yield told._replace(n_rows=table.num_rows)
 
 
-def fetch_rows(run: QueryRun | SharedRun, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, pa.Table]:
+def fetch_rows(run: Job, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, pa.Table]:
     """The late rows that a reread wants, and the rejects.
 
     A file whose rows have waited since an earlier batch was read and may have been archived: what was kept of them will
@@ -81,6 +81,6 @@ def fetch_rows(run: QueryRun | SharedRun, stream: str, facts: dict[str, Any]) ->
     return late_rows(rows, info, facts), pa.concat_tables([rejects, read])
 
 
-def _is_there(run: QueryRun | SharedRun, path: str) -> bool:
+def _is_there(run: Job, path: str) -> bool:
     system, path = resolve_path(path, run.filesystem)
     return system.get_file_info(path).type != pyarrow.fs.FileType.NotFound

@@ -17,7 +17,6 @@ from sash.io.time_column import tell_times
 from sash.io.timed import read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.control import hear
 from sash.spark.exchange import ROWS_PER_MESSAGE, Message, Packer, message, to_all_groups, to_record_batches
 from sash.spark.segments import Cut, Cutter, Segment, merge_unordered, unordered
@@ -52,7 +51,7 @@ def pack_files(packer: Packer, source: FileSource, filesystem: pa.fs.FileSystem 
     return pack
 
 
-def pack_punctuation(plan: Plan | SharedPlan, n_groups: int, stamp: str) -> Pack:
+def pack_punctuation(plan: Plan, n_groups: int, stamp: str) -> Pack:
     """For `mapInArrow` over the control frame of (path, content), of a run with this stamp."""
 
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

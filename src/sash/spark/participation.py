@@ -19,7 +19,7 @@ from sash.io.ledger import Ledger
 from sash.io.output_dir import CHANGES, REJECTS
 from sash.io.places import shown_place
 from sash.io.sink import list_batches
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job, QueryRun
 from sash.spark.batch_log import BatchLog
 from sash.spark.together import Share
 
@@ -27,7 +27,7 @@ Noted = dict[str, dict[str, Any]]
 """By the identity of an output."""
 
 
-def join_outputs(run: QueryRun | SharedRun, known: Mapping[str, Any], done: int) -> tuple[Noted, dict[str, Ledger]]:
+def join_outputs(run: Job, known: Mapping[str, Any], done: int) -> tuple[Noted, dict[str, Ledger]]:
     """What is to be noted of the outputs of a run that starts after a batch, and what publishes them, by query."""
     active, ledgers = {}, {}
     for each in run.members:
@@ -79,7 +79,7 @@ def refuse_others(run: QueryRun, known: Mapping[str, Any], has_checkpoint: bool)
         )
 
 
-def describe_change(place: Path, known: Mapping[str, Any], run: QueryRun | SharedRun) -> str:
+def describe_change(place: Path, known: Mapping[str, Any], run: Job) -> str:
     """Why a checkpoint is not that of a run: what was written otherwise, the query or what it reads, then and now."""
     remedy = "go on with the query as it was, write INTO another directory, or run with --fresh to start afresh"
     notes = [note for note in known.get("outputs", {}).values() if note["query"] == run.name]

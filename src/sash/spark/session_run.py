@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.errors import PlanError, ResourceError, SashError, SashWarning
 from sash.io.sink import FileSink
-from sash.plan.physical import Plan
-from sash.runtime.job import QueryRun, SharedRun, Tally
+from sash.plan.query_plan import QueryPlan
+from sash.runtime.job import Job, QueryRun, Tally
+from sash.runtime.jobs import Jobs, group_runs
 from sash.runtime.moments import Moment, moment_us
-from sash.runtime.run_groups import Runs, group_runs
 from sash.runtime.run_lock import LockSet
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Control
@@ -47,7 +47,7 @@ class SessionHandle:
         self._locks = LockSet()
         self._locks.add([checkpoint])
 
-    def change(self, plans: Mapping[str, Plan], into: Mapping[str, Any]) -> Runs:
+    def change(self, plans: Mapping[str, QueryPlan], into: Mapping[str, Any]) -> Jobs:
         """Goes on with these queries, each with a sink or a function to write to.
 
         What is not touched by the change runs on; a share group that is goes on from its checkpoint. What cannot be is
@@ -55,7 +55,7 @@ class SessionHandle:
         """
         self._refuse_own_callers()
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
-        found = group_runs(runs, self.checkpoint, n_stages=self._n_stages)
+        found = group_runs(runs, self.checkpoint, n_fragments=self._n_stages)
         wanted = {each.checkpoint: each for each in found.all}
         unchanged = {path for path, query in self._running.items() if _is_same(query.run, wanted.get(path))}
         directories = [run.sink.path for run in runs if run.is_kept]
@@ -102,7 +102,7 @@ class SessionHandle:
         """What each query has done since it was last started, by name."""
         return {name: tally for query in self._running.values() for name, tally in query.tallies.items()}
 
-    def _lock_and_check(self, directories: Sequence[str], runs: Sequence[QueryRun | SharedRun]) -> None:
+    def _lock_and_check(self, directories: Sequence[str], runs: Sequence[Job]) -> None:
         """Holds the locks of all outputs, and refuses runs that may not go on there; then it holds what it held."""
         new = self._locks.add(directories)
         try:
@@ -112,12 +112,12 @@ class SessionHandle:
             self._locks.drop(new)
             raise
 
-    def _query_run(self, name: str, plan: Plan, into: Any) -> QueryRun:
+    def _query_run(self, name: str, plan: QueryPlan, into: Any) -> QueryRun:
         handed = f"{self.checkpoint}/handed/{name}-{plan.fingerprint[:16]}"
         sink = into if isinstance(into, FileSink) else FileSink(handed, "parquet")
         return QueryRun(name, plan, {}, self._relations, sink, is_kept=isinstance(into, FileSink))
 
-    def _read(self, run: QueryRun | SharedRun, n_groups: int, control: Control) -> DataFrame:
+    def _read(self, run: Job, n_groups: int, control: Control) -> DataFrame:
         return row_message_frame(run, self._streams, n_groups, control)
 
     def _hand_over(self, name: str, sink: FileSink, batch_id: int) -> None:
@@ -144,5 +144,5 @@ class SessionHandle:
             )
 
 
-def _is_same(run: QueryRun | SharedRun, wanted: QueryRun | SharedRun | None) -> bool:
+def _is_same(run: Job, wanted: Job | None) -> bool:
     return wanted is not None and wanted.plan.edition == run.plan.edition

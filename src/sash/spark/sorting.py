@@ -16,8 +16,8 @@ from sash.io.records import REJECT_SCHEMA
 from sash.io.timed import reject_rows
 from sash.kernels.verdicts import HELD, IN_TIME, TOO_FAR
 from sash.operators.changes import read_times
-from sash.plan.physical import Plan, Slot
-from sash.plan.sharing.shared_plan import SharedPlan
+from sash.plan.physical import Plan
+from sash.plan.query_plan import Slot
 from sash.runtime.lateness import too_far_reason
 from sash.spark.exchange import Message, message
 from sash.spark.hearing import Hearing, Verdict
@@ -29,7 +29,7 @@ from sash.store.batch import TS, concat, conformed, int64_column
 class SortedOut:
     """What becomes of the rows of one batch in one group."""
 
-    def __init__(self, plan: Plan | SharedPlan):
+    def __init__(self, plan: Plan):
         self._plan = plan
         self.arrivals: dict[int, list[pa.Table]] = {}
         """By slot, tuples in time."""

@@ -23,7 +23,7 @@ from sash.errors import SourceError
 from sash.io.files import FileSource, StreamFile, is_visible, list_files, read_file, resolve_path
 from sash.io.places import shown_place, split_glob
 from sash.io.removal import join_names
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job
 from sash.spark.batch_log import BatchLog
 from sash.spark.checkpoint_files import damaged
 from sash.spark.control import Control
@@ -40,7 +40,7 @@ def local_path(path: str) -> str:
     return re.sub(r"^file:(//)?(?=/)", "", path)
 
 
-def refuse_unread(run: QueryRun | SharedRun) -> None:
+def refuse_unread(run: Job) -> None:
     """SourceError for a stream of which Spark would not read all files."""
     for source in run.streams.values():
         system, path = resolve_path(source.path, run.filesystem)
@@ -60,7 +60,7 @@ def refuse_unread(run: QueryRun | SharedRun) -> None:
             )
 
 
-def check_present(run: QueryRun | SharedRun) -> None:
+def check_present(run: Job) -> None:
     """SourceError if the directory of a stream has gone: Spark takes that for one without files."""
     for name, source in run.streams.items():
         system, path = resolve_path(source.path, run.filesystem)
@@ -69,7 +69,7 @@ def check_present(run: QueryRun | SharedRun) -> None:
             raise SourceError(f"`{place}`, where stream `{name}` comes from, is gone; put it back, and run again")
 
 
-def check_all_read(run: QueryRun | SharedRun, spark: Path, batch_id: int, read: Iterable[str]) -> None:
+def check_all_read(run: Job, spark: Path, batch_id: int, read: Iterable[str]) -> None:
     """SourceError unless `read` has all files that Spark has taken into a batch; one without content has no reader."""
     seen = set(read)
     for number, (_, source) in enumerate(_numbered(run), FIRST_STREAM):
@@ -96,7 +96,7 @@ def heard_files(spark: Path) -> list[str]:
     return [unquote(local_path(each["path"])) for each in said if each["batchId"] <= last]
 
 
-def find_changed(run: QueryRun | SharedRun, spark: Path) -> Iterator[str]:
+def find_changed(run: Job, spark: Path) -> Iterator[str]:
     """What to tell of local files that were changed after a batch was done with them: Spark knows them by name.
 
     It notes when each was last changed, in milliseconds, or in seconds where the file system has no more.
@@ -140,12 +140,12 @@ def read_log_file(path: Path) -> list[dict]:
     return said
 
 
-def _numbered(run: QueryRun | SharedRun) -> Iterator[tuple[str, FileSource]]:
+def _numbered(run: Job) -> Iterator[tuple[str, FileSource]]:
     """The streams in the order in which Spark numbers them."""
     return ((name, run.streams[name]) for name in run.plan.streams if name in run.streams)
 
 
-def _listed(run: QueryRun | SharedRun, source: FileSource) -> Sequence[StreamFile]:
+def _listed(run: Job, source: FileSource) -> Sequence[StreamFile]:
     is_local = run.filesystem is None and "://" not in source.path
     return list_files(source) if is_local else ()
 

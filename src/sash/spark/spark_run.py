@@ -18,7 +18,7 @@ from sash.io.ledger import Ledger
 from sash.io.output_dir import CHANGES
 from sash.io.places import absolute_path, real_place
 from sash.io.sink import FileSink, Part
-from sash.runtime.job import QueryRun, Report, SharedRun, Tally, new_identity, strict_error
+from sash.runtime.job import Job, QueryRun, Report, Tally, new_identity, strict_error
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import Message
@@ -31,7 +31,7 @@ from sash.store.batch import BEGINNING
 
 
 def run_on_spark(
-    runs: Sequence[QueryRun | SharedRun],
+    runs: Sequence[Job],
     spark: SparkSession,
     report: Report,
     files_per_batch: int | None = None,
@@ -63,7 +63,7 @@ def _blame(running: Sequence[RunningQuery], failure: Exception) -> SashError:
     return next((query.failure for query in running if query.failure), None) or translate(failure)
 
 
-MakeMessages: TypeAlias = Callable[[QueryRun | SharedRun, int, Control], DataFrame]
+MakeMessages: TypeAlias = Callable[[Job, int, Control], DataFrame]
 """The frame of the messages that the groups of a run answer with; the number of groups and the control directory."""
 START_ATTEMPTS = 3
 """How often a query is started whose workers do not start in time."""
@@ -74,7 +74,7 @@ HandOver: TypeAlias = Callable[[str, FileSink, int], None]
 def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
     """Messages over a run's files, of which a batch takes at most so many of each stream."""
 
-    def make(run: QueryRun | SharedRun, n_groups: int, control: Control) -> DataFrame:
+    def make(run: Job, n_groups: int, control: Control) -> DataFrame:
         return file_message_frame(run, spark, n_groups, control, files_per_batch)
 
     return make
@@ -85,7 +85,7 @@ class RunningQuery:
 
     def __init__(
         self,
-        run: QueryRun | SharedRun,
+        run: Job,
         spark: SparkSession,
         report: Report,
         make_messages: MakeMessages,
@@ -252,8 +252,9 @@ class RunningQuery:
         found: dict[str, dict[str, list[Part]]] = {each.name: {} for each in self.run.members}
         for each in answers:
             if each.kind in ("changes", "late", "rejects"):
+                parts = each.facts["parts"]
                 for run, place in self.run.places_of(each.kind, each.stream, each.query):
-                    part = Part(*each.facts["parts"][f"{run.name}/{place}"])
+                    part = Part(*parts[run.name][place])
                     found[run.name].setdefault(place, []).append(part)
         return found
 
@@ -279,7 +280,7 @@ class RunningQuery:
                     tally.n_rejected += each.facts["n_rows"]
                 elif each.kind == "late":
                     tally.add_late(each.stream, each.facts["n_rows"])
-                elif each.kind == "changes" and each.query in ("", name):
+                elif each.kind == "changes" and each.query == name:
                     tally.n_changes += each.facts["n_rows"]
             if states:
                 tally.add_states(states)
@@ -296,12 +297,9 @@ class RunningQuery:
             self._report(name, tally)
 
 
-def _placed(run: QueryRun | SharedRun) -> QueryRun | SharedRun:
-    """The run with an identity of its own, and one name for each directory: workers have directories of their own."""
-    if isinstance(run, SharedRun):
-        checkpoint = real_place(run.checkpoint)
-        return replace(run, members=tuple(map(_placed_query, run.members)), checkpoint=checkpoint)
-    return _placed_query(run)
+def _placed(job: Job) -> Job:
+    """The job with an identity of its own, and one name for each directory: workers have directories of their own."""
+    return replace(job, members=tuple(map(_placed_query, job.members)), checkpoint=real_place(job.checkpoint))
 
 
 def _placed_query(run: QueryRun) -> QueryRun:

@@ -15,6 +15,7 @@ from sash.errors import BindError, SashWarning
 from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
 from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
@@ -33,10 +34,10 @@ def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
     relations = {lookup.source.name for lookup in plan.lookups}
     loaded = {name.lower(): load_relation(name, frame) for name, frame in frames.items() if name.lower() in relations}
     late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}
-    return change_frame(plan, {name: streams[name] for name in plan.streams}, loaded, late, session)
+    return change_frame(Plan.alone(plan), {name: streams[name] for name in plan.streams}, loaded, late, session)
 
 
-def spark_plan(text: str, frames: Mapping[str, Any]) -> Plan:
+def spark_plan(text: str, frames: Mapping[str, Any]) -> QueryPlan:
     """The plan of a query over Spark frames."""
     return plan_query(bind(parse_query(text), spark_catalog(frames)))
 

@@ -21,9 +21,7 @@ from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from sash.operators.pipeline import Pipeline
-from sash.operators.shared_pipeline import SharedPipeline
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.metrics import Stopwatch, state_facts
@@ -40,7 +38,7 @@ TOKEN_BYTES = 16
 Answer: TypeAlias = Callable[[Message], Iterable[Message]]
 """What becomes of a message that is meant for the output."""
 
-_pipelines: OrderedDict[tuple[str, int], Pipeline | SharedPipeline] = OrderedDict()
+_pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
 """This worker's pipelines by plan with its relations, and fragment, between groups; the one used last comes last."""
 
 
@@ -57,7 +55,7 @@ class GroupStage(StatefulProcessor):
 
     def __init__(
         self,
-        plan: Plan | SharedPlan,
+        plan: Plan,
         relations: dict[str, pa.Table],
         fragment: int,
         n_groups: int,
@@ -141,7 +139,7 @@ class GroupStage(StatefulProcessor):
         self._entries.updateValue((HEAD,), (token + group.head(),))
         shelf.put(name, token.hex(), group.held(), home)
 
-    def _pipeline(self) -> Pipeline | SharedPipeline:
+    def _pipeline(self) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it."""
         key = self._pipeline_key
         if key not in _pipelines:
@@ -185,7 +183,7 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame(held, columns=list(Message._fields))
 
 
-def _fingerprint(plan: Plan | SharedPlan, relations: Mapping[str, pa.Table]) -> str:
+def _fingerprint(plan: Plan, relations: Mapping[str, pa.Table]) -> str:
     """Tells apart plans whose pipelines differ: in their operators, or in what is in their relations."""
     digest = hashlib.sha256(plan.edition.encode())
     for name in sorted(relations):

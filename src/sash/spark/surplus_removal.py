@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sash.io.inspection import shown_batches
 from sash.io.places import shown_place
-from sash.runtime.job import QueryRun, SharedRun
+from sash.runtime.job import Job
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.together import Surplus, find_surplus
 
@@ -16,7 +16,7 @@ from sash.spark.together import Surplus, find_surplus
 class Repair:
     """What a run needs before it can go on."""
 
-    run: QueryRun | SharedRun
+    run: Job
     surplus: Sequence[Surplus]
 
     @property
@@ -29,7 +29,7 @@ class Repair:
         ]
 
 
-def find_repairs(runs: Sequence[QueryRun | SharedRun]) -> list[Repair]:
+def find_repairs(runs: Sequence[Job]) -> list[Repair]:
     """What can be done for each run that has a checkpoint; nothing where all is well.
 
     Raises SourceError for what no removal can repair: so all is well with every file if nothing is said. Changes

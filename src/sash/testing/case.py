@@ -16,8 +16,8 @@ from sash.embedded.run_to_end import run_tables
 from sash.frames import Relation, Stream, table_catalog
 from sash.oracle.literals import draw, stream_of
 from sash.oracle.reference import accept
-from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
+from sash.plan.query_plan import QueryPlan
 from sash.sql import duck
 from sash.sql.bind import bind
 from sash.sql.bound_query import Block, Catalog, RelationInfo, StreamInfo
@@ -63,7 +63,7 @@ class Case:
         return prepare(self.text, tuple(self._contents[0].items()))[0]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> QueryPlan:
         return prepare(self.text, tuple(self._contents[0].items()))[1]
 
     @cached_property
@@ -117,7 +117,7 @@ class Case:
 
 
 @lru_cache(maxsize=256)
-def prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[Block, Plan]:
+def prepare(text: str, catalog: tuple[tuple[str, StreamInfo | RelationInfo], ...]) -> tuple[Block, QueryPlan]:
     """A text bound and planned. Kept, because a test runs the same query again and again while it varies or shrinks
     the rows.
     """

@@ -11,7 +11,7 @@ import pytest
 from sash.embedded.run_to_end import run_files
 from sash.io.sink import read_sink
 from sash.lab.workloads.workload_registry import make_workload
-from sash.runtime.job import QueryRun
+from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
 
 EXPECTED = {
@@ -70,7 +70,7 @@ MADE = {"network": ["n_links=3"]}
 @pytest.mark.parametrize("name", EXPECTED)
 def test_scripts_give_every_combination_and_no_other(name: str, example: Callable[[str], str]) -> None:
     (run,) = bind_script(example(name)).runs()
-    tally = run_files(run, lambda name, tally: None)[run.name]
+    tally = run_files(Job.alone(run), lambda name, tally: None)[run.name]
     assert tally.n_late == tally.n_rejected == 0
     assert tally.n_read == tally.n_accepted > 7000
     changes = rows_of(read_sink(run.sink, run.plan.schema))

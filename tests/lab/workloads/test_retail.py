@@ -26,6 +26,7 @@ from sash.lab.workloads.retail import (
     streams_of,
     write_retail,
 )
+from sash.runtime.job import Job
 from sash.runtime.script import bind_script
 from sash.testing import assert_snapshot
 
@@ -47,7 +48,7 @@ def test_example_scripts_agree_with_duckdb(query, tmp_path):
     script = (EXAMPLES / f"{query}.sql").read_text().replace("S.ItemID > 982", "S.ItemID > 22")
     script = script.replace("examples/data/retail", str(tmp_path / "data")).replace("examples/output", str(tmp_path))
     (run,) = bind_script(script).runs()
-    tally = run_files(run, lambda name, tally: None)[run.name]
+    tally = run_files(Job.alone(run), lambda name, tally: None)[run.name]
     assert tally.n_late == tally.n_rejected == 0
     changes = read_sink(run.sink, run.plan.schema)
     assert changes.num_rows > 10

@@ -29,7 +29,7 @@ from sash.lab.bench.compare_engines import describe_environment
 from sash.lab.bench.measure import Note
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.retail import QUERIES, SCHEMA, Retail, batches, query_text, relations_of, streams_of
-from sash.operators.pipeline import Work
+from sash.operators.operator_tree import Work
 
 WARM_UP = 2
 """At least so many batches of each stream go before those that are measured."""
@@ -185,7 +185,7 @@ def _take(measure: PlanMeasure, query: Query, stream: str, rows: pa.Table) -> No
     measure.n_tuples += rows.num_rows
     measure.n_changes += changes.num_rows
     for name, work in query.work().items():
-        total = measure.operators.setdefault(name, Work())
+        total = measure.operators.setdefault(name.operator, Work())
         total.rows_in += work.rows_in
         total.rows_out += work.rows_out
         total.seconds += work.seconds

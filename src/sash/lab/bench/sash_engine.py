@@ -25,7 +25,7 @@ from sash.lab.bench.measure import (
     store_bytes,
 )
 from sash.lab.workloads.join_streams import FILES_PER_BATCH, JoinWorkload
-from sash.runtime.job import QueryRun, SharedRun, Tally
+from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.script import bind_script
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ T = TypeVar("T")
 
 def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSession, note: Note) -> Measured:
     """Runs the join on Spark over the files, and measures every batch."""
-    return measure_run(bind_workload(workload, files, output), workload, spark, note)
+    return measure_run(Job.alone(bind_workload(workload, files, output)), workload, spark, note)
 
 
-def measure_run(run: QueryRun | SharedRun, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
-    """Runs a query, or several that share a join, on Spark over the workload's files, and measures every batch."""
+def measure_run(run: Job, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
+    """Runs a job on Spark over the workload's files, and measures every batch."""
     from sash.spark.spark_run import RunningQuery, read_files
 
     session = bench_session(spark, workload)
@@ -128,7 +128,7 @@ class _Tallies:
     Queries that share a join report one after the other: each what all of them read and keep, and its own changes.
     """
 
-    def __init__(self, run: QueryRun | SharedRun, note: Note):
+    def __init__(self, run: Job, note: Note):
         self._n_changes = dict.fromkeys((each.name for each in run.members), 0)
         self._last = run.members[-1].name
         self._manifest = Path(run.checkpoint) / "manifest.jsonl"

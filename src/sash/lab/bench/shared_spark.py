@@ -20,8 +20,8 @@ from sash.lab.bench.shared_queries import SharedQueries
 from sash.lab.bench.sharing_gain import SharingOutcome, shared_facts
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import write_workload
-from sash.runtime.job import QueryRun, SharedRun
-from sash.runtime.run_groups import group_runs
+from sash.runtime.job import Job, QueryRun
+from sash.runtime.jobs import group_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,14 +37,14 @@ def bench_shared_spark(queries: SharedQueries, directory: Path, spark: SparkSess
         write_workload(workload, files, note)
     runs = list(queries.runs(files).values())
 
-    def measure(title: str, run: QueryRun | SharedRun) -> Measured:
+    def measure(title: str, run: Job) -> Measured:
         with stages.stage(title, workload.total_rows) as note:
             return measure_run(run, workload, spark, note)
 
-    measure("warming up, alone", _into(runs[-1], directory / "warm" / "alone"))
+    measure("warming up, alone", Job.alone(_into(runs[-1], directory / "warm" / "alone")))
     measure("warming up, sharing", shared_run(runs, directory / "warm" / "shared"))
     shared = measure(f"{len(runs)} queries sharing", shared_run(runs, directory / "shared"))
-    separate = {run.name: measure(f"{run.name} alone", _into(run, directory / "alone")) for run in runs}
+    separate = {run.name: measure(f"{run.name} alone", Job.alone(_into(run, directory / "alone"))) for run in runs}
     with stages.stage("comparing the answers", None):
         answers = {run.name: _compare(queries, directory, run.name) for run in runs}
     return shared_facts(
@@ -54,11 +54,10 @@ def bench_shared_spark(queries: SharedQueries, directory: Path, spark: SparkSess
     )
 
 
-def shared_run(runs: Sequence[QueryRun], directory: Path) -> SharedRun:
+def shared_run(runs: Sequence[QueryRun], directory: Path) -> Job:
     """All queries, sharing their join, with their answers and their checkpoint below a directory."""
     placed = [_into(run, directory) for run in runs]
     (shared,) = group_runs(placed, str((directory / "checkpoint").absolute()), lambda path: None).all
-    assert isinstance(shared, SharedRun)
     return shared
 
 

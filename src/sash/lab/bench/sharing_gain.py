@@ -15,10 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from sash.embedded.query import Query
-from sash.embedded.shared_query import Answer, SharedQuery
+from sash.embedded.running_job import Answer, RunningJob
 from sash.errors import MismatchError
 from sash.lab.bench.agreement import Checksum, checksum_of
 from sash.lab.bench.compare_engines import describe_workload, is_window_full
@@ -29,7 +26,7 @@ from sash.lab.bench.shared_queries import SharedQueries
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import JoinWorkload, write_workload
 from sash.plan.physical import Plan
-from sash.plan.sharing.shared_plan import SharedPlan
+from sash.plan.query_plan import QueryPlan
 
 N_RUNS = 2
 """In this process; the faster one counts: compilers are at work in the first."""
@@ -119,30 +116,17 @@ def totals(measured: Measured) -> dict[str, float | None]:
     }
 
 
-def _run_sharing(plans: Mapping[str, Plan], queries: SharedQueries, files: Path) -> SharingOutcome:
-    query = SharedQuery(SharedPlan(plans), {})
-    return _run(query, query.push, query.finish, queries, files)
+def _run_sharing(plans: Mapping[str, QueryPlan], queries: SharedQueries, files: Path) -> SharingOutcome:
+    return _run(Plan.sharing(plans), queries, files)
 
 
-def _run_alone(name: str, plan: Plan, queries: SharedQueries, files: Path) -> SharingOutcome:
-    query = Query(plan, {})
-    return _run(
-        query,
-        lambda stream, rows: iter([(name, query.push(stream, rows))]),
-        lambda: iter([(name, query.finish())]),
-        queries,
-        files,
-    )
+def _run_alone(name: str, plan: QueryPlan, queries: SharedQueries, files: Path) -> SharingOutcome:
+    return _run(Plan.alone(plan, name), queries, files)
 
 
-def _run(
-    query: Query | SharedQuery,
-    push: Callable[[str, pa.Table], Iterator[Answer]],
-    finish: Callable[[], Iterator[Answer]],
-    queries: SharedQueries,
-    files: Path,
-) -> SharingOutcome:
+def _run(plan: Plan, queries: SharedQueries, files: Path) -> SharingOutcome:
     """Reading the files and forming the answers counts, writing and comparing them does not."""
+    job = RunningJob(plan, {})
     watch, workload, columns = WaitTimer(), queries.workload, {**queries.columns(), **SYSTEM_COLUMNS}
     answers: Checksums = {}
     batches: list[BatchMeasure] = []
@@ -158,11 +142,11 @@ def _run(
 
     for number, n_rows in enumerate(workload.batches):
         before = watch.seconds, watch.cpu_seconds
-        n_changes = take(each for found in push_batch(push, workload, files, number) for each in found)
+        n_changes = take(each for found in push_batch(job.push, workload, files, number) for each in found)
         seconds, cpu_seconds = watch.seconds - before[0], watch.cpu_seconds - before[1]
-        held = query.n_state_rows, query.n_state_bytes
+        held = job.pipeline.n_rows, job.pipeline.n_bytes
         batches.append(BatchMeasure(n_rows, seconds, None, *held, None, n_changes, cpu_seconds))
-    take(finish())
+    take(job.finish())
     return SharingOutcome(
         Measured(batches, watch.seconds, time.monotonic() - started, None, watch.cpu_seconds), answers
     )

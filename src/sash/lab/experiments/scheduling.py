@@ -33,9 +33,9 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
 from sash.operators.project import ProjectSpec
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.store.batch import BEGINNING, EXPIRES, TS, int64_column, signs
 
 
@@ -77,7 +77,7 @@ class SalesWorkload:
     def relations(self) -> dict[str, pa.Table]:
         return relations_of(self.query, self.retail)
 
-    def plan(self, schedule: str) -> Plan:
+    def plan(self, schedule: str) -> QueryPlan:
         streams = dict.fromkeys(streams_of(self.query, self.n_streams), SCHEMA)
         relations = {name: relation(table) for name, table in self.relations().items()}
         return make_query(self.text(schedule), **streams, **relations).plan
@@ -90,9 +90,9 @@ class VirtualRun:
         self.schedule = SCHEDULES[schedule]
         self.plan = workload.plan(schedule)
         relations = {name.lower(): table for name, table in workload.relations().items()}
-        self._pipeline = self.plan.pipeline(relations, in_order=True)
-        self._names = {id(node): name for name, node in operator_nodes(self._pipeline.root)}
-        self._empty = {name: operator.schema.empty_table() for name, operator in self._pipeline.operators()}
+        self._tree = self.plan.tree(relations)
+        self._names = {id(node): name.operator for name, node in operator_nodes(self._tree.root)}
+        self._empty = {name.operator: operator.schema.empty_table() for name, operator in self._tree.operators()}
         self.rows_in = dict.fromkeys(self._names.values(), 0)
         """Tuples into each operator."""
         self.expired = dict.fromkeys(self._names.values(), 0)
@@ -100,7 +100,7 @@ class VirtualRun:
         self.cpu_seconds = dict.fromkeys(self._names.values(), 0.0)
         self.busy_us = 0.0
         """What all of them cost, by the table of costs."""
-        self._alive = {id(node): np.empty(0, np.int64) for _, node in operator_nodes(self._pipeline.root)}
+        self._alive = {id(node): np.empty(0, np.int64) for _, node in operator_nodes(self._tree.root)}
         self._newest = dict.fromkeys(self._names, BEGINNING)
         self._since_us = BEGINNING
         self._queues: dict[int, deque[pa.Table]] = {}
@@ -112,7 +112,7 @@ class VirtualRun:
         for slot, tuples in self._arrivals.items():
             low, high = np.searchsorted(int64_column(tuples, TS), [since_us, now_us], side="right")
             taken[slot] = tuples.slice(low, high - low)
-        return self._run(self._pipeline.root, taken, now_us)
+        return self._run(self._tree.root, taken, now_us)
 
     @property
     def n_flowing(self) -> int:
@@ -120,7 +120,7 @@ class VirtualRun:
 
         What puts tuples in order, or tells that they expire, belongs to the scans; a projection on top to the answer.
         """
-        root = self._pipeline.root
+        root = self._tree.root
         dressing = self._names[id(root)] if isinstance(root.spec, ProjectSpec) else None
         counted = [name for name in self.rows_in if kind_of(name) not in ("Reorder", "Expire") and name != dressing]
         return sum(self.rows_in[name] for name in counted)
@@ -170,7 +170,7 @@ class VirtualRun:
             newest = max(int(int64_column(tuples, TS).max()) for tuples in inputs if tuples.num_rows)
             clock = self._newest[id(node)] = max(newest, self._newest[id(node)])
         began = time.process_time()
-        output = self._pipeline.process(node, inputs, clock)
+        output = self._tree.process(node, inputs, clock)
         self.cpu_seconds[name] += time.process_time() - began
         n_expired = self._expire(node, inputs, clock)
         self.rows_in[name] += n_rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from sash.cost.choose_join import JoinChoice
 from sash.cost.join_cost import JoinLoad, JoinMethod, JoinWork, total_work
 from sash.index.multiway_index import MultiwayCounts
-from sash.operators.pipeline import Work
+from sash.operators.operator_tree import Work
 from sash.plan.explain.describe_join import count_text, method_name
 from sash.plan.explain.describe_multiway import orders_text
 

@@ -12,8 +12,8 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
@@ -24,7 +24,8 @@ from sash.plan.explain.describe_join import method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, plain
-from sash.plan.physical import SIGNED, Plan, Slot
+from sash.plan.fragment import find_fragments
+from sash.plan.query_plan import SIGNED, QueryPlan, Slot
 from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
@@ -45,13 +46,13 @@ PASSES = {
 
 
 @singledispatch
-def describe(spec, node: Node, plan: Plan) -> Description:
+def describe(spec, node: Node, plan: QueryPlan) -> Description:
     """The title of an operator, and its facts; those without a text are left out."""
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 
 
 @describe.register
-def _(spec: InputSpec, node: Node, plan: Plan) -> Description:
+def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Description:
     slot = plan.slots[spec.slot]
     info = slot.info
     project = slot.ingest.project
@@ -67,18 +68,17 @@ def _(spec: InputSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: ExchangeSpec, node: Node, plan: Plan) -> Description:
-    source = next(fragment for fragment in plan.fragments if fragment.feeds == spec.slot)
-    target, _ = plan.reader(spec.slot)
+def _(spec: ExchangeSpec, node: Node, plan: QueryPlan) -> Description:
+    source, target = find_fragments(plan.root, node)
     where = f"the group of the hash of {', '.join(spec.partition)}" if spec.partition else "its one group"
     return "Exchange", [
-        ("does", f"on Spark: sends tuples from fragment {source.number} to fragment {target.number}, to {where}"),
+        ("does", f"on Spark: sends tuples from fragment {source} to fragment {target}, to {where}"),
         ("state", "none"),
     ]
 
 
 @describe.register
-def _(spec: RelationSpec, node: Node, plan: Plan) -> Description:
+def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Description:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
     project = lookup.ingest.project
     columns = [name for name in project.passed if name not in SIGNED]
@@ -91,7 +91,7 @@ def _(spec: RelationSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: ProjectSpec, node: Node, plan: Plan) -> Description:
+def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Description:
     alias = alias_given(spec)
     if alias is not None:
         columns = [name.removeprefix(f"{alias}.") for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
@@ -100,7 +100,7 @@ def _(spec: ProjectSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: SlideSpec, node: Node, plan: Plan) -> Description:
+def _(spec: SlideSpec, node: Node, plan: QueryPlan) -> Description:
     slide = format_duration(spec.slide_us)
     return "Slide", [
         ("does", f"lets tuples enter and leave at multiples of {slide} only, each at the next one"),
@@ -109,7 +109,7 @@ def _(spec: SlideSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: ReorderSpec, node: Node, plan: Plan) -> Description:
+def _(spec: ReorderSpec, node: Node, plan: QueryPlan) -> Description:
     ties = "; rows of one instant by their content" if spec.is_total else ""
     return "Reorder", [
         ("does", f"puts tuples in order of time{ties}"),
@@ -119,7 +119,7 @@ def _(spec: ReorderSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
+def _(spec: CountWindowSpec, node: Node, plan: QueryPlan) -> Description:
     per = f" per {', '.join(spec.partition_by)}" if spec.partition_by else ""
     each = f" for each distinct {', '.join(spec.partition_by)}" if spec.partition_by else ""
     return "CountWindow", [
@@ -130,12 +130,12 @@ def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Description:
+def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Description:
     return "MultiwayJoin", multiway_facts(spec, plan.graphs)
 
 
 @describe.register
-def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
+def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
     bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
     return "WindowJoin", [
         *method_facts(spec.method, spec.choice, spec.takes_back),
@@ -148,7 +148,7 @@ def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: LookupJoinSpec, node: Node, plan: Plan) -> Description:
+def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Description:
     return "LookupJoin", [
         ("algorithm", "hash index over the relation" if spec.keys else "every row of the relation is looked at"),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
@@ -159,7 +159,7 @@ def _(spec: LookupJoinSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: DistinctSpec, node: Node, plan: Plan) -> Description:
+def _(spec: DistinctSpec, node: Node, plan: QueryPlan) -> Description:
     held = _trace_bound(spec.window_us, node)
     return "Distinct", [
         ("columns", ", ".join(spec.columns)),
@@ -170,7 +170,7 @@ def _(spec: DistinctSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
+def _(spec: GroupBySpec, node: Node, plan: QueryPlan) -> Description:
     sql = _made_below(node)
     calls = {call.name: call_text(call, sql) for call in spec.calls}
     replaced = "and a -1 for the older one" if spec.retracts else "which replaces the older one"
@@ -186,7 +186,7 @@ def _(spec: GroupBySpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Description:
+def _(spec: RunningGroupBySpec, node: Node, plan: QueryPlan) -> Description:
     sql = _made_below(node)
     calls = {call.name: call_text(call, sql) for call in spec.calls}
     rows = "as many rows as there are groups since the window's begin" if spec.keys else "one row"
@@ -200,7 +200,7 @@ def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: PartialAggregateSpec, node: Node, plan: Plan) -> Description:
+def _(spec: PartialAggregateSpec, node: Node, plan: QueryPlan) -> Description:
     return "PartialAggregate", [
         ("does", "adds up, in each partition group, what comes and goes at an instant"),
         ("sums", ", ".join(_made_below(node).get(name, name) for name in spec.arguments) or "none: rows are counted"),
@@ -211,7 +211,7 @@ def _(spec: PartialAggregateSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: MembershipSpec, node: Node, plan: Plan) -> Description:
+def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Description:
     title = (ROW_RULES if spec.nulls_match else TEST_RULES)[spec.rule]
     sql = _made_below(node)
     pairs = [f"{sql.get(left, left)} = {right}" for left, right in zip(spec.left_keys, spec.right_keys, strict=True)]
@@ -226,12 +226,12 @@ def _(spec: MembershipSpec, node: Node, plan: Plan) -> Description:
 
 
 @describe.register
-def _(spec: UnionSpec, node: Node, plan: Plan) -> Description:
+def _(spec: UnionSpec, node: Node, plan: QueryPlan) -> Description:
     return "Union", [("columns", ", ".join(spec.columns)), ("state", "none"), ("emission", "at once")]
 
 
 @describe.register
-def _(spec: ExpireSpec, node: Node, plan: Plan) -> Description:
+def _(spec: ExpireSpec, node: Node, plan: QueryPlan) -> Description:
     what = "answer's rows" if node is plan.root else "tuples"
     bound = f"the {what}" if spec.window_us is None else f"the {what} of the last {format_duration(spec.window_us)}"
     return "Expire", [

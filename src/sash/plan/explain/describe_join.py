@@ -6,7 +6,7 @@ import math
 
 from sash.cost.choose_join import MARGIN, Estimate, JoinChoice, range_of
 from sash.cost.join_cost import HASH, OPTIMAL, PROBE, PROBE_ALL, PROBE_INSERT, WHJ, WNL, JoinLoad, JoinMethod, JoinWork
-from sash.plan.physical import ALGORITHMS
+from sash.plan.query_plan import ALGORITHMS
 
 ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
 GROWING = "circular buckets by key, as many as the tuples need"

@@ -20,7 +20,7 @@ from sash.papers.wjoin.pair_bounds import is_single_window
 from sash.plan.explain.describe_join import count_text
 from sash.plan.explain.wording import format_duration, plain
 from sash.plan.multiway import TIME_PREFIX, Reach
-from sash.plan.physical import MULTIWAY_ALGORITHMS
+from sash.plan.query_plan import MULTIWAY_ALGORITHMS
 from sash.sql.graph_text import mermaid
 from sash.sql.window_graph import CompletedWindow, WindowGraph
 from sash.store.block_window import CUTS

@@ -6,57 +6,67 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sash.operators.evaluator import quote
-from sash.operators.pipeline import Node
+from sash.operators.operator_tree import Node
+from sash.operators.pipeline import SIDES
 from sash.plan.explain.describe import Fact
 from sash.plan.explain.tap import TapSpec
 from sash.plan.explain.tree import explain_plan
 from sash.plan.explain.wording import format_duration, plain
-from sash.plan.physical import SHARED_SCHEDULES, Plan, Slot
-from sash.plan.sharing.shared_plan import SharedPlan, shared_plan
-from sash.plan.sharing.who_shares import SIDES, Signature, renamed, share_groups
+from sash.plan.physical import Plan
+from sash.plan.query_plan import SERVING_ORDERS, QueryPlan, Slot
+from sash.plan.sharing.join_sites import Signature, renamed, signature_of
+from sash.plan.sharing.trunk_plan import TrunkPlan
+from sash.plan.sharing.who_shares import Sharing
 from sash.store.block_window import CUTS
 
 
-def explain_sharing(plans: Mapping[str, Plan], is_spark: bool = False, verbose: bool = False) -> str:
+def explain_sharing(sharing: Sharing, is_spark: bool = False, verbose: bool = False) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
-    groups, reasons = share_groups(plans)
-    shared = [shared_plan({name: plans[name] for name in names}) for names in groups.values() if len(names) > 1]
-    parts = [_explain_verbosely(group, is_spark) if verbose else _explain_shortly(group) for group in shared]
-    alone = {names[0]: f"has its join for itself: {_join(each)}" for each, names in groups.items() if len(names) == 1}
-    alone |= {name: f"runs alone: {reason}" for name, reason in reasons.items()}
-    parts += [f"Query {name} {why}\n{explain_plan(plans[name], verbose=verbose)}" for name, why in alone.items()]
-    return "\n".join(parts)
+    return "\n".join(part for plan in sharing.plans for part in _explain(plan, sharing.reasons, is_spark, verbose))
 
 
-def shares_any(plans: Mapping[str, Plan]) -> bool:
-    """Whether any two of these queries have a join in common."""
-    return any(len(names) > 1 for names in share_groups(plans)[0].values())
+def _explain(plan: Plan, reasons: Mapping[str, str], is_spark: bool, verbose: bool) -> list[str]:
+    if plan.trunk is not None:
+        return _explain_verbosely(plan.trunk, is_spark) if verbose else _explain_shortly(plan.trunk)
+    ((name, query),) = plan.queries.items()
+    its_join = f"has its join for itself: {_join(signature_of(query))}" if name not in reasons else ""
+    why = its_join or f"runs alone: {reasons[name]}"
+    return [f"Query {name} {why}\n{explain_plan(query, verbose=verbose)}"]
 
 
-def _explain_shortly(group: SharedPlan) -> str:
+def _explain_shortly(trunk: TrunkPlan) -> list[str]:
     """The join in one line, who shares it in another, then each query."""
-    kept = [f"{_name(group.signature, side)} {format_duration(group.windows_us[side])}" for side in (0, 1)]
-    lines = [
-        f"Shared join: {_join(group.signature)}  keeps {', '.join(kept)}",
-        f"  once for {len(group.plans)} queries: {_listed(list(group.plans))}",
-    ]
-    queries = [f"Query {name}\n{explain_plan(_tapped(plan, group, name))}" for name, plan in group.plans.items()]
-    return "\n".join(["\n".join(lines) + "\n", *queries])
+    kept = [f"{_name(trunk.signature, side)} {format_duration(trunk.windows_us[side])}" for side in (0, 1)]
+    lines = [f"Shared join: {_join(trunk.signature)}  keeps {', '.join(kept)}", f"  {_shared_by(list(trunk.queries))}"]
+    queries = [f"Query {name}\n{_explain_query(query, trunk, name)}" for name, query in trunk.queries.items()]
+    return ["\n".join(lines) + "\n", *queries]
 
 
-def _explain_verbosely(group: SharedPlan, is_spark: bool) -> str:
-    lines = [f"Shared join: {_join(group.signature)}", *_facts(_group_facts(group, is_spark))]
+def _shared_by(names: list[str]) -> str:
+    if len(names) == 1:
+        return f"so far for {names[0]} alone: whoever comes with the same join shares it"
+    return f"once for {len(names)} queries: {_listed(names)}"
+
+
+def _explain_query(query: QueryPlan, trunk: TrunkPlan, name: str, verbose: bool = False) -> str:
+    """It is spread over groups as it would be alone: that is a part of the signature."""
+    return explain_plan(_tapped(query, trunk, name), verbose=verbose, fragments=Plan.alone(query).fragments)
+
+
+def _explain_verbosely(trunk: TrunkPlan, is_spark: bool) -> list[str]:
+    lines = [f"Shared join: {_join(trunk.signature)}", *_facts(_group_facts(trunk, is_spark))]
     parts = ["\n".join(lines) + "\n"]
-    for name, plan in group.plans.items():
-        shared = f"shares its join with {_listed([each for each in group.plans if each != name])}"
-        parts.append(f"Query {name} {shared}\n{explain_plan(_tapped(plan, group, name), verbose=True)}")
-    return "\n".join(parts)
+    for name, query in trunk.queries.items():
+        others = [each for each in trunk.queries if each != name]
+        shared = f"shares its join with {_listed(others)}" if others else "has a join that others can share"
+        parts.append(f"Query {name} {shared}\n{_explain_query(query, trunk, name, verbose=True)}")
+    return parts
 
 
-def _group_facts(group: SharedPlan, is_spark: bool) -> list[Fact]:
+def _group_facts(group: TrunkPlan, is_spark: bool) -> list[Fact]:
     sides = [fact for side in (0, 1) for fact in _side_facts(group, side)]
     return [
-        ("queries", f"{len(group.plans)}: {_listed(list(group.plans))}"),
+        ("queries", f"{len(group.queries)}: {_listed(list(group.queries))}"),
         ("schedule", _schedule(group, is_spark)),
         *sides,
         (
@@ -66,24 +76,24 @@ def _group_facts(group: SharedPlan, is_spark: bool) -> list[Fact]:
     ]
 
 
-def _schedule(group: SharedPlan, is_spark: bool) -> str:
+def _schedule(group: TrunkPlan, is_spark: bool) -> str:
     """Which, and why."""
-    name = f"{SHARED_SCHEDULES[group.schedule]} ({group.schedule.upper()})"
+    name = f"{SERVING_ORDERS[group.serving_order]} ({group.serving_order.upper()})"
     if is_spark:
-        asked = f"; the hint `{group.schedule}` has no effect" if group.schedule != "lwo" else ""
-        return f"{SHARED_SCHEDULES['lwo']} (LWO): on Spark all answers leave with their batch{asked}"
+        asked = f"; the hint `{group.serving_order}` has no effect" if group.serving_order != "lwo" else ""
+        return f"{SERVING_ORDERS['lwo']} (LWO): on Spark all answers leave with their batch{asked}"
     if group.is_hinted:
-        asking = sorted(query for query, plan in group.plans.items() if plan.sharing)
+        asking = sorted(query for query, plan in group.queries.items() if plan.serving_order)
         return f"{name}, by hint of {_listed(asking)}"
     if len(group.spec.classes_us) == 1:
         return f"{name}, as all windows are equal"
     return f"{name} at first; in this process by how many tuples come at once, where changes are taken as they come"
 
 
-def _side_facts(group: SharedPlan, side: int) -> list[Fact]:
+def _side_facts(group: TrunkPlan, side: int) -> list[Fact]:
     slot, window_us = group.slots[side], group.windows_us[side]
-    largest = [name for name, site in group.sites.items() if site.windows_us[side] == window_us]
-    owners = list(dict.fromkeys(name.rpartition("#")[0] for name in largest))
+    largest = [tap for tap, site in group.sites.items() if site.windows_us[side] == window_us]
+    owners = list(dict.fromkeys(tap.query for tap in largest))
     kept = f"the tuples of {format_duration(window_us)} before the clock, and up to 1/{CUTS} more, once for all queries"
     return [
         (_name(group.signature, side), f"{kept}: the largest window is that of {_listed(owners)}"),
@@ -92,7 +102,7 @@ def _side_facts(group: SharedPlan, side: int) -> list[Fact]:
     ]
 
 
-def _filters(group: SharedPlan, side: int) -> str:
+def _filters(group: TrunkPlan, side: int) -> str:
     """Where conditions are applied, and why, in numbers."""
     selection = group.selections[side]
     n_labels = len(group.conditions[side])
@@ -113,9 +123,9 @@ def _filters(group: SharedPlan, side: int) -> str:
     return f"filters: above the join; below it would save {weighed}, as {left_out}; {labels}"
 
 
-def _tapped(plan: Plan, group: SharedPlan, name: str) -> Plan:
+def _tapped(plan: QueryPlan, group: TrunkPlan, name: str) -> QueryPlan:
     """The query's own plan with taps in place of its joins."""
-    sites = {id(site.node): site for tap, site in group.sites.items() if tap.rpartition("#")[0] == name}
+    sites = {id(site.node): site for tap, site in group.sites.items() if tap.query == name}
 
     def graft(node: Node) -> Node:
         if id(node) in sites:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sash.operators.grouping import Call, Grouping
+from sash.operators.operator_tree import InputSpec, Node, RelationSpec
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_name, sum_name
-from sash.operators.pipeline import InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.plan.explain.wording import plain
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX
 
 
-def meanings(node: Node, plan: Plan) -> dict[str, str]:
+def meanings(node: Node, plan: QueryPlan) -> dict[str, str]:
     """By name, what the columns mean that a node puts out."""
     below = {name: sql for child in node.inputs for name, sql in meanings(child, plan).items()}
     match node.spec:

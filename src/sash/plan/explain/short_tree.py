@@ -10,16 +10,16 @@ Project  A.location, A.value AS celsius            keeps nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.operators.grouping import Grouping
-from sash.operators.pipeline import ExchangeSpec, Node
+from sash.operators.operator_tree import ExchangeSpec, Node
 from sash.plan.explain.analysis import Measure, measure_text
 from sash.plan.explain.meanings import made_by, meanings
 from sash.plan.explain.summarize import Summary, summarize
-from sash.plan.fragment import Fragment
-from sash.plan.physical import Plan
+from sash.plan.fragment import BranchPlan, Fragment
+from sash.plan.query_plan import QueryPlan
 
 WIDTH = 120
 """Longer lines are cut where they say what an operator does; what it keeps is always there."""
@@ -50,15 +50,15 @@ class _Row:
         return f"{head}  {_cut(self.summary.does, max(room, LEAST))}".rstrip()
 
 
-def short_text(plan: Plan, measures: Mapping[int, Measure]) -> str:
+def short_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequence[Fragment]) -> str:
     """The plan as a tree, the answer first; with measures, by the `id` of nodes, also what each operator has done."""
     columns, reading = ", ".join(name for name, _ in plan.outputs), _read_answer(plan)
     answer = f"Answer: {_cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
     rows = list(_rows(plan.root, plan, measures, "", ""))
-    return "\n".join([answer, _cut(f"On Spark: {_spread(plan)}", WIDTH), *_aligned(rows)]) + "\n"
+    return "\n".join([answer, _cut(f"On Spark: {_spread(plan, fragments)}", WIDTH), *_aligned(rows)]) + "\n"
 
 
-def _read_answer(plan: Plan) -> str:
+def _read_answer(plan: QueryPlan) -> str:
     """What a reader of the changes has to know, in short."""
     replacing = [node.spec for node in plan.root.walk() if isinstance(node.spec, Grouping) and not node.spec.retracts]
     if replacing:
@@ -76,7 +76,7 @@ def _cut(text: str, width: int) -> str:
     return (text[: room + 1].rpartition(" ")[0] or text[:room]) + ELLIPSIS
 
 
-def _rows(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> Iterator[_Row]:
+def _rows(node: Node, plan: QueryPlan, measures: Mapping[int, Measure], first: str, rest: str) -> Iterator[_Row]:
     """A node's line and those below it: `first` leads its own, `rest` all others."""
     measured = measure_text(measures[id(node)]) if id(node) in measures else ""
     yield _Row(first, summarize(node.spec, node, plan), measured)
@@ -95,19 +95,20 @@ def _aligned(rows: list[_Row]) -> Iterator[str]:
         yield f"{line:<{widest}}  {row.measured}".rstrip()
 
 
-def _spread(plan: Plan) -> str:
+def _spread(plan: QueryPlan, fragments: Sequence[Fragment]) -> str:
     """Where tuples are, from the streams to the answer; between two fragments there is a shuffle."""
-    return "; then ".join(_groups(fragment, plan) for fragment in plan.fragments)
+    groups = [dict.fromkeys(_groups(branch, plan) for branch in fragment.branches) for fragment in fragments]
+    return "; then ".join(" and ".join(each) for each in groups)
 
 
-def _groups(fragment: Fragment, plan: Plan) -> str:
-    if not fragment.is_partitioned:
+def _groups(branch: BranchPlan, plan: QueryPlan) -> str:
+    if not branch.is_partitioned:
         return "one group"
-    names = [_slot_meanings(each.slot, plan).get(name, name) for each in fragment.inputs for name in each.partition]
+    names = [_slot_meanings(each.slot, plan).get(name, name) for each in branch.inputs for name in each.partition]
     return f"groups by the hash of {', '.join(dict.fromkeys(names))}"
 
 
-def _slot_meanings(slot: int, plan: Plan) -> dict[str, str]:
+def _slot_meanings(slot: int, plan: QueryPlan) -> dict[str, str]:
     """What columns mean that come in at a slot: from an exchange or, else, from a stream."""
     for node in plan.root.walk():
         if isinstance(node.spec, ExchangeSpec) and node.spec.slot == slot:

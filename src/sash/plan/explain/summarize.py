@@ -15,8 +15,8 @@ from sash.operators.grouping import Grouping
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
@@ -28,7 +28,7 @@ from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, plain
-from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX, OP
 
 NOTHING = "nothing"
@@ -44,19 +44,19 @@ class Summary:
 
 
 @singledispatch
-def summarize(spec, node: Node, plan: Plan) -> Summary:
+def summarize(spec, node: Node, plan: QueryPlan) -> Summary:
     """The line of an operator."""
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 
 
 @singledispatch
-def aliases_in(spec, node: Node, plan: Plan) -> list[str]:
+def aliases_in(spec, node: Node, plan: QueryPlan) -> list[str]:
     """The aliases of the streams, relations and subqueries whose rows are in a node's tuples."""
     return [alias for child in node.inputs for alias in aliases_in(child.spec, child, plan)]
 
 
 @summarize.register
-def _(spec: InputSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Summary:
     slot = plan.slots[spec.slot]
     slack = f"up to {format_duration(slot.info.slack_us)} late" if slot.info.slack_us else ""
     window = format_window(slot.source.window).removeprefix("the ")
@@ -65,31 +65,31 @@ def _(spec: InputSpec, node: Node, plan: Plan) -> Summary:
 
 
 @aliases_in.register
-def _(spec: InputSpec, node: Node, plan: Plan) -> list[str]:
+def _(spec: InputSpec, node: Node, plan: QueryPlan) -> list[str]:
     return [plan.slots[spec.slot].source.alias]
 
 
 @summarize.register
-def _(spec: RelationSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
     title = f"Relation {lookup.source.name} AS {lookup.source.alias}"
     return Summary(title, _where(lookup.ingest.project.predicate), "all of it, in memory")
 
 
 @aliases_in.register
-def _(spec: RelationSpec, node: Node, plan: Plan) -> list[str]:
+def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> list[str]:
     return [next(lookup.source.alias for lookup in plan.lookups if lookup.label == spec.alias)]
 
 
 @summarize.register
-def _(spec: ExchangeSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: ExchangeSpec, node: Node, plan: QueryPlan) -> Summary:
     known = meanings(node, plan)
     by = ", ".join(known.get(name, name) for name in spec.partition)
     return Summary("Exchange", f"on Spark: to groups by the hash of {by}" if by else "on Spark: to one group")
 
 
 @summarize.register
-def _(spec: ProjectSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
     alias = alias_given(spec)
     names = [name for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
     if alias is not None:
@@ -102,38 +102,38 @@ def _(spec: ProjectSpec, node: Node, plan: Plan) -> Summary:
 
 
 @aliases_in.register
-def _(spec: ProjectSpec, node: Node, plan: Plan) -> list[str]:
+def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> list[str]:
     alias = alias_given(spec)
     return [alias] if alias is not None else aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
-def _(spec: SlideSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: SlideSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("Slide", f"every {format_duration(spec.slide_us)}")
 
 
 @summarize.register
-def _(spec: ReorderSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: ReorderSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary(
         "Reorder", f"by time{' and content' if spec.is_total else ''}", "rows until every stream is past them"
     )
 
 
 @summarize.register
-def _(spec: CountWindowSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: CountWindowSpec, node: Node, plan: QueryPlan) -> Summary:
     per = f" for each {', '.join(spec.partition_by)}" if spec.partition_by else ""
     return Summary("CountWindow", f"last {spec.n_rows} rows{per}", f"{2 * spec.n_rows} rows{per}")
 
 
 @summarize.register
-def _(spec: WindowJoinSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     sides = [" ⋈ ".join(aliases_in(child.spec, child, plan)) for child in node.inputs]
     lives = [f"{name} {_life(life_us)}" for name, life_us in zip(sides, spec.windows_us, strict=True)]
     return Summary("WindowJoin", f"{_matched(spec, node, plan)}, by {method_name(spec.method)}", ", ".join(lives))
 
 
 @summarize.register
-def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     known = _meanings_below(node, plan)
     keys = [[tuple(known.get(name, name) for name in names) for names in key] for key in spec.keys]
     does = " and ".join(text for key in keys for text in key_texts(key)) or "every combination"
@@ -144,34 +144,34 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: Plan) -> Summary:
 
 
 @summarize.register
-def _(spec: LookupJoinSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("LookupJoin", _matched(spec, node, plan))
 
 
 @summarize.register
-def _(spec: DistinctSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: DistinctSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("Distinct", ", ".join(spec.columns), _rows(spec.window_us))
 
 
 @summarize.register
-def _(spec: GroupBySpec, node: Node, plan: Plan) -> Summary:
+def _(spec: GroupBySpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("GroupBy", _grouped(spec, node, plan), _rows(spec.window_us))
 
 
 @summarize.register
-def _(spec: RunningGroupBySpec, node: Node, plan: Plan) -> Summary:
+def _(spec: RunningGroupBySpec, node: Node, plan: QueryPlan) -> Summary:
     kept = "a row for each group, for ever" if spec.keys else "one row"
     return Summary("RunningGroupBy", _grouped(spec, node, plan), kept)
 
 
 @summarize.register
-def _(spec: PartialAggregateSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: PartialAggregateSpec, node: Node, plan: QueryPlan) -> Summary:
     made = part_meanings(spec, meanings(node.inputs[0], plan))
     return Summary("PartialAggregate", f"in each group: {', '.join(made.values())}", _rows(spec.window_us))
 
 
 @summarize.register
-def _(spec: MembershipSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Summary:
     left, right = (meanings(child, plan) for child in node.inputs)
     pairs = [
         f"{left.get(one, one)} = {right.get(other, other)}"
@@ -183,23 +183,23 @@ def _(spec: MembershipSpec, node: Node, plan: Plan) -> Summary:
 
 
 @aliases_in.register
-def _(spec: MembershipSpec, node: Node, plan: Plan) -> list[str]:
+def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> list[str]:
     """Only left tuples are passed on."""
     return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
-def _(spec: UnionSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: UnionSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("Union", ", ".join(spec.columns))
 
 
 @summarize.register
-def _(spec: ExpireSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: ExpireSpec, node: Node, plan: QueryPlan) -> Summary:
     kept = "rows until they expire" if spec.window_us is None else _rows(spec.window_us)
     return Summary("Expire", "a -1 for every row that leaves by itself", kept)
 
 
-def _grouped(spec: Grouping, node: Node, plan: Plan) -> str:
+def _grouped(spec: Grouping, node: Node, plan: QueryPlan) -> str:
     """`by A.s having sum(A.x) > 3: sum(A.x), count(*)`."""
     known = meanings(node.inputs[0], plan)
     calls = call_meanings(spec, known)
@@ -210,7 +210,7 @@ def _grouped(spec: Grouping, node: Node, plan: Plan) -> str:
     return f"{groups}{having}" + (f": {', '.join(calls.values())}" if calls else "")
 
 
-def _matched(spec: WindowJoinSpec | LookupJoinSpec, node: Node, plan: Plan) -> str:
+def _matched(spec: WindowJoinSpec | LookupJoinSpec, node: Node, plan: QueryPlan) -> str:
     """What a pair must satisfy."""
     known = _meanings_below(node, plan)
     keys = [f"{known.get(left, left)} = {known.get(right, right)}" for left, right in spec.keys]
@@ -218,7 +218,7 @@ def _matched(spec: WindowJoinSpec | LookupJoinSpec, node: Node, plan: Plan) -> s
     return " and ".join([*keys, *residual]) or "every pair"
 
 
-def _meanings_below(node: Node, plan: Plan) -> dict[str, str]:
+def _meanings_below(node: Node, plan: QueryPlan) -> dict[str, str]:
     return {name: sql for child in node.inputs for name, sql in meanings(child, plan).items()}
 
 

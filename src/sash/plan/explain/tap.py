@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sash.operators.pipeline import Node
+from sash.operators.operator_tree import Node
 from sash.plan.explain.describe import Description, describe
 from sash.plan.explain.summarize import Summary, aliases_in, summarize
 from sash.plan.explain.wording import format_duration, plain
-from sash.plan.physical import Plan, Slot
-from sash.plan.sharing.who_shares import Site
+from sash.plan.query_plan import QueryPlan, Slot
+from sash.plan.sharing.join_sites import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TapSpec:
 
 
 @describe.register
-def _(spec: TapSpec, node: Node, plan: Plan) -> Description:
+def _(spec: TapSpec, node: Node, plan: QueryPlan) -> Description:
     windows = [f"{slot.source.alias}: the {_window(slot)}" for slot in spec.slots]
     return "Tap of the shared join", [
         ("streams", ", ".join(_source(slot) for slot in spec.slots)),
@@ -47,7 +47,7 @@ def _(spec: TapSpec, node: Node, plan: Plan) -> Description:
 
 
 @summarize.register
-def _(spec: TapSpec, node: Node, plan: Plan) -> Summary:
+def _(spec: TapSpec, node: Node, plan: QueryPlan) -> Summary:
     streams, windows = [_source(slot) for slot in spec.slots], [_window(slot) for slot in spec.slots]
     if len(set(windows)) == 1:
         does = f"{', '.join(streams)}, {windows[0]}"
@@ -58,7 +58,7 @@ def _(spec: TapSpec, node: Node, plan: Plan) -> Summary:
 
 
 @aliases_in.register
-def _(spec: TapSpec, node: Node, plan: Plan) -> list[str]:
+def _(spec: TapSpec, node: Node, plan: QueryPlan) -> list[str]:
     return [slot.source.alias for slot in spec.slots]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Grouping
-from sash.operators.pipeline import ExchangeSpec, InputSpec, Node, operator_nodes
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, operator_nodes
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
@@ -17,7 +17,8 @@ from sash.plan.explain.describe import Fact, describe
 from sash.plan.explain.describe_multiway import pictures
 from sash.plan.explain.short_tree import short_text
 from sash.plan.fragment import Fragment
-from sash.plan.physical import SCHEDULES, Plan
+from sash.plan.physical import Plan
+from sash.plan.query_plan import EXPIRY_SCHEDULES, QueryPlan
 
 SCAN = InputSpec | SlideSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
 """What may stand between a stream and the first operator that has something to do with others."""
@@ -28,31 +29,38 @@ REASONS = {
 }
 
 
-def explain_plan(plan: Plan, measures: Mapping[str, Measure] | None = None, verbose: bool = False) -> str:
+def explain_plan(
+    plan: QueryPlan,
+    measures: Mapping[str, Measure] | None = None,
+    verbose: bool = False,
+    fragments: Sequence[Fragment] | None = None,
+) -> str:
     """The plan as a tree, the answer first: a line for each operator, or all that there is to say of it if `verbose`.
 
-    With measures, by the names of operators, also what each has done: EXPLAIN ANALYZE.
+    With measures, by the names of operators in the tree, also what each has done: EXPLAIN ANALYZE. `fragments` are
+    those of the query, where its tree has taps in it.
     """
-    named = {id(node): name for name, node in operator_nodes(plan.root)}
+    named = {id(node): name.operator for name, node in operator_nodes(plan.root)}
     by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
-    return _verbose_text(plan, by_node) if verbose else short_text(plan, by_node)
+    tell = _verbose_text if verbose else short_text
+    return tell(plan, by_node, fragments or Plan.alone(plan).fragments)
 
 
-def _verbose_text(plan: Plan, measures: Mapping[int, Measure]) -> str:
+def _verbose_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequence[Fragment]) -> str:
     """What each operator does, keeps and waits for; then windows of pairs as pictures."""
-    lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan)]
+    lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan, fragments)]
     lines += [*_tree(plan.root, plan, measures, "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _answer_facts(plan: Plan) -> list[str]:
+def _answer_facts(plan: QueryPlan, fragments: Sequence[Fragment]) -> list[str]:
     at_once = "at once, in order within a group's batch" if not plan.is_ordered else "likewise"
     order = f"in this process by _ts, as the clock (the slowest stream less its slack) passes; on Spark {at_once}"
-    facts = [("changes", _reading(plan)), ("order", order), ("schedule", _schedule(plan)), *_fragment_facts(plan)]
-    return _facts(facts, "  ")
+    facts = [("changes", _reading(plan)), ("order", order), ("schedule", _schedule(plan))]
+    return _facts([*facts, *_fragment_facts(fragments)], "  ")
 
 
-def _reading(plan: Plan) -> str:
+def _reading(plan: QueryPlan) -> str:
     """What a reader of the changes has to know."""
     grouping = next((node.spec for node in plan.root.walk() if _is_replacing(node)), None)
     if isinstance(grouping, Grouping):
@@ -73,41 +81,47 @@ def _is_replacing(node: Node) -> bool:
     return isinstance(node.spec, Grouping) and not node.spec.retracts
 
 
-def _schedule(plan: Plan) -> str:
+def _schedule(plan: QueryPlan) -> str:
     """How operators learn that tuples expire, why so, and where W-EXPIRE stands."""
-    name = SCHEDULES[plan.schedule] + (f" ({plan.schedule.upper()})" if plan.schedule != "hybrid" else "")
-    reason = REASONS[plan.schedule]
-    why = f"by hint: {reason}" if plan.is_hinted else f"chosen: {reason}; least work"
+    schedule = plan.expiry_schedule
+    name = EXPIRY_SCHEDULES[schedule] + (f" ({schedule.upper()})" if schedule != "hybrid" else "")
+    reason = REASONS[schedule]
+    why = f"by hint: {reason}" if plan.is_expiry_hinted else f"chosen: {reason}; least work"
     places = sorted({_place(node, plan) for node in plan.root.walk() if isinstance(node.spec, ExpireSpec)})
     return f"{name}, {why}; W-EXPIRE stands {' and '.join(places) or 'nowhere'}"
 
 
-def _place(expire: Node, plan: Plan) -> str:
-    if expire is plan.root and plan.schedule == "tpa":
+def _place(expire: Node, plan: QueryPlan) -> str:
+    if expire is plan.root and plan.expiry_schedule == "tpa":
         return "at the top, for EMIT CHANGES"
     node = expire.inputs[0]
     while isinstance(node.spec, SCAN) and node.inputs:
         node = node.inputs[0]
     if not isinstance(node.spec, InputSpec):
         return "above the joins"
-    return "after each scan" if plan.schedule == "nta" else "after scans that are not joined"
+    return "after each scan" if plan.expiry_schedule == "nta" else "after scans that are not joined"
 
 
-def _fragment_facts(plan: Plan) -> list[Fact]:
-    if len(plan.fragments) == 1:
-        return [("on Spark", _spread(plan.fragments[0], "the query"))]
-    number = f"{len(plan.fragments)} fragments, one after the other in every batch, with a shuffle between them"
-    spreads = [(f"fragment {fragment.number}", _spread(fragment, "it")) for fragment in plan.fragments]
-    return [("on Spark", number), *spreads]
+def _fragment_facts(fragments: Sequence[Fragment]) -> list[Fact]:
+    if len(fragments) == 1:
+        return [("on Spark", _spread(fragments[0], "the query"))]
+    number_of_them = f"{len(fragments)} fragments, one after the other in every batch, with a shuffle between them"
+    spreads = [(f"fragment {fragment.number}", _spread(fragment, "it")) for fragment in fragments]
+    return [("on Spark", number_of_them), *spreads]
 
 
 def _spread(fragment: Fragment, whole: str) -> str:
-    if not fragment.is_partitioned:
-        return f"one partition group: nothing in {whole} lets its tuples be spread"
-    return "partition groups by the hash of " + ", ".join(name for input in fragment.inputs for name in input.partition)
+    """How tuples are spread; what is equal for several branches is said once."""
+    told = [
+        "partition groups by the hash of " + ", ".join(name for input in each.inputs for name in input.partition)
+        if each.is_partitioned
+        else f"one partition group: nothing in {whole} lets its tuples be spread"
+        for each in fragment.branches
+    ]
+    return "; ".join(dict.fromkeys(told))
 
 
-def _tree(node: Node, plan: Plan, measures: Mapping[int, Measure], first: str, rest: str) -> list[str]:
+def _tree(node: Node, plan: QueryPlan, measures: Mapping[int, Measure], first: str, rest: str) -> list[str]:
     """A node's lines: `first` leads its title, `rest` everything below it."""
     title, facts = describe(node.spec, node, plan)
     if id(node) in measures:

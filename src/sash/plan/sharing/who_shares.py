@@ -1,188 +1,75 @@
-"""Which queries can share a join, and which cannot and why.
-
-Two queries share if their plans have the same join in them: the same two streams, made equal by the same expressions,
-and spread over groups in the same way. Windows, conditions on one stream, and further conditions on pairs are free:
-they belong to the tap of each query. Aliases do not matter, nor which stream is named first.
-"""
+"""Who shares a join: decided here and nowhere else, for whoever runs queries and for EXPLAIN."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sash.cost.join_cost import HASH
-from sash.operators.count_window import CountWindowSpec
-from sash.operators.evaluator import quote
-from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.pipeline import InputSpec, Node
-from sash.operators.reorder import ReorderSpec
-from sash.operators.slide import SlideSpec
-from sash.operators.window_join import WindowJoinSpec
-from sash.plan.physical import SIGNED, Plan, Slot
-from sash.sql.bound_query import TimeWindow
-from sash.sql.quoted_names import rewrite_names
+from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.join_sites import RunsAlone, Signature, signature_of
 
-SIDES = ("left", "right")
-Pair = tuple[str, str]
-
-
-class RunsAlone(Exception):  # noqa: N818
-    """Why a query cannot share its join; a sentence about it."""
+LEAST_IN_SCRIPTS = 2
+"""All queries of a script are known: a join that only one of them has is not made ready for others."""
+Started = Callable[[Signature], int | None]
+"""With how many fragments the join of a signature was started that is gone on with; None if it is new."""
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """What queries must have in common to share a join; expressions are over columns `left.name` and `right.name`."""
+class Sharing:
+    """How a set of queries runs."""
 
-    streams: Pair
-    keys: tuple[Pair, ...]
-    partition: tuple[tuple[str, ...], tuple[str, ...]]
-    """What is hashed of each side to find the group of a tuple."""
-    condition: str | None
-    """Where no keys connect the streams, the condition that does."""
+    plans: tuple[Plan, ...]
+    """Every query is in one of them: those with a trunk first."""
+    reasons: Mapping[str, str]
+    """Why queries run alone that cannot share."""
 
     @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(repr(self).encode()).hexdigest()
-
-    def __str__(self) -> str:
-        left, right = self.streams
-        on = " AND ".join(f"{one} = {other}" for one, other in self.keys) or self.condition or "TRUE"
-        return f"{left} left ⋈ {right} right ON {on.replace(chr(34), '')}"
+    def is_any(self) -> bool:
+        """Whether any of them have a join that is shared."""
+        return any(plan.trunk is not None for plan in self.plans)
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A join of a query that could be shared, with the streams below it in the order of the signature."""
+def decide_sharing(
+    queries: Mapping[str, QueryPlan],
+    least: int = 1,
+    started: Started = lambda signature: None,
+    n_fragments: int = 1,
+) -> Sharing:
+    """Queries with the same join together; raises PlanError if they ask it for different things.
 
-    node: Node
-    slots: tuple[Slot, Slot]
-    is_swapped: bool
-    """Whether the query names the streams in the other order."""
-
-    @property
-    def spec(self) -> WindowJoinSpec:
-        assert isinstance(self.node.spec, WindowJoinSpec)
-        return self.node.spec
-
-    @property
-    def windows_us(self) -> tuple[int, int]:
-        left, right = (slot.ingest.life_us for slot in self.slots)
-        assert left is not None
-        assert right is not None
-        return left, right
-
-    def names(self, side: int) -> dict[str, str]:
-        """By name in the query, the shared join's names of the columns that the query has of a side."""
-        slot = self.slots[side]
-        names = {
-            name: f"{SIDES[side]}.{name.removeprefix(slot.source.alias + '.')}"
-            for name in slot.ingest.project.passed
-            if name not in SIGNED
-        }
-        return names | {name: f"{SIDES[side]}={renamed(sql, names)}" for name, sql in slot.ingest.project.columns}
-
-    def computed(self, side: int) -> dict[str, str]:
-        """By name in the shared join, the SQL of the columns that are computed of a side's rows."""
-        names, project = self.names(side), self.slots[side].ingest.project
-        return {names[name]: renamed(sql, names) for name, sql in project.columns}
-
-    def condition(self, side: int) -> str | None:
-        """The condition on a side's rows, over the shared join's columns."""
-        predicate = self.slots[side].ingest.project.predicate
-        return None if predicate is None else renamed(predicate, self.names(side))
-
-    def signature(self) -> Signature:
-        names = self.names(0) | self.names(1)
-        keys = [pair[::-1] if self.is_swapped else pair for pair in self.spec.keys]
-        residual = self.spec.residual
-        return Signature(
-            (self.slots[0].source.name, self.slots[1].source.name),
-            tuple(sorted((names[left], names[right]) for left, right in keys)),
-            self._partition(names),
-            None if keys or residual is None else renamed(residual, names),
-        )
-
-    def _partition(self, names: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is hashed, in an order that does not depend on how the query is written."""
-        pairs = sorted(
-            (names[left], names[right]) for left, right in zip(*(slot.partition for slot in self.slots), strict=True)
-        )
-        return tuple(left for left, _ in pairs), tuple(right for _, right in pairs)
+    Fewer than `least` do not make a join that can be shared, unless one has been started: whoever may add queries later
+    shares from the first one on. A trunk is started with `n_fragments`, or as many as its queries need, and keeps them:
+    Spark goes on from a checkpoint with as many only. Each costs every batch something, needed or not.
+    """
+    groups, reasons = _by_signature(queries)
+    shared: list[Plan] = []
+    for signature, names in groups.items():
+        known = started(signature)
+        fitting = [name for name in names if known is None or _n_needed(name, queries[name]) <= known]
+        for name in names:
+            if name not in fitting:
+                needed = _n_needed(name, queries[name])
+                reasons[name] = f"it needs {needed} stages, and its join was started with {known}"
+        if fitting and (known is not None or len(fitting) >= least):
+            shared.append(Plan.sharing({name: queries[name] for name in fitting}, known or n_fragments))
+    together = {name for plan in shared for name in plan.queries}
+    alone = (Plan.alone(query, name) for name, query in queries.items() if name not in together)
+    return Sharing((*shared, *alone), reasons)
 
 
-def share_groups(plans: Mapping[str, Plan]) -> tuple[dict[Signature, list[str]], dict[str, str]]:
-    """The queries by signature, and the reasons of those that cannot share."""
+def _by_signature(queries: Mapping[str, QueryPlan]) -> tuple[dict[Signature, list[str]], dict[str, str]]:
+    """The queries that could share, and the reasons of those that cannot."""
     groups: dict[Signature, list[str]] = {}
     reasons: dict[str, str] = {}
-    for name, plan in plans.items():
+    for name, query in queries.items():
         try:
-            groups.setdefault(signature_of(plan), []).append(name)
+            groups.setdefault(signature_of(query), []).append(name)
         except RunsAlone as reason:
             reasons[name] = str(reason)
     return groups, reasons
 
 
-def signature_of(plan: Plan) -> Signature:
-    """What others must have in common with a plan to share its join; raises RunsAlone."""
-    found = {site.signature() for site in sites_of(plan)}
-    if len(found) > 1:
-        raise RunsAlone("it has joins that differ from each other: " + "; ".join(sorted(map(str, found))))
-    return found.pop()
-
-
-def sites_of(plan: Plan) -> list[Site]:
-    """The joins of a plan, all of which can be shared; raises RunsAlone."""
-    _refuse_hints(plan)
-    nodes = [node for node in plan.root.walk() if isinstance(node.spec, WindowJoinSpec | MultiwayJoinSpec)]
-    if not nodes:
-        raise RunsAlone("it joins no two streams")
-    sites = [_site(plan, node) for node in nodes]
-    joined = {slot.number for site in sites for slot in site.slots}
-    for slot in plan.slots:
-        if slot.number not in joined:
-            raise RunsAlone(f"it also reads `{slot.source.name}` by itself, outside of the join")
-    return sites
-
-
-def renamed(sql: str, names: Mapping[str, str]) -> str:
-    """An expression with columns renamed, which are quoted in it; all else stays as it is written."""
-    return rewrite_names(sql, lambda found: quote(names.get(found.name, found.name)))
-
-
-def _refuse_hints(plan: Plan) -> None:
-    if plan.is_hinted:
-        raise RunsAlone(f"its hint `{plan.schedule}` asks for a schedule of expirations of its own")
-    for node in plan.root.walk():
-        choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
-        if choice is not None and choice.is_hinted and choice.method.algorithm != HASH:
-            raise RunsAlone(f"its hint `{choice.method.algorithm}` asks for a join algorithm of its own")
-
-
-def _site(plan: Plan, node: Node) -> Site:
-    spec = node.spec
-    if isinstance(spec, MultiwayJoinSpec):
-        raise RunsAlone("it joins more than two streams at once, or has windows of pairs")
-    assert isinstance(spec, WindowJoinSpec)
-    slots = [_slot(plan, child) for child in node.inputs]
-    if spec.takes_back or spec.is_told:
-        raise RunsAlone("its tuples carry identities by which they are taken back")
-    is_swapped = slots[0].source.name > slots[1].source.name
-    left, right = slots[::-1] if is_swapped else slots
-    return Site(node, (left, right), is_swapped)
-
-
-def _slot(plan: Plan, node: Node) -> Slot:
-    """The stream that stands directly below a join."""
-    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SlideSpec):
-        (node,) = node.inputs
-    if not isinstance(node.spec, InputSpec):
-        raise RunsAlone("below its join stands more than two streams: a relation, a subquery or another join")
-    slot = plan.slots[node.spec.slot]
-    window, name = slot.source.window, slot.source.name
-    if not isinstance(window, TimeWindow):
-        raise RunsAlone(f"the window of `{name}` is not one of time, so a larger one does not contain it")
-    if window.slide_us:
-        raise RunsAlone(f"the window of `{name}` slides in steps")
-    return slot
+def _n_needed(name: str, query: QueryPlan) -> int:
+    """How many fragments a query has on top of a trunk."""
+    return len(Plan.sharing({name: query}).fragments)

@@ -1,0 +1,116 @@
+"""Queries that run together in this process, fed batch by batch. The set of those that share may change in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from sash.cost.choose_schedule import BurstWatch, choose_schedule
+from sash.embedded.intake import Intake
+from sash.errors import SourceError
+from sash.operators.changes import to_changes
+from sash.operators.stream_clock import StreamClock
+from sash.operators.tapped_join import LWO
+from sash.plan.physical import Plan
+
+WORTH_PAIRS = 1 << 20
+"""A step that gives queries fewer pairs is over before it pays to serve small windows first."""
+Answer = tuple[str, pa.Table]
+"""A query, and some of its changes."""
+
+
+class RunningJob:
+    """A plan that runs. What it returns are the changes that are due, query by query, as they come.
+
+    Unless a query asks for the order in which those that share are served, it is chosen between steps, by how many
+    tuples come at once and how many pairs they make.
+    """
+
+    is_prompt = True
+    """Whether somebody takes changes as they come; if not, nobody gains by being served first."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        relations: Mapping[str, pa.Table],
+        clocks: Mapping[str, StreamClock] | None = None,
+        waiting: Mapping[str, Sequence[pa.Table]] | None = None,
+    ):
+        self.plan = plan
+        self._relations = relations
+        self.intake = Intake(plan.streams, clocks, waiting)
+        """How far its streams have come, and what was put aside of them."""
+        self.pipeline = plan.pipeline(relations)
+        """The operators that run."""
+        self.pipeline.begin(self.intake.newest_us)
+        self._bursts, self._pairs = BurstWatch(), BurstWatch()
+
+    def push(self, stream: str, rows: Any) -> Iterator[Answer]:
+        """Takes rows of a stream, in order of arrival. To be exhausted."""
+        return self.step(self.intake.take(stream, rows, self.plan.slots))
+
+    def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
+        """Declares one stream, or all, complete up to and including a time. To be exhausted."""
+        return self.step(self.intake.complete(time_us, stream, self.plan.slots))
+
+    def finish(self) -> Iterator[Answer]:
+        """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
+        return self.step(self.intake.complete_all(self.plan.slots))
+
+    def step(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Answer]:
+        """What follows from tuples that the intake has let in, by slot. To be exhausted."""
+        clocks = self.intake.clocks_of(self.plan.slots)
+        for branch, tuples in self.pipeline.steps(arrivals, self.intake.clock, clocks):
+            query = self.plan.queries[branch.query]
+            yield branch.query, to_changes(tuples, query.schema, query.emit_changes)
+        work = self.pipeline.join_work
+        if any([self._bursts.seen(work.rows_in), self._pairs.seen(work.rows_out)]):
+            plan = self._served_in_order(self.plan)
+            if plan is not self.plan:
+                self._go_on(plan)
+
+    def change(self, plan: Plan) -> None:
+        """Goes on with another set of queries over the same join. Those that are new begin with what is in their
+        windows.
+        """
+        self._go_on(self._served_in_order(plan))
+
+    def partial_until_us(self, query: str) -> int | None:
+        """Until when a query may lack what its windows should hold; None if it never did."""
+        return self.pipeline.partial_until_us(query)
+
+    def held(self) -> Any:
+        """All that is needed to go on in another process; see `hand`."""
+        return self.plan.fingerprint, (self.pipeline.entries(), self.pipeline.registers()), self.intake.held()
+
+    def hand(self, held: Any) -> None:
+        """Goes on with what `held` gave: for queries that share, of the same join, if not of the same queries."""
+        fingerprint, (entries, registers), intake = held
+        if fingerprint != self.plan.fingerprint:
+            of = "another query; restore it into the query it was taken of"
+            if self.plan.trunk is not None:
+                of = "queries with another join; restore it into those"
+            raise SourceError(f"the snapshot belongs to {of}")
+        self.intake.hand(intake)
+        self.pipeline.restore(entries, registers, self.intake.newest_us)
+
+    def _served_in_order(self, plan: Plan) -> Plan:
+        """The plan that serves queries in the order that one asks for, or that suits the bursts."""
+        trunk = plan.trunk
+        if trunk is None or trunk.is_hinted:
+            return plan
+        order = LWO
+        if self.is_prompt and self._pairs.burst >= WORTH_PAIRS:
+            reaches = [tap.reach_us for tap in trunk.spec.taps]
+            windows_us = sorted(set(reaches))
+            n_queries = [reaches.count(each) for each in windows_us]
+            order = choose_schedule(windows_us, n_queries, self._bursts.burst).schedule
+        return plan if order == trunk.serving_order else replace(plan, trunk=replace(trunk, serving_order=order))
+
+    def _go_on(self, plan: Plan) -> None:
+        old, self.pipeline = self.pipeline, plan.pipeline(self._relations)
+        self.pipeline.restore(old.entries(), old.registers(), self.intake.newest_us)
+        self.plan = plan

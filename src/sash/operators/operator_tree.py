@@ -1,0 +1,244 @@
+"""A tree of operators, driven one step at a time by whoever holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from sash.operators.count_window import CountWindow, CountWindowSpec
+from sash.operators.distinct import Distinct, DistinctSpec
+from sash.operators.expire import Expire, ExpireSpec
+from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
+from sash.operators.membership import Membership, MembershipSpec
+from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator
+from sash.operators.operator_names import OperatorName
+from sash.operators.operator_set import OperatorSet
+from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
+from sash.operators.project import Project, ProjectSpec
+from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.slide import Slide, SlideSpec
+from sash.operators.union import Union, UnionSpec
+from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store.batch import NEVER
+
+N_PACED = 1 << 16
+"""So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """A leaf: tuples that the runtime brings in at this slot."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeSpec:
+    """Where a plan is cut: tuples go to the group that the hash of `partition` says, or all to one if there is none.
+
+    Within a whole plan it passes on what its input puts out. In the fragment above the cut it is a leaf, into which the
+    runtime brings at `slot` what the fragment below has put out.
+    """
+
+    slot: int
+    partition: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationSpec:
+    """A leaf: a relation, by its alias in the query."""
+
+    alias: str
+
+
+Spec: TypeAlias = (
+    InputSpec
+    | ExchangeSpec
+    | RelationSpec
+    | ProjectSpec
+    | SlideSpec
+    | ReorderSpec
+    | CountWindowSpec
+    | WindowJoinSpec
+    | MultiwayJoinSpec
+    | LookupJoinSpec
+    | DistinctSpec
+    | GroupBySpec
+    | RunningGroupBySpec
+    | PartialAggregateSpec
+    | MembershipSpec
+    | UnionSpec
+    | ExpireSpec
+)
+
+OPERATORS: dict[type, Callable[..., Operator]] = {
+    ProjectSpec: Project,
+    SlideSpec: Slide,
+    ReorderSpec: Reorder,
+    CountWindowSpec: CountWindow,
+    WindowJoinSpec: WindowJoin,
+    MultiwayJoinSpec: MultiwayJoin,
+    DistinctSpec: Distinct,
+    GroupBySpec: GroupBy,
+    RunningGroupBySpec: RunningGroupBy,
+    PartialAggregateSpec: PartialAggregate,
+    MembershipSpec: Membership,
+    UnionSpec: Union,
+    ExpireSpec: Expire,
+}
+"""What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What to run, on the output of what."""
+
+    spec: Spec
+    inputs: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes below and this one, inputs first."""
+        for node in self.inputs:
+            yield from node.walk()
+        yield self
+
+
+def operator_nodes(root: Node) -> Iterator[tuple[OperatorName, Node]]:
+    """The nodes that operators run, by a name that is stable for a tree: their number, inputs first, and their kind."""
+    for number, node in enumerate(root.walk()):
+        if not isinstance(node.spec, InputSpec | ExchangeSpec | RelationSpec):
+            yield OperatorName(f"{number}-{type(node.spec).__name__.removesuffix('Spec')}"), node
+
+
+def in_order_of_time(node: Node) -> Node:
+    """The tree with every input put in order of time, so that its output comes in order of time too."""
+    if isinstance(node.spec, InputSpec):
+        return Node(ReorderSpec(is_total=False), (node,))
+    if isinstance(node.spec, ReorderSpec):
+        return node
+    return Node(node.spec, tuple(in_order_of_time(child) for child in node.inputs))
+
+
+@dataclass(slots=True)
+class Work:
+    """What an operator has done in one step."""
+
+    rows_in: int = 0
+    rows_out: int = 0
+    seconds: float = 0.0
+    n_replans: int = 0
+    """How often it changed its method because its load had changed."""
+
+
+class OperatorTree(OperatorSet):
+    """Operators made from a tree of nodes, with their state."""
+
+    def __init__(self, root: Node, slots: Mapping[int, pa.Schema], relations: Mapping[str, pa.Table]):
+        self._slots = slots
+        self._relations = relations
+        self._operators: dict[int, Operator] = {}
+        self._work: dict[int, Work] = {}
+        self.root = root
+        self.schema = self._build(root)
+
+    def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
+        """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
+
+        `clocks` says so of single slots, which may be ahead of `clock`; those that it leaves out are not.
+        """
+        (*parts,) = self.paced_steps(arrivals, clock, clocks)
+        return pa.concat_tables(parts)
+
+    def paced_steps(
+        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
+    ) -> Iterator[pa.Table]:
+        """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
+        self._work = {}
+        while True:
+            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
+            yield self._run(self.root, arrivals, until, clocks or {})
+            if until == clock:
+                return
+            arrivals = {}
+
+    def process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
+        """What one operator makes of its inputs, for whoever schedules operators itself; `step` runs all of them."""
+        started = perf_counter()
+        operator = self._operators[id(node)]
+        n_replans = operator.n_replans if isinstance(operator, WindowJoin) else 0
+        output = operator.process(inputs, clock)
+        work = self._work.setdefault(id(node), Work())
+        work.n_replans += operator.n_replans - n_replans if isinstance(operator, WindowJoin) else 0
+        work.rows_in += sum(batch.num_rows for batch in inputs)
+        work.rows_out += output.num_rows
+        work.seconds += perf_counter() - started
+        return output
+
+    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
+        """The operators, as `operator_nodes` names them."""
+        for name, node in operator_nodes(self.root):
+            yield name, self._operators[id(node)]
+
+    def work(self) -> dict[OperatorName, Work]:
+        """What each operator did in the last step, by its name."""
+        return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
+
+    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:
+        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
+            rows = arrivals.get(node.spec.slot)
+            return self._slots[node.spec.slot].empty_table() if rows is None else rows
+        children = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
+        inputs = [self._run(child, arrivals, clock, clocks) for child in children]
+        if isinstance(node.spec, ExchangeSpec):
+            return inputs[0]
+        operator = self._operators[id(node)]
+        if isinstance(operator, FrontierReader):
+            operator.hear([self._frontiers(child, clock, clocks) for child in children])
+        return self.process(node, inputs, clock)
+
+    def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
+        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
+        stream that it joins many at a time, one if it does not.
+
+        A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
+        """
+        if isinstance(node.spec, InputSpec):
+            return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)
+        operator = self._operators.get(id(node))
+        if isinstance(operator, MultiwayJoin):
+            return tuple(each for child in node.inputs for each in self._frontiers(child, clock, clocks))
+        below = self._frontiers(node.inputs[0], clock, clocks) if node.inputs else ()
+        if isinstance(operator, FrontierKeeper):
+            return tuple(operator.frontier(each) for each in below)
+        is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
+        return below if is_passing else (_just_after(clock),)
+
+    def _build(self, node: Node) -> pa.Schema:
+        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
+            return self._slots[node.spec.slot]
+        if isinstance(node.spec, RelationSpec):
+            return self._relations[node.spec.alias].schema
+        schemas = [self._build(child) for child in node.inputs]
+        if isinstance(node.spec, ExchangeSpec):
+            return schemas[0]
+        operator = self._make(node, schemas)
+        self._operators[id(node)] = operator
+        return operator.schema
+
+    def _make(self, node: Node, schemas: list[pa.Schema]) -> Operator:
+        if isinstance(node.spec, LookupJoinSpec):
+            relation = node.inputs[1].spec
+            assert isinstance(relation, RelationSpec)
+            return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
+        return OPERATORS[type(node.spec)](node.spec, *schemas)
+
+
+def _just_after(clock: int) -> int:
+    return min(clock, NEVER - 1) + 1

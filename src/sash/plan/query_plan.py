@@ -1,0 +1,152 @@
+"""The plan of one query: which operators run, on which columns. Everything in it can be sent to a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from sash.operators.ingest import IngestSpec
+from sash.operators.operator_tree import Node, OperatorTree, in_order_of_time
+from sash.plan.fragment import BranchPlan, Input, cut_branches
+from sash.plan.identity import identify
+from sash.sql.bound_query import Source, StreamInfo
+from sash.sql.window_graph import WindowGraph
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
+
+SIGNED = (TS, EXPIRES, OP)
+ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
+MULTIWAY_ALGORITHMS = {
+    "nlw": "NLW-join",
+    "hw": "HW-join",
+    "mw": "MW-join",
+    "gca": "global conservative approach",
+    "lca": "local conservative approach",
+    "ripple": "ripple join",
+    "xjoin": "XJoin",
+}
+EXPIRY_SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
+SERVING_ORDERS = {
+    "lwo": "Largest Window Only",
+    "swf": "Smallest Window First",
+    "mqt": "Maximum Query Throughput",
+}
+"""In which order a join that queries share serves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One appearance of a stream in FROM."""
+
+    number: int
+    source: Source
+    ingest: IngestSpec
+    partition: tuple[str, ...]
+    """Columns whose hash says which partition group a tuple belongs to; empty: all belong to one."""
+
+    @property
+    def info(self) -> StreamInfo:
+        assert isinstance(self.source.info, StreamInfo)
+        return self.source.info
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.ingest.schema(self.info.schema)
+
+    @property
+    def input(self) -> Input:
+        return Input(self.number, self.partition, self.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One appearance of a relation in FROM, with what is kept of it."""
+
+    label: str
+    """Its alias, made unique within the query."""
+    source: Source
+    ingest: IngestSpec
+    is_numbered: bool
+    """Whether its rows carry an identity."""
+
+    def load(self, relation: pa.Table) -> pa.Table:
+        """The part of the relation that the query needs."""
+        rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
+        if self.is_numbered:
+            rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
+        return rows.drop_columns(list(SIGNED))
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan:
+    """A query that is ready to run, alone or with others."""
+
+    root: Node
+    slots: tuple[Slot, ...]
+    lookups: tuple[Lookup, ...]
+    outputs: tuple[tuple[str, pa.DataType], ...]
+    time_type: pa.DataType
+    is_ordered: bool
+    """Whether operators rely on tuples in order of time, so that each waits for the clock."""
+    emit_changes: bool
+    expiry_schedule: str
+    """How operators learn that tuples expire; one of `EXPIRY_SCHEDULES`."""
+    is_expiry_hinted: bool = False
+    """Whether that was asked for."""
+    serving_order: str | None = None
+    """What was asked for if its join is shared; one of `SERVING_ORDERS`."""
+    graphs: tuple[WindowGraph, ...] = field(default=(), repr=False)
+    """The pair windows that the query was written with, for people: what runs has them in its operators."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells plans apart whose state differs: a checkpoint goes on only with the plan that it was made with."""
+        streams = [(slot.source.name, slot.ingest, slot.partition, slot.info) for slot in self.slots]
+        relations = [(lookup.source.name, lookup.ingest) for lookup in self.lookups]
+        return identify(operators=self.root, streams=streams, relations=relations, outputs=self.outputs)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the changes."""
+        system = [(OP, pa.int8()), (TS, self.time_type), (EXPIRES, self.time_type)]
+        return pa.schema([*self.outputs, *system])
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """How its streams come in."""
+        return tuple(slot.input for slot in self.slots)
+
+    def tree(self, relations: Mapping[str, pa.Table]) -> OperatorTree:
+        """Fresh operators for all of it, their output in order of time; relations by name, as they were declared."""
+        schemas = {input.slot: input.schema for input in self.inputs}
+        return OperatorTree(in_order_of_time(self.root), schemas, self.load(relations))
+
+    def cut(self, query: str, root: Node, inputs: tuple[Input, ...]) -> tuple[BranchPlan, ...]:
+        """The branches of its tree, or of one that was made from it, which reads these inputs."""
+        empty = {each.label: each.load(each.source.info.schema.empty_table()) for each in self.lookups}
+        return cut_branches(query, root, inputs, empty)
+
+    def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """What the plan needs of relations, by label; they are given by name, as they were declared."""
+        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
+
+    def columns_read(self, stream: str) -> list[str]:
+        """The columns of a stream that the query needs, in their declared order."""
+        info = self.streams[stream]
+        read = {info.time}
+        for slot in self.slots:
+            if slot.source.name == stream:
+                read |= {name.removeprefix(f"{slot.source.alias}.") for name in slot.ingest.project.passed}
+        return [name for name in info.schema.names if name in read]
+
+    @property
+    def streams(self) -> dict[str, StreamInfo]:
+        """The streams that are read, by name."""
+        return {slot.source.name: slot.info for slot in self.slots}
+
+    @property
+    def reads(self) -> list[str]:
+        """The names of the streams and relations that are read, each once."""
+        return list(dict.fromkeys(each.source.name for each in (*self.slots, *self.lookups)))
