@@ -71,6 +71,23 @@ def alone(text: str) -> list[dict]:
     return sash.sql(text, a=A, b=B).to_pylist()
 
 
+@pytest.mark.parametrize("name", ["n/w", "a:0", "q#0", "too hot", "../x", 'say "hi"', "[bold]", "größer", "q"])
+def test_any_name_names_a_query(name: str) -> None:
+    """Beside others that share its join, whose names begin or end likewise; from a snapshot too."""
+    names = [name, f"{name}:0", f"{name}/0-Project", f"x/{name}"]
+    session = open_session(**dict.fromkeys(names[:2], SMALL))
+    said = push(session, 0, 2)
+    session.query(names[2], COUNT.format(60))
+    other = open_session(**dict.fromkeys((*names[:2], names[3]), SMALL))
+    other.restore(session.snapshot())
+    session.drop(names[1])
+    for each in (session, other):
+        heard = push(each, 2, 4)
+        assert said[name] + heard[name] == alone(SMALL)
+    assert f"Query {name}\n" in session.explain()
+    assert other.partial_until_us(name) is None
+
+
 class TestRun:
     @pytest.mark.parametrize("convert", [lambda rows: rows, pa.Table.to_pandas, pl.from_arrow])
     def test_every_query_gets_what_it_gets_alone(self, convert: Callable) -> None:
@@ -378,8 +395,8 @@ REFUSED: dict[str, tuple[Callable[[sash.Session], object], str]] = {
         "there is a query `small` already; drop it first, or give this one another name",
     ),
     "bad name": (
-        lambda session: session.query("too hot", LARGE),
-        "`too hot` cannot name a query; use letters, digits, underscores and hyphens",
+        lambda session: session.query(" ", LARGE),
+        "a query needs a name by which its changes are known; give it one",
     ),
     "function of another": (
         lambda session: session.query("large", LARGE, into=print),

@@ -13,7 +13,6 @@ Every query gets exactly what it would get alone. Queries may be added, dropped,
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -74,8 +73,8 @@ class Session:
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
-        if not re.fullmatch(r"[\w-]+", name):
-            raise PlanError(f"`{name}` cannot name a query; use letters, digits, underscores and hyphens")
+        if not name.strip():
+            raise PlanError("a query needs a name by which its changes are known; give it one")
         new = Registered(name, text, self._plan(text), self._sink(name, into, format))
         self._become(self._queries | {name: new})
 

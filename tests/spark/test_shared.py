@@ -346,16 +346,16 @@ def test_a_query_that_needs_more_stages_than_its_join_was_started_with_runs_alon
 SCRIPT = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
 CREATE STREAM b (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/b' FORMAT csv;
-CREATE QUERY joined AS SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS
+CREATE QUERY "joined: n/w #0" AS SELECT A.id AS a, B.id AS b FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS
   INTO '{root}/{out}/joined' FORMAT parquet;
-CREATE QUERY counted AS SELECT A.id % 2 AS m, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.id % 2
+CREATE QUERY "what's [counted]" AS SELECT A.id % 2 AS m, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.id % 2
   WINDOW 9 SECONDS INTO '{root}/{out}/counted' FORMAT parquet;
 """
 
 
 @pytest.mark.parametrize("files_per_batch", [1, 100])
 def test_a_script_writes_on_spark_what_it_writes_embedded(spark, folder, outputs, files_per_batch):
-    """With late rows and rejects, which are in the outputs of every query as if it ran alone."""
+    """With late rows and rejects, which are in the outputs of every query as if it ran alone. Any name names a query."""
     folder.write("a", ["1,x,1", "2,x,3", "nonsense", "4,x,8", "5,y,7", "6,x,2"])
     folder.write("b", ["1,x,2", "2,y,4", "3,x,9"])
     folder.write("a", ["7,x,14", "8,y,13"])

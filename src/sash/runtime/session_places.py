@@ -11,7 +11,7 @@ from sash.io.sink import FileSink
 from sash.runtime.delivery import Sink
 from sash.runtime.registered import Queries
 from sash.runtime.script import DEFAULT_OUTPUT
-from sash.runtime.territory import Territories
+from sash.runtime.territory import Territories, refuse_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class SessionPlaces:
     def sink_of(self, name: str, sink: Sink) -> Sink:
         """Where a query writes in fact: on Spark one without a sink writes where one of a script would."""
         if sink is None and self.is_spark:
+            refuse_name(name, "query", "its changes")
             return FileSink(real_place(f"{DEFAULT_OUTPUT}/{name}"), "parquet")
         return sink
 

@@ -75,7 +75,7 @@ _PLACES = {
 }
 
 
-def refuse_name(name: str, kind: str, content: str, text: str, span: Span) -> None:
+def refuse_name(name: str, kind: str, content: str, text: str | None = None, span: Span | None = None) -> None:
     """Raises PlanError for a name that would lead out of the directory in which it is to name one."""
     if any(sign in name for sign in "/\\") or name.startswith(".") or name.lower() == MARK:
         raise PlanError(

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sash.errors import PlanError, ResourceError, SashError, SashWarning
 from sash.io.sink import FileSink
+from sash.plan.identity import identify
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.jobs import Jobs, group_runs
@@ -113,7 +114,7 @@ class SessionHandle:
             raise
 
     def _query_run(self, name: str, plan: QueryPlan, into: Any) -> QueryRun:
-        handed = f"{self.checkpoint}/handed/{name}-{plan.fingerprint[:16]}"
+        handed = f"{self.checkpoint}/handed/{identify(query=name, plan=plan.fingerprint)[:24]}"
         sink = into if isinstance(into, FileSink) else FileSink(handed, "parquet")
         return QueryRun(name, plan, {}, self._relations, sink, is_kept=isinstance(into, FileSink))
 
