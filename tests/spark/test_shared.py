@@ -355,7 +355,7 @@ CREATE QUERY "what's [counted]" AS SELECT A.id % 2 AS m, count(*) AS n FROM a A,
 
 @pytest.mark.parametrize("files_per_batch", [1, 100])
 def test_a_script_writes_on_spark_what_it_writes_embedded(spark, folder, outputs, files_per_batch):
-    """With late rows and rejects, which are in the outputs of every query as if it ran alone. Any name names a query."""
+    """With late rows and rejects, which are in the outputs of every query as if it ran alone; and with odd names."""
     folder.write("a", ["1,x,1", "2,x,3", "nonsense", "4,x,8", "5,y,7", "6,x,2"])
     folder.write("b", ["1,x,2", "2,y,4", "3,x,9"])
     folder.write("a", ["7,x,14", "8,y,13"])
