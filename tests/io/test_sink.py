@@ -161,7 +161,7 @@ def test_a_directory_on_another_device(sink, faulty):
 
 def test_an_object_store_is_refused():
     with pytest.raises(PlanError) as error:
-        FileSink("bucket/out", "parquet").publish(0, [], pa.fs.S3FileSystem(anonymous=True, region="x"))
+        FileSink("bucket/out", "parquet").publish(0, [], pyarrow.fs.S3FileSystem(anonymous=True, region="x"))
     assert str(error.value) == (
         "`INTO 'bucket/out'` needs a file system that renames directories and `s3` does not; "
         "write to a local or HDFS directory"

@@ -207,7 +207,7 @@ def test_a_stream_of_one_file_that_spark_would_not_read_is_refused(folder):
 )
 def test_work_in_progress_has_a_hidden_name(path, file, is_seen):
     source = FileSource(path, "csv", pa.schema([("a", pa.int32())]))
-    filesystem = pa.fs.LocalFileSystem() if "://" in path else None
+    filesystem = pyarrow.fs.LocalFileSystem() if "://" in path else None
     source = replace(source, path=path.removeprefix("mock://")) if filesystem else source
     assert is_visible(source, file, filesystem) == is_seen
 
