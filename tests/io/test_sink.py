@@ -122,7 +122,7 @@ def test_globs_see_published_files_alone(sink, faulty, pattern):
     seen = []
 
     def look(operation, path):
-        found = duckdb.sql(f"SELECT file FROM glob('{sink.path}/{pattern}')").fetchall()
+        found = duckdb.execute(f"SELECT file FROM glob('{sink.path}/{pattern}')").fetchall()
         seen.append(sorted(os.path.relpath(path, sink.path) for (path,) in found))
         assert seen[-1] == sorted(path for path in python_glob(pattern) if path.endswith(".parquet"))
 

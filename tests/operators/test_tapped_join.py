@@ -61,7 +61,7 @@ def make_join(taps: dict[str, Asked], keys: Sequence[str] = ("k",), schedule: st
 
 
 def table_of(rows: Sequence[Row], side: int, window: int) -> pa.Table:
-    ts, keys, n = ([row[place] for row in rows] for place in range(3))
+    ts, keys, n = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
     words = [None if key is None else "abc"[key] for key in keys]
     arrays = [keys, words, n, ts, [each + window for each in ts], [1] * len(rows)]
     return pa.table(arrays, schema=(LEFT, RIGHT)[side])

@@ -225,7 +225,8 @@ def test_files_of_any_age_are_read(spark, folder, outputs):
     run_spark(run, spark)
     for age_days in (30, 8, -3):
         folder.write("a", [f"{age_days},x,{40 - age_days}"])
-        os.utime(folder.root / "a" / f"{folder._n_files:03d}.csv", (now - age_days * DAY,) * 2)
+        then = now - age_days * DAY
+        os.utime(folder.root / "a" / f"{folder._n_files:03d}.csv", (then, then))
         folder.write("b", [f"{age_days},x,{40 - age_days}"])
         assert run_spark(run, spark).n_read == 2, age_days
     changes, late = outputs(run)

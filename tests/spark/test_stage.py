@@ -7,7 +7,7 @@ committed ones have answered is what embedded gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice, repeat
 from pathlib import Path
@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
+from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark import stage as sash_stage
@@ -111,7 +112,7 @@ class Machine:
     n_rebuilds: int = 0
     n_evictions: int = 0
     committed: dict[tuple[int, int], dict[str, bytes]] = field(default_factory=dict)
-    _hanging: list[Iterator[pd.DataFrame]] = field(default_factory=list)
+    _hanging: list[Generator[pd.DataFrame]] = field(default_factory=list)
 
     def run_batch(self, messages: list[Message], fates: Iterator[Fate]) -> list[Message]:
         """The answers of the attempts that were committed."""
@@ -160,7 +161,7 @@ class Machine:
                 list(frames)
             self._hanging = []
 
-    def _give_up(self, frames: Iterator[pd.DataFrame], is_hanging: bool) -> None:
+    def _give_up(self, frames: Generator[pd.DataFrame], is_hanging: bool) -> None:
         """An attempt that hangs keeps its worker; one that fails ends it."""
         sash_stage._pipelines.clear()
         if is_hanging:
@@ -168,12 +169,14 @@ class Machine:
         else:
             frames.close()
 
-    def _attempt(self, fragment: int, group: int, messages: list[Message], entries: Entries) -> Iterator[pd.DataFrame]:
+    def _attempt(self, fragment: int, group: int, messages: list[Message], entries: Entries) -> Generator[pd.DataFrame]:
         stage = GroupStage(self.plan, self.relations, fragment, self.n_groups, self.budget)
         stage.init(Handle(entries))
         stage._open_shelf = self._open_shelf
         rows = pd.DataFrame(messages, columns=list(Message._fields))
-        return stage.handleInputRows((f"label {group}",), iter([rows]), None)
+        frames = stage.handleInputRows((f"label {group}",), iter([rows]), None)
+        assert isinstance(frames, Generator)
+        return frames
 
     def _open_shelf(self) -> Shelf:
         (self.directory / "memory").mkdir(exist_ok=True)
@@ -312,6 +315,8 @@ def test_a_worker_does_not_take_one_relation_for_another() -> None:
     for name in ("old", "new"):
         catalog, _, relations = table_catalog({"a": stream, "r": pa.table({"k": [1], "name": [name]})})
         stage = GroupStage(plan_query(bind(parse_query(text), catalog)), relations, 0, 1, MUCH)
-        (loaded,) = stage._pipeline()._relations.values()
+        pipeline = stage._pipeline()
+        assert isinstance(pipeline, Pipeline)
+        (loaded,) = pipeline._relations.values()
         names += loaded["r.name"].to_pylist()
     assert names == ["old", "new"]

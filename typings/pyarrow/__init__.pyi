@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, overload
 
-import numpy as np
 from _typeshed import ReadableBuffer, StrPath
 from numpy.typing import NDArray
 from pyarrow import ipc as ipc
@@ -13,10 +12,10 @@ from pyarrow import types as types
 from pyarrow.compute import Expression
 
 _Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
-_Metadata: TypeAlias = Mapping[bytes | str, bytes | str] | Mapping[str, str] | Mapping[bytes, bytes]
+_Metadata: TypeAlias = Mapping[str, str] | Mapping[bytes, bytes]
 _Values: TypeAlias = Array | ChunkedArray
 _Column: TypeAlias = _Values | NDArray[Any] | Sequence[Any]
-_Indices: TypeAlias = _Values | NDArray[np.integer[Any]] | NDArray[Any] | Sequence[int]
+_Indices: TypeAlias = _Values | NDArray[Any] | Sequence[int]
 _Mask: TypeAlias = _Values | NDArray[Any] | Sequence[bool | None]
 _Order: TypeAlias = Literal["ascending", "descending"]
 _NullPlace: TypeAlias = Literal["at_start", "at_end"]
@@ -390,7 +389,12 @@ class Table:
     def filter(self, mask: _Mask | Expression) -> Table: ...
     def sort_by(self, sorting: str | Sequence[tuple[str, _Order] | tuple[str, _Order, _NullPlace]]) -> Table: ...
     def join(
-        self, right_table: Table, keys: str | Sequence[str], right_keys: str | Sequence[str] | None = None
+        self,
+        right_table: Table,
+        keys: str | Sequence[str],
+        *,
+        join_type: str = "left outer",
+        right_suffix: str | None = None,
     ) -> Table: ...
     def group_by(self, keys: str | Sequence[str], use_threads: bool = True) -> TableGroupBy: ...
     def validate(self, *, full: bool = False) -> None: ...
