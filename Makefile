@@ -53,7 +53,7 @@ format: $(READY) ## format, and repair what ruff can
 
 # Without this variable pyright asks the network for a newer version of itself on every run.
 types: export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-types: $(READY) ## check the types of src/
+types: $(READY) ## check the types of src/ and tests/
 	$(BIN)/pyright
 
 imports: $(READY) ## check that imports go one way

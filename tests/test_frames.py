@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ FRAMES = {
     "record batch": lambda columns: table(columns).to_batches()[0],
     "pandas": lambda columns: table(columns).to_pandas(),
     "polars": lambda columns: pl.from_arrow(table(columns)),
-    "lazy polars": lambda columns: pl.from_arrow(table(columns)).lazy(),
+    "lazy polars": lambda columns: cast(pl.DataFrame, pl.from_arrow(table(columns))).lazy(),
     "dictionaries": lambda columns: table(columns | {"v": pa.array(columns["v"]).dictionary_encode()}),
     "nanoseconds": lambda columns: table(columns).to_pandas().astype({"ts": "datetime64[ns]"}),
 }
@@ -115,7 +116,7 @@ def test_a_row_without_a_time_is_rejected_and_the_first_instants_are_times():
 
 def test_an_array_is_no_limit():
     with pytest.raises(sash.BindError, match=r"`ahead` is array.*, which does not say of which unit"):
-        sash.stream(table(A), ahead=np.array([1, 2]))
+        sash.stream(table(A), ahead=cast(Any, np.array([1, 2])))
 
 
 def test_a_schema_is_enough_to_explain():

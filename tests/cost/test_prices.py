@@ -12,7 +12,10 @@ from sash.cost.join_cost import JoinCosts
 from sash.cost.prices import costs_path, load_prices, save_prices
 from sash.errors import SourceError
 
-MEASURED = JoinPrices(*(AlgorithmPrices(JoinCosts(n, 2, 3, 4, 5), 6, 7) for n in (1, 2)))
+MEASURED = JoinPrices(
+    AlgorithmPrices(JoinCosts(1, 2, 3, 4, 5), 6, 7),
+    AlgorithmPrices(JoinCosts(2, 2, 3, 4, 5), 6, 7),
+)
 
 
 @pytest.fixture

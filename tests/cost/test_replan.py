@@ -122,6 +122,7 @@ def test_at_the_border_a_join_does_not_go_to_and_fro() -> None:
 def test_the_watch_tells_the_load() -> None:
     join = join_for(FAST, JoinMethod(HASH))
     known = replace(FAST, n_distinct=100)
+    clock, seen = 0, None
     for batches, clock in steps((known, 10)):
         join.process(batches, clock)
     join._watch.begin(clock)

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from typer.core import TyperGroup
 
 from sash.cli.main import app
 from sash.errors import SashError, SashWarning
@@ -227,14 +228,15 @@ def _check_command(words: list[str]) -> None:
     if words[0] == "sash":
         command, rest = typer.main.get_command(app), words[1:]
         context = command.make_context("sash", list(rest))
-        while hasattr(command, "resolve_command"):
+        while isinstance(command, TyperGroup):
             name, command, rest = command.resolve_command(context, rest)
+            assert command is not None
             context = command.make_context(name, list(rest), parent=context)
 
 
 @pytest.fixture
 def is_rewritten(request: pytest.FixtureRequest) -> bool:
-    return request.config.getoption("--rewrite-docs", default=False)
+    return bool(request.config.getoption("--rewrite-docs", default=False))
 
 
 def _name(page: Path) -> str:

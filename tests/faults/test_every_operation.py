@@ -74,7 +74,7 @@ def fail_once(runner: Runner, disk, at: int, fault: str, is_fresh: bool = False)
     disk(Operations())
 
 
-def go_on(runner: Runner, values: list[int], late: int) -> None:
+def go_on(runner: RunnerInPlace, values: list[int], late: int) -> None:
     """A plain run: it is refused, by name, or it gives the whole answer."""
     with suppress(SashError):
         runner.run()

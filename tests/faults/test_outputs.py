@@ -349,7 +349,7 @@ class TestNames:
         from sash.runtime.script import bind_script
 
         (run,) = bind_script(SCRIPT.replace("QUERY q", "QUERY script").replace(f" {INTO}", "")).runs()
-        assert run.checkpoint != shared_checkpoints(place.root / "script.sql")
+        assert run.output.checkpoint != shared_checkpoints(place.root / "script.sql")
 
 
 SECRETS = {

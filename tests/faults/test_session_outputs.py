@@ -104,6 +104,7 @@ class TestRestore:
         push(first, 1, 2)
         snapshot = first.snapshot()
         push(first, 3, 4)
+        again = first
         for _ in range(2):
             again = restored(snapshot)
             assert answer() == [1, 2]

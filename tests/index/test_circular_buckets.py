@@ -108,12 +108,12 @@ def out_of_order(draw: st.DrawFn) -> list[Call]:
     calls, clock = [], 0
     made = st.tuples(st.integers(-2, 3), st.integers(1, 15), st.integers(1, 20))
     for _ in range(draw(st.integers(0, 8))):
-        sides = [
+        left, right = (
             tuple((key, clock + after, clock + after + life) for key, after, life in draw(st.lists(made, max_size=8)))
             for _ in range(2)
-        ]
+        )
         clock += draw(st.integers(0, 12))
-        calls.append(Call(*sides, clock))
+        calls.append(Call(left, right, clock))
     return calls
 
 
@@ -219,8 +219,8 @@ def test_optimal_invalidation_leaves_nothing_stale(calls, n_buckets) -> None:
     sides = Rows(), Rows()
     index = CircularBuckets(sides, n_buckets, "optimal")
     for side, one in merged(calls):
-        firsts = tuple(rows.add([one] if side == place else []) for place, rows in enumerate(sides))
-        list(index.arrive(firsts, one[1] - 1))
+        left, right = (rows.add([one] if side == place else []) for place, rows in enumerate(sides))
+        list(index.arrive((left, right), one[1] - 1))
         assert [index.occupancy(each) for each in (LEFT, RIGHT)] == [int((rows.ends > one[1]).sum()) for rows in sides]
 
 

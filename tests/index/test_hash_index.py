@@ -144,9 +144,9 @@ def test_the_places_of_keys_that_are_gone_are_used_again() -> None:
             {"key": keys, "number": keys, TS: keys * 0 + number + 1, EXPIRES: keys * 0 + number + 21,
              OP: np.ones(n_per_step, np.int8)}, schema=SCHEMA,
         )  # fmt: skip
-        firsts = tuple(each.next_row for each in model.windows)
+        left, right = (each.next_row for each in model.windows)
         model.windows[0].insert(rows, number)
-        assert not list(model.index.arrive(firsts, number))
+        assert not list(model.index.arrive((left, right), number))
         for each in model.windows:
             each.evict(number, np.empty(0, np.int64))
     n_in_window = 20 * n_per_step
@@ -163,11 +163,11 @@ def test_steps_in_order_are_taken_in_turns(steps: list[Step]) -> None:
         patch.setattr(hash_index, "MIN_ROWS_PER_TURN", 1)
         model = Model()
         for step in steps:
-            spread = tuple(
+            left, right = (
                 tuple((key, after * 10) for key, after in sorted(side, key=lambda each: each[1]))
                 for side in step.tuples
             )
-            model.take(Step(step.progress * 10, spread, step.restarts))
+            model.take(Step(step.progress * 10, (left, right), step.restarts))
 
 
 def test_a_step_of_many_windows_is_not_scanned_as_a_whole() -> None:

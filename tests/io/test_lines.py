@@ -34,18 +34,24 @@ def cut(data: bytes, quoting: Quoting | None = QUOTING):
     return records, [torn for block in blocks for torn in block.torn]
 
 
+def line_at(data: bytes, at: int) -> re.Match[bytes]:
+    found = LINE.match(data, at)
+    assert found is not None
+    return found
+
+
 def cut_by_hand(data: bytes):
     """What `cut` gives, one record at a time."""
     records, torn, at, line = [], [], 0, 1
     while at < len(data):
         found = RECORD.match(data, at)
         if found is None:
-            text = LINE.match(data, at)[1]
+            text = line_at(data, at)[1]
             torn.append((line, text))
         else:
             text = found[0]
             records.append((line, text))
-        end = LINE.match(data, at + len(text))
+        end = line_at(data, at + len(text))
         line += len(re.findall(rb"\r\n|\n|\r", text)) + 1
         at = end.end()
     return records, torn

@@ -122,7 +122,7 @@ def test_globs_see_published_files_alone(sink, faulty, pattern):
     seen = []
 
     def look(operation, path):
-        found = duckdb.sql(f"SELECT file FROM glob('{sink.path}/{pattern}')").fetchall()
+        found = duckdb.execute(f"SELECT file FROM glob('{sink.path}/{pattern}')").fetchall()
         seen.append(sorted(os.path.relpath(path, sink.path) for (path,) in found))
         assert seen[-1] == sorted(path for path in python_glob(pattern) if path.endswith(".parquet"))
 
@@ -161,7 +161,7 @@ def test_a_directory_on_another_device(sink, faulty):
 
 def test_an_object_store_is_refused():
     with pytest.raises(PlanError) as error:
-        FileSink("bucket/out", "parquet").publish(0, [], pa.fs.S3FileSystem(anonymous=True, region="x"))
+        FileSink("bucket/out", "parquet").publish(0, [], pyarrow.fs.S3FileSystem(anonymous=True, region="x"))
     assert str(error.value) == (
         "`INTO 'bucket/out'` needs a file system that renames directories and `s3` does not; "
         "write to a local or HDFS directory"

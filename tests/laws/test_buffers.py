@@ -55,6 +55,7 @@ def test_an_idle_stream_that_is_declared_complete_lets_buffers_go(windows: str, 
     case = Case(case.text.replace("SELECT ", f"SELECT {hint}"), case.frames)
     running, tuples = case.start(), NeededTuples(case)
     pushes = [Push(name, row, row + 1) for row in range(60) for name in ("abc" if row == 0 else "ab")]
+    held: dict[str, list[int]] = {}
     for step in (*pushes, Advance(30, "c"), Advance(56, "c")):
         tuples.arrive(step)
         case.take(running, step)

@@ -20,7 +20,7 @@ from support.identities import IdentityWatch
 from support.profiles import volume
 
 N_CASES = volume(dev=100, ci=2_000, deep=20_000)
-N_SHRINKS = 300 if Phase.shrink in settings.default.phases else 0
+N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
 CHUNK = 50
 FIRST_SEED = 0
 

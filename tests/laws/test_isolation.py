@@ -102,15 +102,16 @@ def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
 def check_state(case: SharedCase, session: sash.Session, n_events: int) -> None:
     admitted_us = case.admitted_us(n_events)
     for group in session._running().jobs:
-        if group.plan.trunk is None:
+        trunk = group.plan.trunk
+        if trunk is None:
             continue
         sites = [site for plan in group.plan.queries.values() for site in sites_of(plan)]
         most = 0
-        for side, stream in enumerate(group.plan.signature.streams):
+        for side, stream in enumerate(trunk.signature.streams):
             window_us = max(site.windows_us[side] for site in sites)
             # One that expires just after the clock is held for a query that comes at it.
             held_us = window_us + window_us // CUTS + 1
-            most += sum(ts <= group.clock < ts + held_us for ts in admitted_us[stream])
+            most += sum(ts <= group.intake.clock < ts + held_us for ts in admitted_us[stream])
         n_held = sum(log.n_rows for log in dict(group.pipeline.operators())[JOIN].logs().values())
         assert n_held <= most
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.frames import Stream
+from sash.sql.bound_query import BoundQuery
 from sash.testing import Case, Push, assert_changes, expected_changes
 from sash.testing.case import Step
 from support.bound import DeclaredState
@@ -34,7 +36,7 @@ QUERIES = {
 }
 
 
-def make_stream(rng: np.random.Generator, n_rows: int, n_keys: int) -> sash.frames.Stream:
+def make_stream(rng: np.random.Generator, n_rows: int, n_keys: int) -> Stream:
     """Rows about a microsecond apart, in bursts and pauses, up to 5 microseconds late."""
     ts = np.cumsum(rng.choice([0, 1, 2, 40], n_rows, p=[0.3, 0.5, 0.19, 0.01]))
     arrival = np.argsort(ts + rng.integers(0, 6, n_rows), kind="stable")
@@ -55,6 +57,7 @@ def cut_in_step(case: Case, rng: np.random.Generator, n_cuts: int) -> list[Step]
 
 
 def check_laws(case: Case, steps: list[Step]) -> None:
+    assert isinstance(case.bound, BoundQuery)
     expected = expected_changes(case.bound, case.tables)
     assert_changes(case.run(), expected)
     restarted, _ = case.replay(steps, restart_after=range(5, len(steps), 11))

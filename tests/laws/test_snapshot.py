@@ -9,6 +9,7 @@ from sqlglot import exp
 
 import sash
 from sash.oracle.snapshot_law import check_snapshot
+from sash.sql.bound_query import BoundQuery
 from sash.sql.parse import parse_query
 from sash.testing import Case, assert_changes, assert_snapshot, expected_changes
 from sash.testing.plans import plans
@@ -23,6 +24,7 @@ N_PLANS = volume(dev=50, ci=800, deep=5000)
 @given(cases())
 def test_changes_amount_to_the_answer_at_every_instant(case: Case) -> None:
     changes = case.run()
+    assert isinstance(case.bound, BoundQuery)
     check_snapshot(case.bound, case.tables, changes)
     assert_changes(changes, expected_changes(case.bound, case.tables))
 

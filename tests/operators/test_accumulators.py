@@ -388,8 +388,8 @@ def deviation(values: list[Any]) -> float:
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return math.nan
     exact = [Fraction(value) for value in values]
-    mean = sum(exact) / len(exact)
-    variance = sum((each - mean) ** 2 for each in exact) / (len(exact) - 1)
+    mean = sum(exact, Fraction(0)) / len(exact)
+    variance = sum(((each - mean) ** 2 for each in exact), Fraction(0)) / (len(exact) - 1)
     if variance == 0:
         return 0.0
     shift = 2 * (200 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sash
@@ -41,7 +42,7 @@ def test_what_expires_at_one_instant_comes_out_at_once(monkeypatch: pytest.Monke
     rows = pa.table({"ts": np.zeros(N_ROWS, np.int64), "k": np.arange(N_ROWS)})
     running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
     running.push("s", rows)
-    assert running.advance(10_000_000).filter(pa.compute.field("_op") < 0).num_rows == N_ROWS
+    assert running.advance(10_000_000).filter(pc.field("_op") < 0).num_rows == N_ROWS
 
 
 def test_rows_that_end_a_pause_come_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,4 +54,4 @@ def test_rows_that_end_a_pause_come_in_once(monkeypatch: pytest.MonkeyPatch) -> 
         [running.push("s", rows.slice(0, 20)), running.push("s", rows.slice(20)), running.finish()]
     )
     for sign in (1, -1):
-        assert changes.filter(pa.compute.field("_op") == sign)["k"].to_pylist() == list(range(22 if sign > 0 else 20))
+        assert changes.filter(pc.field("_op") == sign)["k"].to_pylist() == list(range(22 if sign > 0 else 20))

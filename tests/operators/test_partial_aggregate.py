@@ -6,6 +6,7 @@ in     5 [1, 4)   NULL [1, 4)   2.50 [3, 6)      out    at 1: 2 rows, 1 value, 5
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -101,7 +102,10 @@ def test_a_mean_of_parts_is_rounded_once() -> None:
     cents = [10, 10, 11, 7, 10**8 - 1, 3]
     column = pa.array([Decimal(each) / 100 for each in cents], pa.decimal128(9, 2))
     rows = pa.table({"k": [1] * len(cents), "v": column, "ts": range(len(cents))})
-    frames = {"a": sash.stream(rows, time="ts"), "b": sash.stream(pa.table({"k": [1], "ts": [0]}), time="ts")}
+    frames: dict[str, Any] = {
+        "a": sash.stream(rows, time="ts"),
+        "b": sash.stream(pa.table({"k": [1], "ts": [0]}), time="ts"),
+    }
     text = "SELECT AVG(a.v) AS mean FROM a, b WHERE a.k = b.k HAVING AVG(a.v) > 0 WINDOW 1 DAY"
     assert "PartialAggregate" in sash.explain(text, **frames)
     means = sash.sql(text, **frames).column("mean").to_pylist()

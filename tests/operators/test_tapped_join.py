@@ -6,7 +6,7 @@ Law: a tap gives exactly the tuples that a WindowJoin with its windows would giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -46,12 +46,12 @@ class Asked:
     residual: str | None = None
 
 
-def make_tap(name: str, asked: Asked, keys: Sequence[str]) -> Tap:
+def make_tap(name: TapName, asked: Asked, keys: Sequence[str]) -> Tap:
     columns = tuple((f"{s}.{name}", f"{a}.{name}") for s, a in zip(SIDES, ALIASES, strict=True) for name in COLUMNS)
     return Tap(name, asked.windows, asked.least, columns, tuple((f"A.{k}", f"B.{k}") for k in keys), asked.residual)
 
 
-def make_join(taps: dict[str, Asked], keys: Sequence[str] = ("k",), schedule: str = "lwo") -> TappedJoin:
+def make_join(taps: Mapping[TapName, Asked], keys: Sequence[str] = ("k",), schedule: str = "lwo") -> TappedJoin:
     windows = tuple(max(asked.windows[side] for asked in taps.values()) for side in (0, 1))
     pairs = tuple((f"left.{key}", f"right.{key}") for key in keys)
     method = JoinMethod("hash") if keys else JoinMethod("wnl", 1)
@@ -62,7 +62,7 @@ def make_join(taps: dict[str, Asked], keys: Sequence[str] = ("k",), schedule: st
 
 
 def table_of(rows: Sequence[Row], side: int, window: int) -> pa.Table:
-    ts, keys, n = ([row[place] for row in rows] for place in range(3))
+    ts, keys, n = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
     words = [None if key is None else "abc"[key] for key in keys]
     arrays = [keys, words, n, ts, [each + window for each in ts], [1] * len(rows)]
     return pa.table(arrays, schema=(LEFT, RIGHT)[side])
@@ -72,10 +72,10 @@ def between(rows: Sequence[Row], after: int, until: int) -> list[Row]:
     return sorted((row for row in rows if after < row[0] <= until), key=lambda row: row[0])
 
 
-def pour(join: TappedJoin, both: Sequence[Sequence[Row]], clock: int) -> dict[str, list[tuple]]:
+def pour(join: TappedJoin, both: Sequence[Sequence[Row]], clock: int) -> dict[TapName, list[tuple]]:
     """What each tap gives for a step; it is complete to the time that it says, and at last to the clock."""
-    seen: dict[str, list[tuple]] = {tap.name: [] for tap in join.taps}
-    reached: dict[str, int] = {}
+    seen: dict[TapName, list[tuple]] = {tap.name: [] for tap in join.taps}
+    reached: dict[TapName, int] = {}
     for poured in join.pour([table_of(rows, side, 1) for side, rows in enumerate(both)], clock):
         for number, table in poured.tables.items():
             name, times = join.taps[number].name, table[TS].to_pylist()

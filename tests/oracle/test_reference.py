@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import sash
 from sash.oracle.reference import NEVER, find_lives, find_stream_lives, row_key, row_keys, split_late
-from sash.sql.bound_query import RowsWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import BoundQuery, RowsWindow, StreamInfo, TimeWindow, Window
 from sash.testing import bind_frames, draw, evaluate, expected_changes, stream_of
 
 S = stream_of("""
@@ -22,8 +23,9 @@ S = stream_of("""
 """)
 
 
-def lives(window: str, **stream: str) -> list[tuple]:
+def lives(window: str, **stream: Any) -> list[tuple]:
     bound, tables = bind_frames(f"SELECT v FROM s {window}", {"s": sash.stream(S, time="ts", **stream)})
+    assert isinstance(bound, BoundQuery)
     found = [(life.enters, life.leaves, life.expires) for life in find_lives(bound.sources[0], tables["s"])]
     return [tuple("never" if time == NEVER else time for time in life) for life in found]
 
@@ -83,6 +85,7 @@ def test_ties_are_broken_by_the_declared_column_before_content() -> None:
 def test_changes_of_a_join() -> None:
     text = "SELECT A.v, B.v AS w FROM s A [RANGE 4 us], s B [ROWS 2] WHERE A.k = B.k AND A.v <> B.v"
     bound, tables = bind_frames(text, {"s": sash.stream(S, time="ts")})
+    assert isinstance(bound, BoundQuery)
     assert (
         draw(expected_changes(bound, tables))
         == (
@@ -95,6 +98,7 @@ def test_changes_of_a_join() -> None:
 def test_emit_changes_ends_with_the_last_row() -> None:
     text = "SELECT v FROM s [RANGE 4 us] WHERE v < 3 EMIT CHANGES"
     bound, tables = bind_frames(text, {"s": sash.stream(S.slice(0, 4), time="ts")})
+    assert isinstance(bound, BoundQuery)
     assert draw(expected_changes(bound, tables)).splitlines() == [
         "v | _op | _ts | _expires",
         "1 | 1   | 1   | 5",
@@ -105,6 +109,7 @@ def test_emit_changes_ends_with_the_last_row() -> None:
 
 def test_the_answer_at_an_instant() -> None:
     bound, tables = bind_frames("SELECT k FROM s [RANGE 4 us]", {"s": sash.stream(S, time="ts")})
+    assert isinstance(bound, BoundQuery)
     assert evaluate(bound, tables, 2) == Counter({row_key(["a"]): 2, row_key(["b"]): 1})
     assert evaluate(bound, tables, 6) == Counter({row_key([None]): 2})
     assert evaluate(bound, tables, 0) == Counter()

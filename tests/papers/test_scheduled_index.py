@@ -47,10 +47,11 @@ class Model:
 
     def __post_init__(self) -> None:
         self.windows = [Window(SCHEMA, partial(int64_column, name="key"), LIFE_US) for _ in range(2)]
-        self.index = ScheduledIndex(self.windows, *zip(*self.classes), self.schedule)
+        classes_us, n_queries = zip(*self.classes)
+        self.index = ScheduledIndex(self.windows, classes_us, n_queries, self.schedule)
 
     def take(self, step: Step) -> list[Turn]:
-        firsts = tuple(each.next_row for each in self.windows)
+        left, right = (each.next_row for each in self.windows)
         known = [len(side) for side in self.seen]
         clock = self.clock + step.progress
         for side, made in enumerate(step.tuples):
@@ -58,7 +59,7 @@ class Model:
             self.seen[side].extend(rows)
             self.windows[side].insert(table(rows), clock)
         expected = [self._expected(known, window_us) for window_us, _ in self.classes]
-        turns = list(self.index.turns(firsts, clock))
+        turns = list(self.index.turns((left, right), clock))
         for window, pairs in enumerate(expected):
             self._check([turn for turn in turns if turn.window == window], pairs, clock)
         for each in self.windows:

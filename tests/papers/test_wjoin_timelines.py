@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from sash.papers.wjoin.lca_join import LcaJoin
 from sash.papers.wjoin.mw_join import MwJoin
 from sash.papers.wjoin.nlw_join import NlwJoin
 from sash.papers.wjoin.ripple_join import RippleJoin
+from sash.papers.wjoin.window_merge import WindowMerge
 from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
 from sash.papers.wjoin.xjoin import XJoin
 
 BLACK = 1
 """The key of all tuples that a figure shows as black dots; each white one has a key of its own."""
+
+Index = TypeVar("Index", bound=MultiwayIndex)
 
 
 @dataclass
@@ -35,10 +39,10 @@ class Stream:
         return 1 + len(self.ts)
 
 
-class Timeline:
+class Timeline(Generic[Index]):
     """Streams A, B, C …, of which each call of `arrive` gets further tuples: `a=[3, 5]` are white, `A=[4]` is black."""
 
-    def __init__(self, make: Callable[..., MultiwayIndex], reach: np.ndarray):
+    def __init__(self, make: Callable[..., Index], reach: np.ndarray):
         self.streams = [Stream() for _ in reach]
         self.index = make(self.streams, np.ones((len(reach), 1), np.bool_), reach)
         self._n_white = BLACK
@@ -173,6 +177,7 @@ def test_the_local_approach_goes_by_the_longest_window_of_each_stream(name: str,
     assert timeline.arrive(A=[0], B=[5], C=[8]) == [(1, 1, 1)]
     assert timeline.arrive(A=[12]) == [(2, 1, 1)]
     assert timeline.arrive(C=[20]) == []
+    assert isinstance(timeline.index, WindowMerge)
     assert timeline.index.held.tolist() == held
 
 

@@ -32,7 +32,9 @@ CATALOG: Catalog = {
 
 
 def bind_text(sql: str) -> BoundQuery:
-    return bind(parse_query(sql), CATALOG)
+    bound = bind(parse_query(sql), CATALOG)
+    assert isinstance(bound, BoundQuery)
+    return bound
 
 
 def plan_text(sql: str) -> QueryPlan:
@@ -42,6 +44,7 @@ def plan_text(sql: str) -> QueryPlan:
 def logical_text(sql: str, rule: str | None) -> str:
     """The logical plan after the rules up to and including this one; as written if there is none."""
     query = logical_plan(bind_text(sql))
+    assert isinstance(query, Select)
     for one in RULES if rule else ():
         query = one(query)
         if one.__name__ == rule:
@@ -87,11 +90,12 @@ def show_logical() -> Callable[[str, str | None], str]:
 
 
 @pytest.fixture
-def find_joins() -> Callable[[str, str], list[Join]]:
+def find_joins() -> Callable[[str], list[Join]]:
     """The joins of the logical plan after all rules, the outermost first."""
 
     def find(sql: str) -> list[Join]:
         query = logical_plan(bind_text(sql))
+        assert isinstance(query, Select)
         for rule in RULES:
             query = rule(query)
         joins, node = [], query.input

@@ -65,8 +65,8 @@ def main() -> None:
                 kill(victim, driver)
 
     class DyingStage(frame.GroupStage):
-        def _load(self, *args: Any) -> Any:
-            home = super()._load(*args)
+        def _load(self, *args: Any, **named: Any) -> Any:
+            home = super()._load(*args, **named)
             pass_by("before the step")
             return home
 
@@ -75,8 +75,8 @@ def main() -> None:
                 yield each
                 pass_by("while answering")
 
-        def _save(self, *args: Any) -> None:
-            super()._save(*args)
+        def _save(self, *args: Any, **named: Any) -> None:
+            super()._save(*args, **named)
             pass_by("after saving")
 
     def before(operation: str, path: str) -> None:

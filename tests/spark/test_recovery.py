@@ -7,7 +7,7 @@ pass.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,7 +69,7 @@ def made(spark, tmp_path_factory) -> Backups:
 
 
 @pytest.fixture
-def backups(made, tmp_path) -> Backups:
+def backups(made, tmp_path) -> Iterator[Backups]:
     """Files, output, checkpoint and backups as they are after the run."""
     saved = tmp_path / "saved"
     shutil.copytree(made.folder.root, saved)

@@ -103,6 +103,7 @@ DEATHS = {1: ("large", "total"), 4: ("total",)}
 
 def test_runs_killed_between_two_sinks_with_other_queries_each_time(folder, outputs, tmp_path):
     write_streams(folder)
+    script = Path()
     for at, extra in DEATHS.items():
         script = write_script(folder, tmp_path, "spark", extra)
         assert run_program(tmp_path / "run.py", script, "after a sink", at) == -9
@@ -111,7 +112,7 @@ def test_runs_killed_between_two_sinks_with_other_queries_each_time(folder, outp
 
 
 def test_runs_killed_at_random_moments_with_other_queries_each_time(folder, outputs, tmp_path):
-    moments, files, delays = random.Random(SEED), count(), []
+    moments, files, delays, script = random.Random(SEED), count(), [], Path()
     while len(delays) < N_KILLS:
         write_files(folder, files, 4)
         script = write_script(folder, tmp_path, "spark", SETS[len(delays) % len(SETS)])

@@ -208,7 +208,7 @@ def test_a_stream_of_one_file_that_spark_would_not_read_is_refused(folder):
 )
 def test_work_in_progress_has_a_hidden_name(path, file, is_seen):
     source = FileSource(path, "csv", pa.schema([("a", pa.int32())]))
-    filesystem = pa.fs.LocalFileSystem() if "://" in path else None
+    filesystem = pyarrow.fs.LocalFileSystem() if "://" in path else None
     source = replace(source, path=path.removeprefix("mock://")) if filesystem else source
     assert is_visible(source, file, filesystem) == is_seen
 
@@ -226,7 +226,8 @@ def test_files_of_any_age_are_read(spark, folder, outputs):
     run_spark(run, spark)
     for age_days in (30, 8, -3):
         folder.write("a", [f"{age_days},x,{40 - age_days}"])
-        os.utime(folder.root / "a" / f"{folder._n_files:03d}.csv", (now - age_days * DAY,) * 2)
+        then = now - age_days * DAY
+        os.utime(folder.root / "a" / f"{folder._n_files:03d}.csv", (then, then))
         folder.write("b", [f"{age_days},x,{40 - age_days}"])
         assert run_spark(run, spark).n_read == 2, age_days
     changes, late = outputs(run)

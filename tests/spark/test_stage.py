@@ -7,7 +7,7 @@ committed ones have answered is what embedded gives.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice, repeat
 from pathlib import Path
@@ -111,7 +111,7 @@ class Machine:
     n_rebuilds: int = 0
     n_evictions: int = 0
     committed: dict[tuple[int, int], dict[str, bytes]] = field(default_factory=dict)
-    _hanging: list[Iterator[pd.DataFrame]] = field(default_factory=list)
+    _hanging: list[Generator[pd.DataFrame]] = field(default_factory=list)
 
     def run_batch(self, messages: list[Message], fates: Iterator[Fate]) -> list[Message]:
         """The answers of the attempts that were committed."""
@@ -160,7 +160,7 @@ class Machine:
                 list(frames)
             self._hanging = []
 
-    def _give_up(self, frames: Iterator[pd.DataFrame], is_hanging: bool) -> None:
+    def _give_up(self, frames: Generator[pd.DataFrame], is_hanging: bool) -> None:
         """An attempt that hangs keeps its worker; one that fails ends it."""
         sash_stage._pipelines.clear()
         if is_hanging:
@@ -168,12 +168,14 @@ class Machine:
         else:
             frames.close()
 
-    def _attempt(self, fragment: int, group: int, messages: list[Message], entries: Entries) -> Iterator[pd.DataFrame]:
+    def _attempt(self, fragment: int, group: int, messages: list[Message], entries: Entries) -> Generator[pd.DataFrame]:
         stage = GroupStage(self.plan, self.relations, fragment, self.n_groups, self.budget)
         stage.init(Handle(entries))
         stage._open_shelf = self._open_shelf
         rows = pd.DataFrame(messages, columns=list(Message._fields))
-        return stage.handleInputRows((f"label {group}",), iter([rows]), None)
+        frames = stage.handleInputRows((f"label {group}",), iter([rows]), None)
+        assert isinstance(frames, Generator)
+        return frames
 
     def _open_shelf(self) -> Shelf:
         (self.directory / "memory").mkdir(exist_ok=True)
@@ -214,7 +216,8 @@ def run(machine: Machine, streams: dict[str, pa.Table], steps: list[Push], fates
     answers += machine.run_batch(list(end), fates)
     machine.end()
     changes = [each.table for each in answers if each.kind == "changes"]
-    return sorted_rows(pa.concat_tables([plan.schema.empty_table(), *changes]))
+    (query,) = plan.queries.values()
+    return sorted_rows(pa.concat_tables([query.schema.empty_table(), *changes]))
 
 
 def sorted_rows(changes: pa.Table) -> list[str]:

@@ -7,18 +7,19 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
-from sash.sql.bound_query import BoundQuery, Catalog, RowsWindow, TimeWindow, UnboundedWindow
+from sash.sql.bound_query import Block, BoundQuery, Catalog, RowsWindow, TimeWindow, UnboundedWindow
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
 
 MINUTE = TimeWindow(60_000_000)
 
 
-def names_of(bound: BoundQuery) -> list[str]:
+def names_of(bound: Block) -> list[str]:
     return [output.name for output in bound.outputs]
 
 
-def conjuncts_of(bound: BoundQuery) -> list[str]:
+def conjuncts_of(bound: Block) -> list[str]:
+    assert isinstance(bound, BoundQuery)
     return [to_duckdb(conjunct) for conjunct in bound.conjuncts]
 
 
@@ -30,6 +31,7 @@ def test_the_query_of_the_readme(catalog: Catalog) -> None:
         ),
         catalog,
     )
+    assert isinstance(bound, BoundQuery)
     assert [(source.name, source.alias, source.window) for source in bound.sources] == [
         ("temperature", "A", MINUTE),
         ("humidity", "B", MINUTE),
@@ -125,12 +127,14 @@ def test_a_window_in_brackets_wins_over_that_of_the_query(catalog: Catalog) -> N
         ),
         catalog,
     )
+    assert isinstance(bound, BoundQuery)
     windows = [source.window for source in bound.sources]
     assert windows == [RowsWindow(3, ("location", "n")), MINUTE, None, UnboundedWindow()]
 
 
 def test_one_stream_needs_no_window(catalog: Catalog) -> None:
     bound = bind(parse_query("SELECT 1 FROM temperature A, rooms R WHERE A.location = R.location"), catalog)
+    assert isinstance(bound, BoundQuery)
     assert [source.window for source in bound.sources] == [None, None]
 
 
@@ -154,4 +158,4 @@ def test_one_stream_needs_no_window(catalog: Catalog) -> None:
 )
 def test_types_that_compare(condition: str, catalog: Catalog) -> None:
     text = f"SELECT 1 FROM temperature A, humidity B, rooms R WHERE {condition} WINDOW 1 MINUTE"
-    assert bind(parse_query(text), catalog).conjuncts
+    assert conjuncts_of(bind(parse_query(text), catalog))

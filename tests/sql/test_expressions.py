@@ -7,9 +7,10 @@ import pytest
 
 from sash.sql import duck
 from sash.sql.bind import bind
-from sash.sql.bound_query import StreamInfo
+from sash.sql.bound_query import Catalog, StreamInfo
 from sash.sql.expressions import span_of, to_duckdb
 from sash.sql.parse import parse_query
+from sash.sql.parsed import ParsedSelect
 
 ROWS = pa.table(
     {
@@ -79,7 +80,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_meaning_is_that_of_duckdb(expression: str) -> None:
-    catalog = {"t": StreamInfo(ROWS.schema, time="ts")}
+    catalog: Catalog = {"t": StreamInfo(ROWS.schema, time="ts")}
     (output,) = bind(parse_query(f"SELECT {expression} FROM t"), catalog).outputs
     flat = ROWS.rename_columns([f"t.{name}" for name in ROWS.column_names])
     with duck.connect() as connection:
@@ -106,6 +107,8 @@ def test_names_with_quotes_and_dots() -> None:
 )  # fmt: skip
 def test_span_of_is_the_whole_expression(expression: str) -> None:
     text = f"SELECT 1 + 1, {expression}, 2 FROM t"
-    span = span_of(parse_query(text).outputs[1])
+    select = parse_query(text)
+    assert isinstance(select, ParsedSelect)
+    span = span_of(select.outputs[1])
     assert span is not None
     assert text[span.start : span.end] == expression

@@ -62,6 +62,7 @@ def test_windows_of_a_pair_remember_their_place(catalog: Catalog) -> None:
     bound = bind_select(f"SELECT 1 {AB} DWINDOW (B, A) = 2 s EMIT CHANGES", catalog)
     assert bound.window_graph is not None
     (pair,) = bound.window_graph.pairs
+    assert pair.span is not None
     assert pair.span == bound.spans["window"]
     assert bound.text[pair.span.start : pair.span.end] == "DWINDOW (B, A) = 2 s"
 

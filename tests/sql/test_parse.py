@@ -10,7 +10,7 @@ import pytest
 from sash.errors import Span
 from sash.sql.bound_query import RowsWindow, StreamStatistics, TimeWindow
 from sash.sql.parse import parse_query, parse_script
-from sash.sql.parsed import ParsedSelect
+from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable, Into
 
 SCRIPT = """\
@@ -27,7 +27,7 @@ SELECT location FROM temperature EMIT CHANGES; -- the end
 """
 
 
-def spelled(select: ParsedSelect, clause: str) -> str:
+def spelled(select: ParsedQuery, clause: str) -> str:
     span = select.spans[clause]
     return select.text[span.start : span.end]
 
@@ -118,11 +118,13 @@ def test_select() -> None:
         "SELECT /*+ WNL, buckets(100) */ A.location, B.value + 1 AS humid FROM temperature A, humidity B [ROWS 5] "
         "JOIN rooms AS R USING (location) CROSS JOIN floors WHERE A.value > 30 EMIT CHANGES WINDOW 1 MINUTE"
     )
+    assert isinstance(select, ParsedSelect)
     assert [output.sql() for output in select.outputs] == ["A.location", "B.value + 1 AS humid"]
     assert [source.name.name for source in select.sources] == ["temperature", "humidity", "rooms", "floors"]
     assert [source.alias and source.alias.name for source in select.sources] == ["A", "B", "R", None]
     assert [source.window and source.window.window for source in select.sources] == [None, RowsWindow(5), None, None]
     assert [name.name for name in select.sources[2].using] == ["location"]
+    assert select.where is not None
     assert select.where.sql() == "A.value > 30"
     assert select.window is not None
     assert select.window.window == TimeWindow(60_000_000)
@@ -135,20 +137,26 @@ def test_select() -> None:
 
 def test_joins_may_nest_and_from_may_come_first() -> None:
     nested = parse_query("SELECT 1 FROM a JOIN b JOIN c ON b.x = c.x ON a.x = b.x WINDOW 1 s")
+    assert isinstance(nested, ParsedSelect)
     assert [source.name.name for source in nested.sources] == ["a", "b", "c"]
     assert sorted(condition.sql() for condition in nested.on) == ["a.x = b.x", "b.x = c.x"]
     first = parse_query("FROM a [ROWS 5] x, b y [NOW] SELECT x.i WHERE x.i > 3")
+    assert isinstance(first, ParsedSelect)
     assert [source.window is not None for source in first.sources] == [True, True]
-    assert parse_query("FROM a").outputs[0].sql() == "*"
+    short = parse_query("FROM a")
+    assert isinstance(short, ParsedSelect)
+    assert short.outputs[0].sql() == "*"
 
 
 def test_brackets_in_expressions_are_subscripts_and_lists() -> None:
     select = parse_query("SELECT xs[1], [1, 2], xs[1:2], s['a'] FROM t [ROWS 5] WHERE xs[n] = 1")
+    assert isinstance(select, ParsedSelect)
     assert [output.sql(dialect="sash") for output in select.outputs] == ["xs[1]", "[1, 2]", "xs[1:2]", "s['a']"]
 
 
 def test_a_keyword_of_sash_can_still_be_a_name() -> None:
     select = parse_query('SELECT emit, slack, now, since, "window" FROM emit dwindow WINDOW 1 s')
+    assert isinstance(select, ParsedSelect)
     assert [output.name for output in select.outputs] == ["emit", "slack", "now", "since", "window"]
     assert select.sources[0].alias is not None
     assert select.sources[0].alias.name == "dwindow"

@@ -13,6 +13,7 @@ import pytest
 
 import sash
 from sash.errors import BindError, PlanError
+from sash.runtime.script import bind_script
 from sash.sql import duck
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, StreamInfo
@@ -145,7 +146,7 @@ def test_a_declared_hugeint_is_one_and_a_declared_decimal_is_not() -> None:
         SELECT x, coalesce(x, 1.5) AS c FROM s;
     """
     for declared, common in (("HUGEINT", "decimal128(38, 1)"), ("DECIMAL(38,0)", "decimal128(38, 0)")):
-        (plan,) = sash.runtime.script.bind_script(script.format(declared)).plans.values()
+        (plan,) = bind_script(script.format(declared)).plans.values()
         assert [str(type_) for _, type_ in plan.outputs] == ["decimal128(38, 0)", common]
 
 

@@ -34,7 +34,8 @@ def connected_graphs(draw: st.DrawFn) -> WindowGraph:
     others = [pair for pair in combinations(aliases, 2) if pair not in tree and pair[::-1] not in tree]
     chosen = [*sorted(tree), *(draw(st.lists(st.sampled_from(others), unique=True)) if others else [])]
     lengths = st.integers(1, LONGEST_US)
-    pairs = [PairWindow(*draw(st.permutations(pair)), draw(lengths), draw(st.booleans())) for pair in chosen]
+    ends = [tuple(draw(st.permutations(pair))) for pair in chosen]
+    pairs = [PairWindow(left, right, draw(lengths), draw(st.booleans())) for left, right in ends]
     return WindowGraph(tuple(sorted(aliases)), tuple(pairs))
 
 

@@ -84,13 +84,17 @@ def test_window_of_the_query(clause: str, window: Window) -> None:
     ],
 )
 def test_window_of_a_stream(place: str, bracket: str, window: Window) -> None:
-    clause = parse_query(f"SELECT a FROM {place.format(bracket)}").sources[-1].window
+    select = parse_query(f"SELECT a FROM {place.format(bracket)}")
+    assert isinstance(select, ParsedSelect)
+    clause = select.sources[-1].window
     assert isinstance(clause, WindowClause)
     assert clause.window == window
 
 
 def test_partitioned_window() -> None:
-    clause = parse_query('SELECT a FROM s [partition\n by a, "B b" rows 3]').sources[0].window
+    select = parse_query('SELECT a FROM s [partition\n by a, "B b" rows 3]')
+    assert isinstance(select, ParsedSelect)
+    clause = select.sources[0].window
     assert isinstance(clause, WindowClause)
     assert clause.window == RowsWindow(3)
     assert [name.name for name in clause.partition_by] == ["a", "B b"]

@@ -49,8 +49,8 @@ class Model:
         if step.n_max is not None:
             clock = self.queue.pace(step.clock, step.n_max)
             assert clock == pace(self.entries, step.clock, step.n_max)
-        if step.restarts and self.directory:
-            self.queue = load(dump(self.queue, self.queue._home), self._home())
+        if step.restarts and (home := self._home()) is not None:
+            self.queue = load(dump(self.queue, self.queue._home), home)
         assert pop(self.queue, clock) == [entry for entry in self.entries if entry[0] <= clock]
         self.entries = [entry for entry in self.entries if entry[0] > clock]
         assert len(self.queue) == len(self.entries)

@@ -81,8 +81,8 @@ class Model:
         self._check_keys()
         if step.is_dead:
             self._compact(step.is_dead)
-        if step.restarts and self.directory:
-            self.index = load(dump(self.index, self.index._home), self._home())
+        if step.restarts and (home := self._home()) is not None:
+            self.index = load(dump(self.index, self.index._home), home)
         self._check_keys()
 
     def _compact(self, is_dead: tuple[bool, ...]) -> None:
@@ -125,7 +125,7 @@ def is_negative_zero(value: Any) -> bool:
 
 def as_table(rows: tuple[tuple, ...], schema: pa.Schema, stored: str) -> pa.Table:
     """A table with a column beside the keys, before them."""
-    columns = {"other": pa.array(range(len(rows)), pa.int64())}
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {"other": pa.array(range(len(rows)), pa.int64())}
     for place, one in enumerate(schema):
         columns[one.name] = as_column([row[place] for row in rows], one.type, stored)
     return pa.table(columns)
@@ -253,7 +253,8 @@ def test_all_nans_become_one(type: pa.DataType) -> None:
     indexes = [KeyIndex(pa.schema([("f", type), ("s", pa.string())])) for _ in signed]
     for index, nan in zip(indexes, signed, strict=True):
         index.encode(pa.table({"f": pa.array([nan], type), "s": ["a"]}))
-    taken = [index.take(np.array([0])).column("f").chunk(0).buffers()[1].to_pybytes() for index in indexes]
+    buffers = [index.take(np.array([0])).column("f").chunk(0).buffers()[1] for index in indexes]
+    taken = [buffer.to_pybytes() for buffer in buffers if buffer is not None]
     bits = signed.view(f"u{signed.itemsize}")
     assert bits[0] != bits[1]
     assert taken[0][: signed.itemsize] == taken[1][: signed.itemsize]

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.embedded.query import Query
+from sash.operators.operator_names import OperatorName
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 
@@ -34,7 +35,7 @@ class IdentityWatch:
             if any(field.name.startswith(ID_PREFIX) for field in operator.schema):
                 self._watch(name, operator)
 
-    def _watch(self, name: str, operator: Any) -> None:
+    def _watch(self, name: OperatorName, operator: Any) -> None:
         process, lives = operator.process, defaultdict(list)
 
         def watched(inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -45,7 +46,7 @@ class IdentityWatch:
 
         operator.process = watched
 
-    def _take(self, name: str, lives: dict[tuple, list[_Life]], row: dict[str, Any]) -> None:
+    def _take(self, name: OperatorName, lives: dict[tuple, list[_Life]], row: dict[str, Any]) -> None:
         identity = tuple(value for column, value in row.items() if column.startswith(ID_PREFIX))
         content = repr([value for column, value in row.items() if column not in (TS, OP)])
         living = [life for life in lives[identity] if life.ts < row[TS] <= life.end]

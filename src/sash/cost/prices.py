@@ -13,7 +13,7 @@ import math
 import os
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
 from sash.cost.join_cost import JoinCosts
@@ -64,9 +64,10 @@ def _flat(prices: AlgorithmPrices) -> dict[str, float]:
 
 def _parse(text: str, path: Path) -> JoinPrices:
     try:
-        told = json.loads(text)
-        if not isinstance(told, dict) or "format" not in told:
+        found = json.loads(text)
+        if not isinstance(found, dict) or "format" not in found:
             raise ValueError("it has no `format`")
+        told = cast(dict[str, Any], found)
     except ValueError as error:
         raise SourceError(f"{path} holds no join costs: {error}; {REMEDY}") from None
     if told["format"] != FORMAT:

@@ -127,7 +127,7 @@ def interleaved(streams: Mapping[str, StreamInfo], tables: Mapping[str, pa.Table
 
 
 def in_order_of_arrival(
-    streams: Mapping[str, FileSource], filesystem: pa.fs.FileSystem | None
+    streams: Mapping[str, FileSource], filesystem: pyarrow.fs.FileSystem | None
 ) -> list[tuple[str, StreamFile]]:
     """The files that are there now, of all streams."""
     arrivals = [(name, file) for name, source in streams.items() for file in list_files(source, filesystem)]

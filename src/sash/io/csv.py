@@ -139,6 +139,7 @@ def _split_fields(block: RecordBlock, dialect: Dialect, layout: Layout) -> tuple
     misshapen: dict[int, str] = {}
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
+        assert row.number is not None  # as rows are not read by several threads
         misshapen[row.number - 1] = f"{row.actual_columns} fields where {row.expected_columns} are expected"
         return "skip"
 

@@ -34,7 +34,7 @@ def _go_on(operation: str, path: str) -> None:
 class Disk:
     """A file system, local by default."""
 
-    system: pa.fs.FileSystem = field(default_factory=pa.fs.LocalFileSystem)
+    system: pyarrow.fs.FileSystem = field(default_factory=pyarrow.fs.LocalFileSystem)
     before: ClassVar[Callable[[str, str], None]] = staticmethod(_go_on)
     """Called before every operation that changes something, and in the middle of writing, with its name and path."""
 
@@ -87,7 +87,7 @@ class Disk:
     def remove_tree(self, path: str) -> None:
         """A directory and what is in it; a crash may leave any of it."""
         for info in self.entries(path):
-            if info.type == pa.fs.FileType.Directory and not os.path.islink(info.path):
+            if info.type == pyarrow.fs.FileType.Directory and not os.path.islink(info.path):
                 self.remove_tree(info.path)
             else:
                 self.remove_file(info.path)
@@ -104,13 +104,13 @@ class Disk:
             finally:
                 os.close(descriptor)
 
-    def entries(self, path: str) -> list[pa.fs.FileInfo]:
+    def entries(self, path: str) -> list[pyarrow.fs.FileInfo]:
         """What is in a directory, by name; nothing if there is none."""
-        found = self.system.get_file_info(pa.fs.FileSelector(path, allow_not_found=True))
+        found = self.system.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True))
         return sorted(found, key=lambda info: info.path)
 
     def exists(self, path: str) -> bool:
-        return self.system.get_file_info(path).type != pa.fs.FileType.NotFound
+        return self.system.get_file_info(path).type != pyarrow.fs.FileType.NotFound
 
     def read(self, path: str) -> bytes | None:
         """What a file holds; None if there is none."""

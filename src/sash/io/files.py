@@ -75,21 +75,21 @@ def check_columns(format: str, schema: pa.Schema) -> None:
             raise PlanError(f"column `{field.name}` is {field.type}, which `{format}` cannot hold; use `parquet`")
 
 
-def resolve_path(path: str, filesystem: pa.fs.FileSystem | None) -> tuple[pa.fs.FileSystem, str]:
+def resolve_path(path: str, filesystem: pyarrow.fs.FileSystem | None) -> tuple[pyarrow.fs.FileSystem, str]:
     """The file system of a path and the path within it; a given file system is taken as it is."""
     if filesystem is not None:
         return filesystem, path
     path = absolute_path(path)
     if "://" not in path:
-        return pa.fs.LocalFileSystem(), path
+        return pyarrow.fs.LocalFileSystem(), path
     try:
-        return pa.fs.FileSystem.from_uri(path)
+        return pyarrow.fs.FileSystem.from_uri(path)
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise SourceError(f"`{path}` is not the address of a file system that can be used: {reason}") from error
 
 
-def list_files(source: FileSource, filesystem: pa.fs.FileSystem | None = None) -> list[StreamFile]:
+def list_files(source: FileSource, filesystem: pyarrow.fs.FileSystem | None = None) -> list[StreamFile]:
     """The files of a source in order of arrival. Names that start with `.` or `_` are somebody's work in progress."""
     system, path = resolve_path(source.path, filesystem)
     try:
@@ -102,7 +102,7 @@ def list_files(source: FileSource, filesystem: pa.fs.FileSystem | None = None) -
     return sorted(files, key=lambda file: (file.modified_us, file.path))
 
 
-def is_visible(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None = None) -> bool:
+def is_visible(source: FileSource, path: str, filesystem: pyarrow.fs.FileSystem | None = None) -> bool:
     """Whether `list_files` would name this file of a source, and not take it for work in progress."""
     base, _ = split_glob(resolve_path(source.path, filesystem)[1])
     within = path.partition("://")[2].partition("/")[2] if "://" in path else path
@@ -110,7 +110,7 @@ def is_visible(source: FileSource, path: str, filesystem: pa.fs.FileSystem | Non
     return not any(is_hidden(name) for name in below.split("/"))
 
 
-def read_file(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None = None) -> Iterator[Records]:
+def read_file(source: FileSource, path: str, filesystem: pyarrow.fs.FileSystem | None = None) -> Iterator[Records]:
     """The records of one file, as `list_files` names it, in stretches of bounded size.
 
     Every record of the file comes exactly once, in file order, as a row or as a reject.
@@ -135,21 +135,21 @@ def read_file(source: FileSource, path: str, filesystem: pa.fs.FileSystem | None
         ) from error
 
 
-def _find(filesystem: pa.fs.FileSystem, path: str) -> Iterator[pa.fs.FileInfo]:
+def _find(filesystem: pyarrow.fs.FileSystem, path: str) -> Iterator[pyarrow.fs.FileInfo]:
     info = filesystem.get_file_info(path)
-    if info.type == pa.fs.FileType.File:
+    if info.type == pyarrow.fs.FileType.File:
         return iter([info])
-    if info.type == pa.fs.FileType.Directory:
+    if info.type == pyarrow.fs.FileType.Directory:
         return _list_directory(filesystem, path)
     base, pattern = split_glob(path)
     if not pattern:
         raise SourceError(f"`{path}` does not exist; check the path or create the directory")
-    if filesystem.get_file_info(base).type != pa.fs.FileType.Directory:
+    if filesystem.get_file_info(base).type != pyarrow.fs.FileType.Directory:
         raise SourceError(f"`{path}` matches nothing: there is no directory `{base}`; check the path or create it")
     return _list_glob(filesystem, base, pattern)
 
 
-def _list_directory(filesystem: pa.fs.FileSystem, directory: str) -> Iterator[pa.fs.FileInfo]:
+def _list_directory(filesystem: pyarrow.fs.FileSystem, directory: str) -> Iterator[pyarrow.fs.FileInfo]:
     for info in _list_visible(filesystem, directory):
         if info.is_file:
             yield info
@@ -157,7 +157,7 @@ def _list_directory(filesystem: pa.fs.FileSystem, directory: str) -> Iterator[pa
             yield from _list_directory(filesystem, info.path)
 
 
-def _list_glob(filesystem: pa.fs.FileSystem, directory: str, pattern: list[str]) -> Iterator[pa.fs.FileInfo]:
+def _list_glob(filesystem: pyarrow.fs.FileSystem, directory: str, pattern: list[str]) -> Iterator[pyarrow.fs.FileInfo]:
     """The files that match, and those in directories that match; as in Spark, `*` never crosses a `/`."""
     here, *below = pattern
     for info in _list_visible(filesystem, directory):
@@ -169,8 +169,10 @@ def _list_glob(filesystem: pa.fs.FileSystem, directory: str, pattern: list[str])
             yield info
 
 
-def _list_visible(filesystem: pa.fs.FileSystem, directory: str) -> list[pa.fs.FileInfo]:
-    return [info for info in filesystem.get_file_info(pa.fs.FileSelector(directory)) if not is_hidden(info.base_name)]
+def _list_visible(filesystem: pyarrow.fs.FileSystem, directory: str) -> list[pyarrow.fs.FileInfo]:
+    return [
+        info for info in filesystem.get_file_info(pyarrow.fs.FileSelector(directory)) if not is_hidden(info.base_name)
+    ]
 
 
 def is_hidden(name: str) -> bool:

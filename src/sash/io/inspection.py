@@ -7,7 +7,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pyarrow.fs
 
 from sash.errors import SourceError
@@ -103,7 +102,7 @@ def _strange(disk: Disk, root: str, known: Collection[str]) -> list[str]:
 def _places(output: OutputDir, disk: Disk) -> set[str]:
     """Where something may be, whether it was written down or not."""
     late = output.resolve(f"{output.path}.late")[1]
-    streams = (info.base_name for info in disk.entries(late) if info.type == pa.fs.FileType.Directory)
+    streams = (info.base_name for info in disk.entries(late) if info.type == pyarrow.fs.FileType.Directory)
     return {CHANGES, REJECTS, *(f"late/{name}" for name in streams if not name.startswith("."))}
 
 

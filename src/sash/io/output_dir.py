@@ -17,7 +17,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.fs
 
 from sash.errors import SourceError
@@ -37,7 +36,7 @@ class OutputDir:
 
     path: str
     format: str
-    filesystem: pa.fs.FileSystem | None = None
+    filesystem: pyarrow.fs.FileSystem | None = None
 
     def sink(self, place: str) -> FileSink:
         """Where changes, rejects or late rows are written."""

@@ -35,7 +35,7 @@ def read(file: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Records]
 
 def _fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
     """The column as the declared type, or SourceError if the types differ in kind or a value would change."""
-    if pa.types.is_dictionary(column.type):
+    if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return column.cast(field.type)

@@ -25,7 +25,7 @@ def _plain_path(path: str) -> str:
     if not path.startswith("file://"):
         return path.removeprefix("file:")
     try:
-        return pa.fs.FileSystem.from_uri(path)[1]
+        return pyarrow.fs.FileSystem.from_uri(path)[1]
     except (pa.ArrowInvalid, OSError) as error:
         raise SourceError(f"`{path}` is not the address of a local file: {error}; write a plain path") from None
 

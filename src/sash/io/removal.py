@@ -12,7 +12,6 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 
-import pyarrow as pa
 import pyarrow.fs
 
 from sash.errors import SourceError
@@ -56,7 +55,7 @@ def finish_removal(disk: Disk, path: str) -> None:
 def strange_files(disk: Disk, root: str, is_parted: bool = False) -> Iterator[str]:
     """What stands in a marked directory and has no name that Sash gives; `is_parted`: it has one more level."""
     for info in disk.entries(root):
-        is_directory = info.type == pa.fs.FileType.Directory
+        is_directory = info.type == pyarrow.fs.FileType.Directory
         if is_parted and is_directory:
             yield from strange_files(disk, info.path)
         elif _BATCHES.fullmatch(info.base_name) and is_directory:

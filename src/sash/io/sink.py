@@ -57,7 +57,9 @@ class FileSink:
     def __post_init__(self):
         check_format(self.format)
 
-    def write_part(self, batch_id: int, part: str, table: pa.Table, filesystem: pa.fs.FileSystem | None = None) -> Part:
+    def write_part(
+        self, batch_id: int, part: str, table: pa.Table, filesystem: pyarrow.fs.FileSystem | None = None
+    ) -> Part:
         """Writes rows of a batch where nobody looks, durably, and returns what to pass to `publish`.
 
         Called by tasks; `part` is unique to the run and the attempt, so that no two attempts write the same file.
@@ -72,7 +74,7 @@ class FileSink:
             disk.write(path, content)
         return Part(path, len(content), hashlib.sha256(content).hexdigest())
 
-    def publish(self, batch_id: int, parts: Sequence[Part], filesystem: pa.fs.FileSystem | None = None) -> None:
+    def publish(self, batch_id: int, parts: Sequence[Part], filesystem: pyarrow.fs.FileSystem | None = None) -> None:
         """Makes exactly these parts visible as `batch=<id>`, all at once, and removes what earlier attempts left.
 
         Called once all tasks of the batch are done; may be called again, with the same parts or with those of a replay.
@@ -95,7 +97,7 @@ class FileSink:
             ) from error
 
     def replace_part(
-        self, batch_id: int, part: str, table: pa.Table, filesystem: pa.fs.FileSystem | None = None
+        self, batch_id: int, part: str, table: pa.Table, filesystem: pyarrow.fs.FileSystem | None = None
     ) -> None:
         """Writes one visible file of a batch, atomically; the same part written again takes the place of the first.
 
@@ -107,7 +109,7 @@ class FileSink:
         disk.make_directory(f"{root}/batch={batch_id}")
         disk.rename(staged.path, f"{root}/batch={batch_id}/{part}.{self.format}")
 
-    def resolve(self, filesystem: pa.fs.FileSystem | None) -> tuple[Disk, str]:
+    def resolve(self, filesystem: pyarrow.fs.FileSystem | None) -> tuple[Disk, str]:
         """The disk that it is on, and where there."""
         system, root = resolve_path(self.path, filesystem)
         if system.type_name in _WITHOUT_DIRECTORIES:
@@ -126,7 +128,7 @@ def write_rows(table: pa.Table, stream: pa.NativeFile, format: str) -> None:
     _WRITERS[format](table, stream)
 
 
-def read_sink(sink: FileSink, schema: pa.Schema, filesystem: pa.fs.FileSystem | None = None) -> pa.Table:
+def read_sink(sink: FileSink, schema: pa.Schema, filesystem: pyarrow.fs.FileSystem | None = None) -> pa.Table:
     """All published rows with the schema they were written with, by batch, then part, then as written."""
     system, root = resolve_path(sink.path, filesystem)
     source = FileSource(root, sink.format, schema)
@@ -200,7 +202,7 @@ def _discard_staged(disk: Disk, staging: str, batch_id: int) -> None:
 
 
 def _write_csv(table: pa.Table, stream: pa.NativeFile) -> None:
-    pa.csv.write_csv(table, stream)
+    pyarrow.csv.write_csv(table, stream)
 
 
 def _write_json(table: pa.Table, stream: pa.NativeFile) -> None:

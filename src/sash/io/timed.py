@@ -29,7 +29,7 @@ def with_identity(rows: pa.Table, path: str, lines: np.ndarray) -> pa.Table:
 
 
 def read_stream_file(
-    source: FileSource, path: str, time: str, filesystem: pa.fs.FileSystem | None = None, unit: str | None = None
+    source: FileSource, path: str, time: str, filesystem: pyarrow.fs.FileSystem | None = None, unit: str | None = None
 ) -> Iterator[Records]:
     """Like `read_file`, with rows that have no time among the rejects, and the time column as the query sees it."""
     for records in read_file(source, path, filesystem):

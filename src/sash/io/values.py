@@ -106,7 +106,7 @@ def _cast_plain(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray |
         return _cast_plain_timestamps(texts, dtype)
     if pa.types.is_integer(dtype) and _holds_letter(texts, b"x"):
         return None
-    if pa.types.is_decimal(dtype) and (_holds_letter(texts, b"e") or _may_overflow(texts, dtype)):
+    if pa.types.is_decimal(dtype) and (_holds_letter(texts, b"e") or _may_overflow(texts, dtype.scale)):
         return None
     values = _cast_all(texts, dtype)
     if values is not None and pa.types.is_floating(dtype) and not pc.all(pc.is_finite(values), min_count=0).as_py():
@@ -132,10 +132,10 @@ def _cast_all(texts: pa.ChunkedArray, dtype: pa.DataType) -> pa.ChunkedArray | N
         return None
 
 
-def _may_overflow(texts: pa.ChunkedArray, dtype: pa.Decimal128Type) -> bool:
-    """Whether a text may have more digits, once brought to the type's scale, than fit: Arrow does not notice."""
+def _may_overflow(texts: pa.ChunkedArray, scale: int) -> bool:
+    """Whether a text may have more digits, once brought to a type's scale, than fit: Arrow does not notice."""
     n_longest = pc.max(pc.binary_length(texts)).as_py() or 0
-    return n_longest + dtype.scale > _DECIMAL_DIGITS
+    return n_longest + scale > _DECIMAL_DIGITS
 
 
 def _holds_letter(texts: pa.ChunkedArray, letter: bytes) -> bool:

@@ -8,6 +8,7 @@ table           s + 1 at the hash of the string or after it; 0: free. Its length
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import kernel
@@ -108,7 +109,9 @@ def gather(strings, skip, offsets, data, out_offsets, out_data):
 
 
 @kernel
-def with_prefix(prefixes, offsets, data, valid, out_offsets, out_data):
+def with_prefix(
+    prefixes: ndarray, offsets: ndarray, data: ndarray, valid: ndarray, out_offsets: ndarray, out_data: ndarray,
+) -> int:  # fmt: skip
     """Strings behind a row of fixed bytes each; one that is not valid is its prefix alone."""
     width = prefixes.shape[1]
     end = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.jit import kernel
 from sash.kernels.treaps import insert, kth, multiplicity, remove, size
@@ -12,7 +13,10 @@ NOTHING = np.iinfo(np.int64).min
 
 
 @kernel
-def follow(starts, ids, signs, expires, shown, roots, nodes, pool, words, out_run, out_expires, out_sign):
+def follow(
+    starts: ndarray, ids: ndarray, signs: ndarray, expires: ndarray, shown: ndarray, roots: ndarray, nodes: ndarray,
+    pool: ndarray, words: tuple[ndarray, ndarray], out_run: ndarray, out_expires: ndarray, out_sign: ndarray,
+) -> int:  # fmt: skip
     """Lets tuples of keys come and go; returns how many changes there are of what is shown.
 
     The multiset of a key holds when its tuples expire. What is shown stays until the last tuple that expires with it

@@ -13,6 +13,7 @@ tuples with that key. `keys[key]` holds N_LEFT, N_RIGHT and HEAD of the list, `l
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.treaps import insert, kth, multiplicity, rank, remove, size
@@ -38,9 +39,10 @@ def _n_passing(rule, n_left, n_right):
 
 @kernel
 def follow(
-    first_run, starts, run_keys, contents, signs, expires, rule, keys, links, roots, nodes, pool, words,
-    out_run, out_content, out_expires, out_sign,
-):  # fmt: skip
+    first_run: int, starts: ndarray, run_keys: ndarray, contents: ndarray, signs: ndarray, expires: ndarray,
+    rule: int, keys: ndarray, links: ndarray, roots: ndarray, nodes: ndarray, pool: ndarray,
+    words: tuple[ndarray, ndarray], out_run: ndarray, out_content: ndarray, out_expires: ndarray, out_sign: ndarray,
+) -> tuple[int, int]:  # fmt: skip
     """Lets tuples come and go, from a run on; returns the next run and how many changes there are so far.
 
     `contents` is NONE for right tuples. Stops before a run whose changes might not fit.

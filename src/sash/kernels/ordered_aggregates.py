@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numpy import ndarray
+
 from sash.kernels.jit import inlined_kernel, kernel
 from sash.kernels.treaps import compare, greatest, insert, kth, least, n_distinct, remove, size
 
@@ -9,7 +11,11 @@ LEAST, GREATEST, MIDDLE, DISTINCT = 0, 1, 2, 3
 
 
 @kernel
-def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words, results, out, out_valid):
+def follow(
+    starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, values: ndarray, what: int, roots: ndarray,
+    nodes: ndarray, pool: ndarray, words: tuple[ndarray, ndarray], results: ndarray, out: ndarray,
+    out_valid: ndarray,
+) -> None:  # fmt: skip
     """Writes two values for each side of each run; the second one counts for the middle alone.
 
     `starts, groups, signs, valid, out` are as in `running_sums`; `results` keeps what was last written of each group.
@@ -39,7 +45,10 @@ def follow(starts, groups, signs, valid, values, what, roots, nodes, pool, words
 
 
 @kernel
-def follow_extreme(starts, groups, valid, values, is_least, words, extremes, is_there, out, out_valid):
+def follow_extreme(
+    starts: ndarray, groups: ndarray, valid: ndarray, values: ndarray, is_least: bool,
+    words: tuple[ndarray, ndarray], extremes: ndarray, is_there: ndarray, out: ndarray, out_valid: ndarray,
+) -> None:  # fmt: skip
     """Writes the least or greatest value of a group for each side of each run, where values enter and none leaves."""
     for run in range(groups.shape[0]):
         group = groups[run]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.expansions import add_to_row, clear_row, has_room, round_row, two_product
 from sash.kernels.jit import inlined_kernel, kernel
@@ -27,7 +28,10 @@ SUMS, SQUARES = 0, 1
 
 
 @kernel
-def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squares, results, unit, out, out_valid):
+def deviate_integers(
+    starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, low: ndarray, high: ndarray, counts: ndarray,
+    sums: ndarray, squares: ndarray, results: ndarray, unit: float, out: ndarray, out_valid: ndarray,
+) -> None:  # fmt: skip
     """Deviations of 64-bit integers (sign-extended words), over `unit`."""
     parts = np.zeros((2, N_PARTS))
     scratch = np.zeros(ROOM)
@@ -50,7 +54,10 @@ def deviate_integers(starts, groups, signs, valid, low, high, counts, sums, squa
 
 
 @kernel
-def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, out, out_valid):
+def deviate_doubles(
+    at: tuple[int, int], starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, values: ndarray,
+    tallies: ndarray, parts: ndarray, results: ndarray, out: ndarray, out_valid: ndarray,
+) -> tuple[int, int]:  # fmt: skip
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
     joined = np.zeros((2, parts.shape[3] + N_BELOW))
     scratch = np.zeros(ROOM)
@@ -67,7 +74,7 @@ def deviate_doubles(at, starts, groups, signs, valid, values, tallies, parts, re
                 return run, event
         results[groups[run]] = _read_doubles(tally, bands, joined, scratch)
         out[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 1
-    return groups.shape[0], starts[groups.shape[0]]
+    return len(groups), starts[len(groups)]
 
 
 @kernel

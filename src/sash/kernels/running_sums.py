@@ -8,6 +8,7 @@ Results have two rows: before the runs and after them. What is costly to read is
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.expansions import add_to_row, clear_row, divide_row, round_row, two_product
 from sash.kernels.jit import inlined_kernel, kernel
@@ -27,7 +28,7 @@ ROOM = 64
 
 
 @kernel
-def count(starts, groups, signs, valid, counts, out):
+def count(starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, counts: ndarray, out: ndarray) -> None:
     """How many values each group has."""
     for run in range(groups.shape[0]):
         total = counts[groups[run]]
@@ -40,7 +41,10 @@ def count(starts, groups, signs, valid, counts, out):
 
 
 @kernel
-def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out_valid):
+def sum_integers(
+    starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, low: ndarray, high: ndarray, counts: ndarray,
+    sums: ndarray, out: ndarray, out_valid: ndarray,
+) -> int:  # fmt: skip
     """Sums as 128-bit words. Returns the first run whose sum is beyond 38 digits, or -1."""
     for run in range(groups.shape[0]):
         group = groups[run]
@@ -55,7 +59,10 @@ def sum_integers(starts, groups, signs, valid, low, high, counts, sums, out, out
 
 
 @kernel
-def average_integers(starts, groups, signs, valid, low, high, counts, sums, unit, out, out_valid):
+def average_integers(
+    starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, low: ndarray, high: ndarray, counts: ndarray,
+    sums: ndarray, unit: ndarray, out: ndarray, out_valid: ndarray,
+) -> None:  # fmt: skip
     """Means as doubles: the nearest to the sum over the count times the sum of `unit`, which is an integer."""
     scratch = np.zeros((3, ROOM))
     words = np.empty(2 * N_WORDS)
@@ -98,7 +105,10 @@ def add_integers(first, last, signs, valid, low, high, total):
 
 
 @kernel
-def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, results, is_mean, out, out_valid):
+def sum_doubles(
+    at: tuple[int, int], starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, values: ndarray,
+    tallies: ndarray, parts: ndarray, results: ndarray, is_mean: bool, out: ndarray, out_valid: ndarray,
+) -> tuple[int, int]:  # fmt: skip
     """Sums or means of doubles, from `at` on: a run, and one of its events.
 
     Returns the place where it stopped, as a row of `parts` is too short; the number of runs when all are done.
@@ -117,7 +127,7 @@ def sum_doubles(at, starts, groups, signs, valid, values, tallies, parts, result
                 return run, event
         results[groups[run]] = _read_sum(tally, rows, is_mean, scratch)
         out[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 0
-    return groups.shape[0], starts[groups.shape[0]]
+    return len(groups), starts[len(groups)]
 
 
 @inlined_kernel

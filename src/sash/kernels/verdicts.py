@@ -12,6 +12,7 @@ The row after those that are held, if it has another time, decides: it confirms 
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 
 from sash.kernels.jit import kernel
 
@@ -20,7 +21,10 @@ _LEAST, _GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @kernel
-def judge_rows(ts, slack, ahead, newest, complete, held, holds_first, verdicts, bases):
+def judge_rows(
+    ts: ndarray, slack: int, ahead: int, newest: int, complete: int, held: int, holds_first: bool,
+    verdicts: ndarray, bases: ndarray,
+) -> tuple[int, int, int]:  # fmt: skip
     """Fills in the verdict on each row, and of rows that are too far the newest time before them.
 
     `newest`, `complete` and `held` are those of a StreamClock; `holds_first` says that the first row may be too far

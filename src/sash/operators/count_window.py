@@ -74,7 +74,7 @@ class CountWindow(Unpaced):
 
     def _held(self) -> tuple[pa.Table, np.ndarray]:
         """The window as it stands, in total order, with its rows in the log."""
-        blocks = []
+        blocks: list[tuple[pa.Table, np.ndarray]] = []
         for block in self._log.blocks:
             alive = ~self._log.is_dead(block)
             blocks.append((self._log.read(block).filter(pa.array(alive)), block.first + np.flatnonzero(alive)))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.kernels.distinct_runs import NOTHING, follow
 from sash.operators.keyed import IDENTITY, Keys, with_identity
-from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, int64_column
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
 from sash.store.trace import Events, Trace
@@ -115,7 +115,7 @@ class Distinct:
         self._n_keys = n_keys
 
     def _rows(self, keys: np.ndarray, shown: pa.Table) -> pa.Table:
-        columns: dict[str, object] = dict(self._keys.take(keys))
+        columns: dict[str, ColumnLike] = dict(self._keys.take(keys))
         columns |= {name: shown.column(name) for name in (TS, EXPIRES, OP)}
         identity = [self._keys.identities(keys), int64_column(shown, EXPIRES)]
         columns |= dict(zip(self.spec.id_columns, identity))

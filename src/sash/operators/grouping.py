@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sash.operators.accumulators import Accumulator, AggregateRuns
 from sash.operators.evaluator import run
 from sash.operators.keyed import Keys
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.trace import Events
 
 
@@ -45,7 +45,9 @@ class Grouping:
     @property
     def columns(self) -> list[str]:
         """What keys and aggregates read, the keys first."""
-        arguments = {call.argument for call in self.calls if call.argument} | ({self.time} if self.time else set())
+        arguments = {call.argument for call in self.calls if call.argument}
+        if self.time:
+            arguments.add(self.time)
         return [*self.keys, *sorted(arguments - set(self.keys))]
 
 
@@ -108,7 +110,7 @@ class GroupRows:
         return [old.filter(pa.array(leaves)), new.filter(pa.array(enters))]
 
     def _rows(self, keys: Keys, values: list[pa.Array], ids: np.ndarray, times: np.ndarray, sign: int) -> pa.Table:
-        columns: dict[str, object] = dict(keys.take(ids))
+        columns: dict[str, ColumnLike] = dict(keys.take(ids))
         columns |= {call.name: array for call, array in zip(self._spec.calls, values, strict=True)}
         if self._spec.id_column:
             columns[self._spec.id_column] = keys.identities(ids)

@@ -26,7 +26,7 @@ import pyarrow as pa
 from sash.kernels import membership_runs as kernel
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
-from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, concat
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat
 from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
@@ -186,7 +186,8 @@ class Membership:
     def _run(self, happenings: _Happenings) -> list[pa.Table]:
         """The changes of what passes, in parts."""
         self._make_room(happenings)
-        changes, first_run, room = [], 0, CHANGES_PER_CALL
+        changes: list[pa.Table] = []
+        first_run, room = 0, CHANGES_PER_CALL
         while first_run < len(happenings.run_keys):
             run, content, expires = np.empty((3, room), np.int64)
             sign = np.empty(room, np.int8)
@@ -215,7 +216,7 @@ class Membership:
         if self.spec.is_clocked:
             early = (sign > 0) | (ts < expires)
             ts, contents, expires, sign = ts[early], contents[early], expires[early], sign[early]
-        columns: dict[str, object] = {**self._contents.take(contents), TS: ts, EXPIRES: expires, OP: sign}
+        columns: dict[str, ColumnLike] = {**self._contents.take(contents), TS: ts, EXPIRES: expires, OP: sign}
         if self.spec.id_columns:
             columns |= dict(zip(self.spec.id_columns, (self._contents.identities(contents), expires)))
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)

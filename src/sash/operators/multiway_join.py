@@ -28,7 +28,7 @@ from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
 from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, int64_column
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
 from sash.store.ordered_window import OrderedWindow
@@ -232,7 +232,7 @@ class MultiwayJoin(Unpaced):
 
     def _form(self, found: Combinations) -> pa.Table:
         """The joined tuples."""
-        columns = {}
+        columns: dict[str, ColumnLike] = {}
         for window, own, names in zip(self._windows, found.rows, self._payload, strict=True):
             payload = window.log.rows.take(own, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
@@ -253,14 +253,15 @@ class MultiwayJoin(Unpaced):
         for number in sorted({number for each in conditions for number in each.inputs}):
             payload = self._windows[number].log.rows.take(rows[number], self._read[number])
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        columns[PLACE] = pa.chunked_array([pa.array(np.arange(rows.shape[1]))])
+        n_found: int = rows.shape[1]
+        columns[PLACE] = pa.chunked_array([pa.array(np.arange(n_found))])
         predicate = " AND ".join(f"({each.sql})" for each in conditions)
         return int64_column(select(pa.table(columns), [(PLACE, quote(PLACE))], predicate), PLACE)
 
 
 def _exact_keys(spec: MultiwayJoinSpec, inputs: Sequence[pa.Schema]) -> list[Condition]:
     """What is left to check of rows with equal integers, where the integers of different keys may collide."""
-    conditions = []
+    conditions: list[Condition] = []
     for key in spec.keys:
         members = [number for number, columns in enumerate(key) if columns]
         if is_exact([inputs[members[0]].field(name).type for name in key[members[0]]]):

@@ -23,7 +23,7 @@ from sash.operators.accumulators import make_running_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import IDENTITY, Keys
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, concat, int64_column, signs
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, ColumnLike, concat, int64_column, signs
 from sash.store.block_log import Block, BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.trace import Events
@@ -132,7 +132,7 @@ class RunningGroupBy(Unpaced):
 
     def _written(self, groups: np.ndarray) -> pa.Table:
         """The rows of groups as they stand in the log."""
-        columns: dict[str, object] = dict(self._keys.take(groups))
+        columns: dict[str, ColumnLike] = dict(self._keys.take(groups))
         if self.spec.id_column or not self.spec.keys:
             columns[IDENTITY] = self._keys.identities(groups)
         for number, accumulator in enumerate(self._accumulators):

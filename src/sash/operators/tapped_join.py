@@ -34,7 +34,18 @@ from sash.operators.evaluator import keep, select
 from sash.operators.operator_names import TapName
 from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
 from sash.papers.shared.scheduled_index import ScheduledIndex
-from sash.store.batch import BEGINNING, EXPIRES, OP, SIGNED_FIELDS, TS, conformed, expiries, int64_column, with_columns
+from sash.store.batch import (
+    BEGINNING,
+    EXPIRES,
+    NEVER,
+    OP,
+    SIGNED_FIELDS,
+    TS,
+    conformed,
+    expiries,
+    int64_column,
+    with_columns,
+)
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
 from sash.store.vector import Home
@@ -217,11 +228,10 @@ class TappedJoin(WindowJoin):
         if np.any(ts[1:] < ts[:-1]):
             order = np.argsort(ts, kind="stable")
             left, right, ts = left[order], right[order], ts[order]
-        asked, expires, columns = self.taps[tap], None, {}
+        asked, expires, columns = self.taps[tap], np.full(len(ts), NEVER), {}
         for side, rows in enumerate((left, right)):
             window = self._windows[side]
-            ends = expiries(window.ts[rows - window.base], asked.windows_us[side])
-            expires = ends if expires is None else np.minimum(expires, ends)
+            expires = np.minimum(expires, expiries(window.ts[rows - window.base], asked.windows_us[side]))
             names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
             taken = window.log.rows.take(rows, list(dict.fromkeys(names.values())))
             columns |= {new: taken.column(old) for new, old in names.items()}

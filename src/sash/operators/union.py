@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.operator import Stateless
-from sash.store.batch import ID_PREFIX, SIGNED_FIELDS, concat
+from sash.store.batch import ID_PREFIX, SIGNED_FIELDS, ColumnLike, concat
 
 NOT_OF_THIS_SIDE = -1
 
@@ -47,7 +47,7 @@ class Union(Stateless):
     def _conform(self, side: int, batch: pa.Table) -> pa.Table:
         own = [*self.spec.left_ids, *self.spec.right_ids]
         n_left = len(self.spec.left_ids)
-        arrays = []
+        arrays: list[ColumnLike] = []
         for field in self.schema:
             if field.name not in self.spec.ids:
                 arrays.append(batch.column(field.name))

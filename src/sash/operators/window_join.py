@@ -33,7 +33,7 @@ from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, signs
+from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
 from sash.store.vector import Home, Memory
@@ -287,7 +287,7 @@ class WindowJoin(Unpaced):
         if np.any(pairs.ts[1:] < pairs.ts[:-1]):
             order = np.argsort(pairs.ts, kind="stable")
             pairs = Pairs(*(array[order] for array in pairs))
-        columns = {}
+        columns: dict[str, ColumnLike] = {}
         for window, rows, names in zip(self._windows, (pairs.left, pairs.right), self._payload, strict=True):
             payload = window.log.rows.take(rows, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))

@@ -110,8 +110,9 @@ def _replaced(changes: pa.Table, groups: list[tuple]) -> list[_Event]:
 
 def _times(changes: pa.Table, name: str) -> list[int | None]:
     column = changes.column(name)
-    is_time = pa.types.is_timestamp(column.type)
-    return (column.cast(pa.timestamp("us", column.type.tz)) if is_time else column).cast(pa.int64()).to_pylist()
+    type = column.type
+    times = column.cast(pa.timestamp("us", type.tz)) if pa.types.is_timestamp(type) else column
+    return times.cast(pa.int64()).to_pylist()
 
 
 def _without_near(missing: Answer, extra: Answer) -> tuple[Answer, Answer]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -190,7 +190,7 @@ def row_keys(table: pa.Table) -> list[tuple]:
     return [row_key(row) for row in zip(*columns)] if columns else [()] * table.num_rows
 
 
-def row_key(values: Sequence[Any]) -> tuple:
+def row_key(values: Iterable[Any]) -> tuple:
     return tuple(map(value_key, values))
 
 

@@ -36,7 +36,7 @@ class QueryRun:
     relations: Mapping[str, pa.Table]
     sink: FileSink
     is_strict: bool = False
-    filesystem: pa.fs.FileSystem | None = None
+    filesystem: pyarrow.fs.FileSystem | None = None
     """What files are read and written through; None: each path's own."""
     text: str = ""
     """As the user wrote it."""
@@ -104,7 +104,7 @@ class Job:
         return any(each.is_strict for each in self.members)
 
     @property
-    def filesystem(self) -> pa.fs.FileSystem | None:
+    def filesystem(self) -> pyarrow.fs.FileSystem | None:
         return self.members[0].filesystem
 
     @property

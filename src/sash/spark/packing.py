@@ -37,7 +37,7 @@ def pack_frame(packer: Packer) -> Pack:
     return pack
 
 
-def pack_files(packer: Packer, source: FileSource, filesystem: pa.fs.FileSystem | None) -> Pack:
+def pack_files(packer: Packer, source: FileSource, filesystem: pyarrow.fs.FileSystem | None) -> Pack:
     """For `mapInArrow` over a frame of (path, modified_us): the files themselves are read here."""
     info = packer.plan.streams[packer.stream]
     read = partial(read_stream_file, source, time=info.time, filesystem=filesystem, unit=info.unit)

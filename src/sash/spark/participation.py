@@ -11,7 +11,6 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.fs
 
 from sash.errors import SourceError, mask_secrets
@@ -100,7 +99,7 @@ def _refuse_files_for_batches(run: QueryRun) -> None:
     """SourceError if a file stands where a batch of an output has its directory."""
     for place in (CHANGES, REJECTS, *(f"late/{stream}" for stream in run.plan.streams)):
         disk, root = run.output.resolve(run.output.sink(place).path)
-        is_directory = {info.path: info.type == pa.fs.FileType.Directory for info in disk.entries(root)}
+        is_directory = {info.path: info.type == pyarrow.fs.FileType.Directory for info in disk.entries(root)}
         for _, path in list_batches(disk, root):
             if not is_directory[path]:
                 raise SourceError(

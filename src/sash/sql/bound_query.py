@@ -204,7 +204,7 @@ class BoundQuery:
     conjuncts: tuple[exp.Expr, ...]
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict[str, Span])
     """Where clauses stand in the text, for later errors: `select`, `from`, and if given `where`, `window`, `hint`."""
     memberships: tuple[MembershipCondition, ...] = ()
     groups: tuple[Output, ...] | None = None
@@ -237,7 +237,7 @@ class BoundSet:
     outputs: tuple[Output, ...]
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict[str, Span])
 
 
 Block: TypeAlias = BoundQuery | BoundSet

@@ -7,15 +7,19 @@ and whose expressions remember where they stand in the text.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.parsers.duckdb import DuckDBParser
-from sqlglot.tokens import Token, TokenType
 
 from sash.errors import ParseError, PlanError, Span
 
+# sqlglot does not say what is in the set.
+_NO_WORDS = cast(
+    frozenset[TokenType],
+    DuckDBParser.TEXT_MATCH_EXCLUDED_TOKENS,  # pyright: ignore[reportUnknownMemberType]
+)
 _SIGNS = {TokenType.DASH: "-", TokenType.PLUS: ""}
 
 
@@ -45,7 +49,7 @@ class Cursor(DuckDBParser):
 
     def at(self, word: str) -> bool:
         """Whether the current token is this keyword or sign; quoted names and strings are neither."""
-        if self._curr.token_type in self.TEXT_MATCH_EXCLUDED_TOKENS:
+        if self._curr.token_type in _NO_WORDS:
             return False
         return " ".join(self._curr.text.upper().split()) == word
 
@@ -118,7 +122,7 @@ class Cursor(DuckDBParser):
 
     def amounts(self) -> str:
         """Numbers with their units, as in `1 HOUR 30 MINUTES`; empty when no number comes next."""
-        words = []
+        words: list[str] = []
         while self._curr.token_type is TokenType.NUMBER or self._curr.token_type in _SIGNS:
             words.append(f"{self.number('a number')} {self.word('a unit of time, as in `5 SECONDS`,')}")
         return " ".join(words)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.duckdb import DuckDB
-from sqlglot.tokens import Token, TokenType
 
 from sash.sql.casts import Read
 from sash.sql.grammar import SashParser
 
 _AFTER_MINUS = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT)
+
+
+def _arrow_sql(generator: DuckDB.Generator, expr: exp.Binary, arrow: str) -> str:
+    """In brackets, as to DuckDB some arrows bind tighter than all around them, and others less than anything."""
+    sql = generator.binary(expr, arrow)
+    is_apart = expr.parent is None or isinstance(expr.parent, (exp.Paren, exp.Alias))
+    return sql if is_apart else f"({sql})"
 
 
 class Sash(DuckDB):
@@ -37,13 +45,13 @@ class Sash(DuckDB):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
 
     class Generator(DuckDB.Generator):
-        TRANSFORMS: ClassVar = {
+        TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
             **DuckDB.Generator.TRANSFORMS,
             # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
-            exp.Pow: lambda self, expr: self.binary(expr, "^"),
-            Read: lambda self, expr: self.cast_sql(expr),
-            exp.JSONExtract: lambda self, expr: _arrow_sql(self, expr, "->"),
-            exp.JSONExtractScalar: lambda self, expr: _arrow_sql(self, expr, "->>"),
+            exp.Pow: partial(DuckDB.Generator.binary, op="^"),
+            Read: DuckDB.Generator.cast_sql,
+            exp.JSONExtract: partial(_arrow_sql, arrow="->"),
+            exp.JSONExtractScalar: partial(_arrow_sql, arrow="->>"),
         }
 
         def not_sql(self, expression: exp.Not) -> str:
@@ -51,13 +59,6 @@ class Sash(DuckDB):
             sql = super().not_sql(expression)
             is_operand = isinstance(expression.parent, exp.Binary) and not isinstance(expression.parent, exp.Connector)
             return f"({sql})" if is_operand else sql
-
-
-def _arrow_sql(generator: DuckDB.Generator, expr: exp.Binary, arrow: str) -> str:
-    """In brackets, as to DuckDB some arrows bind tighter than all around them, and others less than anything."""
-    sql = generator.binary(expr, arrow)
-    is_apart = expr.parent is None or isinstance(expr.parent, (exp.Paren, exp.Alias))
-    return sql if is_apart else f"({sql})"
 
 
 def _starts_query(tokens: list[Token | None]) -> bool:

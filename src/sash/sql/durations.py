@@ -15,7 +15,7 @@ UNITS = (
 
 def format_duration(us: int) -> str:
     """A length of time in the largest units that say it exactly."""
-    parts = []
+    parts: list[str] = []
     for unit, size in UNITS:
         count, us = divmod(us, size)
         if count:

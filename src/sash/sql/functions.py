@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from sash.sql import duck
 from sash.sql.bound_query import AGGREGATES_THAT_RUN
@@ -103,12 +103,13 @@ def _nodes(expr_sql: str) -> Iterator[dict[str, Any]]:
     """The nodes of an expression as DuckDB parses it, parents first; none when it does not parse."""
     with duck.connect() as connection:
         tree = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT {expr_sql}"]).fetchall()[0][0]
-    pending = [statement["node"]["select_list"] for statement in json.loads(tree).get("statements", ())]
+    pending: list[Any] = [statement["node"]["select_list"] for statement in json.loads(tree).get("statements", ())]
     while pending:
         item = pending.pop()
         if isinstance(item, dict):
-            if "class" in item:
-                yield item
-            pending.extend(item.values())
+            node = cast(dict[str, Any], item)
+            if "class" in node:
+                yield node
+            pending.extend(node.values())
         elif isinstance(item, list):
-            pending.extend(item)
+            pending.extend(cast(list[Any], item))

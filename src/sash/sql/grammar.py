@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast
 
-from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot import Token, TokenType, exp
 
 from sash.errors import ParseError, Span
 from sash.sql.bound_query import AGGREGATES_THAT_RUN
@@ -36,6 +35,16 @@ _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
 _HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 
+# sqlglot does not say what these hold.
+_FUNCTIONS = cast(
+    dict[str, Callable[..., exp.Expr]],
+    Cursor.FUNCTIONS,  # pyright: ignore[reportUnknownMemberType]
+)
+_MODIFIERS = cast(
+    dict[TokenType, Callable[[Cursor], Any]],
+    Cursor.QUERY_MODIFIER_PARSERS,  # pyright: ignore[reportUnknownMemberType]
+)
+
 T = TypeVar("T")
 
 
@@ -49,14 +58,13 @@ class SashParser(Cursor):
 
     # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
     # change what they mean. The aggregates keep their classes because plans ask for them.
-    FUNCTIONS: ClassVar = {name: builder for name, builder in Cursor.FUNCTIONS.items() if name in _AGGREGATES}
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        name: builder for name, builder in _FUNCTIONS.items() if name in _AGGREGATES
+    }
 
-    QUERY_MODIFIER_PARSERS: ClassVar = {
-        **dict.fromkeys(
-            Cursor.QUERY_MODIFIER_PARSERS.keys() - {TokenType.WINDOW},
-            lambda self: self.refuse_token(),
-        ),
-        **{token: Cursor.QUERY_MODIFIER_PARSERS[token] for token in _MODIFIERS_THAT_RUN},
+    QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Callable[[SashParser], Any]]] = {
+        **{token: lambda self: self.refuse_token() for token in _MODIFIERS.keys() - {TokenType.WINDOW}},
+        **{token: _MODIFIERS[token] for token in _MODIFIERS_THAT_RUN},
     }
 
     def statements(self, tokens: list[Token], text: str, parse: Callable[[SashParser], T]) -> list[T]:
@@ -80,7 +88,7 @@ class SashParser(Cursor):
 
     def _parse_batch_statements(self, parse_method: Any, sep_first_statement: bool = True) -> list[Any]:
         # sqlglot's own loop takes a statement that starts with ELSE or END for the end of a block, and stops.
-        statements = []
+        statements: list[Any] = []
         while self._chunk_index < len(self._chunks):
             self._advance_chunk()
             if self._curr and self._curr.token_type is not TokenType.SEMICOLON:
@@ -254,7 +262,7 @@ class SashParser(Cursor):
                 f"a `{self._curr.text.upper()}` is no condition; put it behind all conditions, without an `AND` before"
             )
             raise ParseError(reason, self.sql, self._span_here())
-        return super()._parse_function(*args, **kwargs)
+        return super()._parse_function(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.

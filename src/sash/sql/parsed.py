@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from sqlglot import exp
 
@@ -12,7 +12,7 @@ from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
-_READ = {
+_READ: dict[type[exp.Expr], set[str]] = {
     exp.Select: {"expressions", "from_", "joins", "where", "hint", "distinct", "group", "having", "with_"},
     exp.Union: {"this", "expression", "distinct", "with_"},
     exp.Except: {"this", "expression", "distinct", "with_"},
@@ -37,7 +37,7 @@ _PARTS = {
     "side": "an outer join",
 }
 _KINDS = (None, "INNER", "CROSS")
-_OPERATIONS = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
+_OPERATIONS: dict[type[exp.SetOperation], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
 NamedQueries: TypeAlias = Mapping[str, exp.Query]
 """What WITH has named, in lower case."""
@@ -76,8 +76,8 @@ class ParsedSelect:
     """Never beside `window`."""
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
-    spans: dict[str, Span] = field(default_factory=dict)
-    named: NamedQueries = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict[str, Span])
+    named: NamedQueries = field(default_factory=dict[str, exp.Query])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ParsedSet:
     window: WindowClause | None = None
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
-    spans: dict[str, Span] = field(default_factory=dict)
+    spans: dict[str, Span] = field(default_factory=dict[str, Span])
 
 
 ParsedQuery: TypeAlias = ParsedSelect | ParsedSet
@@ -246,7 +246,7 @@ def _read_subquery(item: exp.Expr, text: str, named: NamedQueries) -> ParsedQuer
 def _refuse_unread(node: exp.Expr, text: str) -> None:
     """Refuse what has a place in sqlglot's tree and none in a ParsedQuery: SAMPLE, PIVOT, LATERAL, `db.name` …"""
     for part, value in node.args.items():
-        children = value if isinstance(value, list) else [value]
+        children = cast(list[Any], value) if isinstance(value, list) else [value]
         if value and (part not in _READ[type(node)] or (part == "kind" and value not in _KINDS)):
             span = span_of(*(child for child in children if isinstance(child, exp.Expr))) or span_of(node)
             name = _PARTS.get(part, f"`{part.strip('_').upper()}`")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import sqlglot
-from sqlglot.tokens import TokenType
+from sqlglot import TokenType
 
 from sash.sql.dialect import Sash
 
@@ -22,7 +22,8 @@ class QuotedName(NamedTuple):
 
 def rewrite_names(sql: str, write: Callable[[QuotedName], str]) -> str:
     """An expression in which what `write` makes of each quoted name stands in its place; all else stays as it is."""
-    parts, end = [], 0
+    parts: list[str] = []
+    end = 0
     for found in quoted_names(sql):
         parts += [sql[end : found.start], write(found)]
         end = found.stop

@@ -13,14 +13,13 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import duckdb
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel
-from sqlglot.tokens import Token, TokenType
 
 from sash.errors import ParseError, Span
 from sash.sql import duck
@@ -32,6 +31,9 @@ from sash.sql.subqueries import is_predicate
 _PREFIX = "SELECT "
 _SOMETHING = "FROM x"
 """What stands for a subquery, which is read by itself; no query is shorter."""
+_Node: TypeAlias = dict[str, Any]
+"""A part of a tree of DuckDB's, as JSON."""
+
 _PLACES = ("query_location", "query_location_length")
 _FORMS = ("is_operator", "syntax_type", "qualified_name")
 """What tells how something is written, or says it again."""
@@ -208,17 +210,24 @@ def _spell(sql: str) -> str:
 def _simplify(node: Any) -> Any:
     """A tree of DuckDB's in which what means the same is the same."""
     if isinstance(node, list):
-        return [_simplify(item) for item in node]
+        return [_simplify(item) for item in cast(list[Any], node)]
     if not isinstance(node, dict):
         return node
-    plain = {name: _simplify(value) for name, value in node.items() if name not in (*_PLACES, *_FORMS)}
+    parts = cast(_Node, node).items()
+    plain = {name: _simplify(value) for name, value in parts if name not in (*_PLACES, *_FORMS)}
     if "column_names" in plain:
         plain["column_names"] = [name.lower() for name in plain["column_names"]]
-    simplify = {"FUNCTION": _function, "OPERATOR": _operator, "CONSTANT": _constant, "CAST": _cast, "TYPE": _type}
+    simplify: dict[str, Callable[[_Node], Any]] = {
+        "FUNCTION": _function,
+        "OPERATOR": _operator,
+        "CONSTANT": _constant,
+        "CAST": _cast,
+        "TYPE": _type,
+    }
     return simplify.get(plain.get("class", ""), lambda same: same)(plain)
 
 
-def _type(node: dict[str, Any]) -> Any:
+def _type(node: _Node) -> Any:
     """Types have several names; those made of others, as lists, have one."""
     try:
         return {**node, "type_name": str(duck.type_named(node["type_name"]))}
@@ -226,7 +235,7 @@ def _type(node: dict[str, Any]) -> Any:
         return {**node, "type_name": node["type_name"].lower()}
 
 
-def _function(node: dict[str, Any]) -> Any:
+def _function(node: _Node) -> Any:
     name = node["function_name"].lower()
     arguments = [argument["expression"] for argument in node["arguments"]]
     if name == "+" and len(arguments) == 1:
@@ -238,7 +247,7 @@ def _function(node: dict[str, Any]) -> Any:
     return {**node, "function_name": _SAME_FUNCTIONS.get(name, name)}
 
 
-def _operator(node: dict[str, Any]) -> Any:
+def _operator(node: _Node) -> Any:
     """`NOT a IS NULL` is how sqlglot writes `a IS NOT NULL`."""
     if node["type"] == "OPERATOR_NOT" and node["children"][0].get("type") in _NEGATIONS:
         inner = node["children"][0]
@@ -246,7 +255,7 @@ def _operator(node: dict[str, Any]) -> Any:
     return node
 
 
-def _constant(node: dict[str, Any]) -> Any:
+def _constant(node: _Node) -> Any:
     literal = node.get("literal")
     if not literal or "text" not in literal:
         return node
@@ -260,7 +269,7 @@ def _number(text: str) -> str | Decimal:
         return text
 
 
-def _cast(node: dict[str, Any]) -> Any:
+def _cast(node: _Node) -> Any:
     """`INTERVAL 1 DAY` and `INTERVAL '1' DAY` convert the same number."""
     child = node["child"]
     if child.get("class") == "CONSTANT" and node["type_expr"].get("type_name") == "DOUBLE":

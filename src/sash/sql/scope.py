@@ -91,13 +91,13 @@ class Scope:
         expr = self._read(column)
         type_ = self._sources[column.table.lower()].info.schema.field(column.name).type
         for field in fields:
-            names = [inner.name for inner in type_.fields] if pa.types.is_struct(type_) else []
-            name = _match(field.name, names)
+            types = {inner.name: inner.type for inner in type_.fields} if pa.types.is_struct(type_) else {}
+            name = _match(field.name, list(types))
             if name is None:
                 place = expr.sql().replace('"', "")
-                reason = f"`{place}` has no field `{field.name}`; {suggest(field.name, names)}"
+                reason = f"`{place}` has no field `{field.name}`; {suggest(field.name, types)}"
                 raise BindError(reason, self._text, span_of(field))
-            expr, type_ = exp.Dot(this=expr, expression=_quoted(name, field)), type_.field(name).type
+            expr, type_ = exp.Dot(this=expr, expression=_quoted(name, field)), types[name]
         return expr
 
     def _read(self, column: exp.Column) -> exp.Expr:

@@ -71,7 +71,7 @@ class WindowGraph:
         """
         lengths, via = self._shortest()
         given = {frozenset((pair.left, pair.right)): pair for pair in self.pairs}
-        completed = []
+        completed: list[CompletedWindow] = []
         for i in self._all:
             for j in range(i + 1, len(self.aliases)):
                 pair = given.get(frozenset((self.aliases[i], self.aliases[j])))
@@ -95,7 +95,8 @@ class WindowGraph:
     @cached_property
     def parts(self) -> list[tuple[str, ...]]:
         """The streams that windows connect, in groups; a single one if the graph is connected."""
-        left, groups = list(self.aliases), []
+        groups: list[tuple[str, ...]] = []
+        left = list(self.aliases)
         while left:
             lengths = self._shortest()[0][self._number(left[0])]
             group = tuple(alias for alias in left if lengths[self._number(alias)] < FAR)

@@ -11,6 +11,8 @@ the same ones.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +25,9 @@ BEGINNING = np.iinfo(np.int64).min
 TS, EXPIRES, OP = "_ts", "_expires", "_op"
 ID_PREFIX = "_id."
 SIGNED_FIELDS = (pa.field(TS, pa.int64()), pa.field(EXPIRES, pa.int64()), pa.field(OP, pa.int8()))
+
+ColumnLike: TypeAlias = pa.Array | pa.ChunkedArray | np.ndarray
+"""What a column of a table can be made of."""
 
 
 def int64_column(table: pa.Table, name: str) -> np.ndarray:
@@ -168,16 +173,16 @@ def _as_equal(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _rank(column: pa.ChunkedArray) -> np.ndarray:
     """Integers in the order of the column's values."""
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if column.null_count == 0 and _is_integer(column.type):
-        return column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), np.int64)
-    if pa.types.is_floating(column.type):
-        column = _sortable_bits(column)
-    elif any(is_odd(column.type) for is_odd in (pa.types.is_nested, pa.types.is_dictionary, pa.types.is_interval)):
-        column = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
-    return pc.rank(column, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy().astype(np.int64)
+    values = column.combine_chunks()
+    if values.null_count == 0 and _is_integer(values.type):
+        return values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if pa.types.is_null(values.type):
+        return np.zeros(len(values), np.int64)
+    if pa.types.is_floating(values.type):
+        values = _sortable_bits(values)
+    elif any(is_odd(values.type) for is_odd in (pa.types.is_nested, pa.types.is_dictionary, pa.types.is_interval)):
+        values = pa.array([None if value is None else repr(value) for value in values.to_pylist()], pa.string())
+    return pc.rank(values, [("", "ascending", "at_start")], tiebreaker="dense").to_numpy().astype(np.int64)
 
 
 def _is_integer(type: pa.DataType) -> bool:

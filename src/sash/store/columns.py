@@ -5,7 +5,7 @@ There is one kind of column for each layout: fixed width, booleans, strings and 
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,16 @@ from sash.errors import InternalError
 from sash.kernels.gather import gather_words
 from sash.store.vector import Home, Vector
 
+_AnyList: TypeAlias = pa.ListType | pa.LargeListType | pa.MapType
+
 
 class Column(Protocol):
     """Values of one type. The number of values is the owner's to know."""
 
-    type: pa.DataType
-    """Of a view: as declared, but with 64 bits for every offset, as a window may hold more than a batch can."""
+    @property
+    def type(self) -> pa.DataType:
+        """Of a view: as declared, but with 64 bits for every offset, as a window may hold more than a batch can."""
+        ...
 
     def append(self, array: pa.Array, n_rows: int) -> None: ...
 
@@ -184,6 +188,7 @@ class _BytesColumn:
         if not len(array):
             return
         _, starts, data = array.buffers()
+        assert starts is not None
         offsets = np.frombuffer(starts, np.int64)[array.offset : array.offset + len(array) + 1]
         if data is not None:
             self._data.write(self._offsets.at(n_rows), np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]])
@@ -207,6 +212,7 @@ class _StructColumn:
         self._valid = _Validity(home)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
+        assert isinstance(array, pa.StructArray)
         self._valid.append(array, n_rows)
         for idx, column in enumerate(self._fields):
             column.append(array.field(idx), n_rows)
@@ -225,6 +231,7 @@ class _ListColumn:
     """Lists, and maps as lists of their entries."""
 
     def __init__(self, type: pa.DataType, home: Home):
+        assert _is_list(type)
         is_map = pa.types.is_map(type)
         self._items = make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, home)
         self.type = pa.large_list(self._items.type)
@@ -254,12 +261,14 @@ class _FixedListColumn:
     """Lists that are all of one length."""
 
     def __init__(self, type: pa.DataType, home: Home):
+        assert pa.types.is_fixed_size_list(type)
         self._size = type.list_size
         self._items = make_column(type.value_type, home)
         self.type = pa.list_(self._items.type, self._size)
         self._valid = _Validity(home)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
+        assert isinstance(array, pa.FixedSizeListArray)
         self._valid.append(array, n_rows)
         items = array.values.slice(array.offset * self._size, len(array) * self._size)
         self._items.append(items, n_rows * self._size)
@@ -294,7 +303,7 @@ def _is_bytes(type: pa.DataType) -> bool:
     return any(test(type) for test in tests)
 
 
-def _is_list(type: pa.DataType) -> bool:
+def _is_list(type: pa.DataType) -> TypeGuard[_AnyList]:
     return pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_map(type)
 
 
@@ -308,15 +317,18 @@ def _is_fixed(type: pa.DataType) -> bool:
 def _list_offsets(array: pa.Array) -> np.ndarray:
     """Where the lists begin among all entries, and where the last one ends."""
     width = np.int64 if pa.types.is_large_list(array.type) else np.int32
-    return np.frombuffer(array.buffers()[1], width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    starts = array.buffers()[1]
+    assert starts is not None
+    return np.frombuffer(starts, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def _entries(array: pa.Array) -> pa.Array:
     """The entries of all lists, or of all maps as structs, those of values outside a slice included."""
-    if not pa.types.is_map(array.type):
-        return array.values
-    fields = [array.type.key_field, array.type.item_field]
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
+    if isinstance(array, pa.MapArray):
+        fields = [array.type.key_field, array.type.item_field]
+        return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
+    assert isinstance(array, (pa.ListArray, pa.LargeListArray))
+    return array.values
 
 
 def to_type(array: pa.Array, type: pa.DataType) -> pa.Array:
@@ -324,13 +336,16 @@ def to_type(array: pa.Array, type: pa.DataType) -> pa.Array:
     if array.type == type:
         return array
     if pa.types.is_struct(type):
+        assert isinstance(array, pa.StructArray)
         fields = [to_type(array.field(idx), type.field(idx).type) for idx in range(type.num_fields)]
         return _assemble(type, array, [], fields)
     if pa.types.is_fixed_size_list(type):
+        assert isinstance(array, pa.FixedSizeListArray)
         items = array.values.slice(array.offset * type.list_size, len(array) * type.list_size)
         return _assemble(type, array, [], [to_type(items, type.value_type)])
     if not _is_list(type):
         return array.cast(type)
+    assert isinstance(array, (pa.ListArray, pa.LargeListArray))
     offsets = _list_offsets(array)
     entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     is_map = pa.types.is_map(type)
@@ -339,7 +354,7 @@ def to_type(array: pa.Array, type: pa.DataType) -> pa.Array:
     return _assemble(type, array, [pa.py_buffer((offsets - offsets[0]).astype(width))], [entries])
 
 
-def _assemble(type: pa.DataType, array: pa.Array, buffers: list, children: list[pa.Array]) -> pa.Array:
+def _assemble(type: pa.DataType, array: pa.Array, buffers: list[pa.Buffer], children: list[pa.Array]) -> pa.Array:
     """An array with the NULLs of another and these parts, which begin with its first value."""
     valid = None
     if array.null_count:

@@ -63,7 +63,9 @@ class GroupArray:
         if not len(groups):
             return
         self.reserve(int(groups.max()) + 1)
-        lengths = np.diff(np.frombuffer(dumped.buffers()[1], np.int64)[dumped.offset :][: len(dumped) + 1])
+        offsets = dumped.buffers()[1]
+        assert offsets is not None
+        lengths = np.diff(np.frombuffer(offsets, np.int64)[dumped.offset :][: len(dumped) + 1])
         for n_bytes in np.unique(lengths):
             places = np.flatnonzero(lengths == n_bytes)
             self._load_alike(groups[places], dumped.take(pa.array(places)), int(n_bytes))
@@ -75,7 +77,9 @@ class GroupArray:
 
     def _load_alike(self, groups: np.ndarray, dumped: pa.Array, n_bytes: int) -> None:
         """Puts back items that are all of one length."""
-        items = np.frombuffer(dumped.buffers()[2], self.array.dtype, len(dumped) * n_bytes // self.array.itemsize)
+        data = dumped.buffers()[2]
+        assert data is not None
+        items = np.frombuffer(data, self.array.dtype, len(dumped) * n_bytes // self.array.itemsize)
         if not self.shape:
             self.array[groups] = items
             return

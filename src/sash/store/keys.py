@@ -73,7 +73,9 @@ def _words(array: pa.Array) -> list[np.ndarray]:
     type = array.type
     if pa.types.is_decimal(type):
         array = array.cast(pa.decimal128(38, type.scale))
-        halves = np.frombuffer(array.buffers()[1], np.uint64)
+        data = array.buffers()[1]
+        assert data is not None
+        halves = np.frombuffer(data, np.uint64)
         halves = halves[2 * array.offset : 2 * (array.offset + len(array))]
         return [halves[0::2].copy()] if type.precision <= 18 else [halves[0::2].copy(), halves[1::2].copy()]
     if pa.types.is_floating(type):
@@ -91,14 +93,15 @@ def _words(array: pa.Array) -> list[np.ndarray]:
 def _byte_buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     _, offsets, data = array.buffers()
+    assert offsets is not None
     width = np.int64 if is_large else np.int32
     starts = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1]
     return starts, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
 
 
-def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+def one_chunk(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """The column as one array, decoded if it is a dictionary."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):
         array = array.chunk(0) if array.num_chunks else pa.array([], column.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return array.dictionary_decode() if isinstance(array, pa.DictionaryArray) else array

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from sash.lab.workloads.batches import BatchCut, batches
+from sash.lab.workloads.join_streams import JoinWorkload
+from sash.lab.workloads.network import Network
 from sash.lab.workloads.progress import WorkloadProgress
 from sash.lab.workloads.recorder import Clock
+from sash.lab.workloads.retail import Retail
 from sash.lab.workloads.workload_commands import N_FILES
 from sash.lab.workloads.workload_registry import KINDS, make_workload
 from support.commands import run_command
@@ -109,7 +112,8 @@ def test_live_ends_with_ctrl_c_and_says_what_there_is(run, monkeypatch):
 
 
 def test_times_can_start_now(run, monkeypatch):
-    monkeypatch.setattr("sash.lab.workloads.workload_commands.CLOCK", Clock(lambda: NOW_US, pytest.fail))
+    clock = Clock(lambda: NOW_US, lambda seconds: pytest.fail("slept"))
+    monkeypatch.setattr("sash.lab.workloads.workload_commands.CLOCK", clock)
     run("workload", "sensors", "--now", "--duration", "1s", "--arrivals", "even", "--format", "csv")
     assert ",2001-09-09 01:46:40.000000\n" in Path("workload/humidity/000000.csv").read_text()
 
@@ -125,10 +129,14 @@ def test_the_list_names_streams_and_what_can_be_set(run):
 
 def test_settings_reach_the_workload():
     network = make_workload("network", {"rate": 7.0, "keys": 9}, ["travel=50 ms", "n_links=3", "through=0.25"])
+    assert isinstance(network, Network)
     assert (network.rate, network.n_keys, network.travel_us) == (7.0, 9, 50_000)
     assert (network.n_links, network.through) == (3, 0.25)
-    assert make_workload("retail", {"keys": 12}).items == 12
+    retail = make_workload("retail", {"keys": 12})
+    assert isinstance(retail, Retail)
+    assert retail.items == 12
     join = make_workload("join", {"rate": 1000.0, "duration": "2s"}, ["payload=wide", "exponent=1.1"])
+    assert isinstance(join, JoinWorkload)
     assert (join.n_tuples, join.payload, join.skew, join.rate) == (4000, "wide", 1.1, 1000)
 
 

@@ -81,7 +81,7 @@ def test_tables_are_beside_the_streams(tmp_path):
     retail = Retail(duration_us=SECOND)
     record(retail, Recorder(tmp_path / "out", "json"), BatchCut(rows=100), lambda batch: None)
     for name, table in retail.tables.items():
-        written = pa.csv.read_csv(tmp_path / "out" / f"{name}.csv")
+        written = pyarrow.csv.read_csv(tmp_path / "out" / f"{name}.csv")
         assert written.column(0).to_pylist() == table.column(0).to_pylist()
 
 

@@ -278,7 +278,10 @@ def _with_integers(changes: pa.Table) -> pa.Table:
 
 
 def _write_type(type_: pa.DataType) -> str:
-    written = {pa.timestamp("us"): 'pa.timestamp("us")', pa.timestamp("us", "UTC"): 'pa.timestamp("us", "UTC")'}
+    written: dict[pa.DataType, str] = {
+        pa.timestamp("us"): 'pa.timestamp("us")',
+        pa.timestamp("us", "UTC"): 'pa.timestamp("us", "UTC")',
+    }
     if pa.types.is_list(type_):
         return f"pa.list_({_write_type(type_.value_type)})"
     if pa.types.is_decimal(type_):

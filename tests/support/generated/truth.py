@@ -33,7 +33,7 @@ from support.generated.tree import (
     fill,
 )
 
-ALWAYS = (-(2**62), 2**62)
+ALWAYS: tuple[int, int] = (-(2**62), 2**62)
 """Of rows that are there from the beginning, or to the end."""
 
 

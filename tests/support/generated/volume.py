@@ -6,7 +6,7 @@ PYTHONPATH=tests python -m support.generated --cases 20000 --seed 1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from support.generated.choices import Choices, shrink
@@ -69,7 +69,7 @@ def describe(seed: int, case: GeneratedCase, problem: str, n_shrinks: int) -> st
     return f"seed {seed}: {problem}\n{case}"
 
 
-def _problem(made: list[int]) -> str | None:
+def _problem(made: Sequence[int]) -> str | None:
     try:
         return check(draw_case(Choices(replayed=made)))
     except RefusedError:

@@ -16,6 +16,12 @@ def read_times(column: pa.ChunkedArray) -> np.ndarray:
     return column.cast(pa.int64()).to_numpy()
 
 
+def zone_of(column: pa.ChunkedArray) -> str | None:
+    """The time zone of timestamps, if they have one."""
+    assert pa.types.is_timestamp(column.type)
+    return column.type.tz
+
+
 def decimals_column(unscaled: np.ndarray, dtype: pa.DataType) -> pa.Array:
     """Numbers that are not negative, as decimals: 128 bits each, of which the upper half is zero."""
     words = np.zeros((len(unscaled), 2), np.int64)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import PlanError
-from sash.lab.workloads.arrow_columns import read_times, times_column
+from sash.lab.workloads.arrow_columns import read_times, times_column, zone_of
 from sash.lab.workloads.law import require
 from sash.lab.workloads.workload import Workload, WorkloadStream
 
@@ -71,7 +71,7 @@ def _moved(workload: Workload, stream: WorkloadStream, begin_us: int) -> Iterato
     for rows in workload.generate(stream.name):
         if moved_us:
             column = rows.column(stream.time)
-            times = times_column(read_times(column) + moved_us, column.type.tz)
+            times = times_column(read_times(column) + moved_us, zone_of(column))
             rows = rows.set_column(rows.schema.get_field_index(stream.time), rows.schema.field(stream.time), times)
         yield rows
 

@@ -22,7 +22,7 @@ from sash.errors import SourceError, suggest
 from sash.io.files import FileSource, list_files
 from sash.io.timed import read_stream_file
 from sash.io.values import connection, sql_name
-from sash.lab.workloads.arrow_columns import read_times, times_column
+from sash.lab.workloads.arrow_columns import read_times, times_column, zone_of
 from sash.lab.workloads.declare import QUERY, quoted
 from sash.lab.workloads.law import require
 from sash.lab.workloads.workload import WorkloadStream
@@ -64,7 +64,7 @@ class Replay:
         for rows in _read(self.source, time):
             column = rows.column(time)
             elapsed = ((read_times(column) - self.start_us) / self.speed).astype(np.int64)
-            played = times_column(self.start_us + elapsed, column.type.tz)
+            played = times_column(self.start_us + elapsed, zone_of(column))
             yield rows.set_column(rows.schema.get_field_index(time), rows.schema.field(time), played)
 
 

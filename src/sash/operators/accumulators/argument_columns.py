@@ -23,7 +23,8 @@ def unit_of(type: pa.DataType) -> float:
 
 def parts_of_unit(type: pa.DataType) -> np.ndarray:
     """The same, exactly: as doubles that add up to it."""
-    left, parts = 10**type.scale if pa.types.is_decimal(type) else 1, []
+    parts: list[float] = []
+    left = 10**type.scale if pa.types.is_decimal(type) else 1
     while left:
         parts.append(float(left))
         left -= int(parts[-1])
@@ -53,8 +54,11 @@ def integer_words(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 def decimal_words(array: pa.Array) -> np.ndarray:
     """Decimals as rows of two words, low and high; where NULL, anything."""
+    assert pa.types.is_decimal(array.type)
     array = array.cast(pa.decimal128(38, array.type.scale))
-    words = np.frombuffer(array.buffers()[1], np.uint64).reshape(-1, 2)
+    data = array.buffers()[1]
+    assert data is not None
+    words = np.frombuffer(data, np.uint64).reshape(-1, 2)
     return words[array.offset : array.offset + len(array)]
 
 

@@ -80,6 +80,7 @@ def to_bytes(array: pa.Array) -> Words:
         _, offsets, data = array.buffers()
         starts = np.zeros(1, np.int64)
         if len(array):
+            assert offsets is not None
             starts = np.frombuffer(offsets, np.int64 if is_large else np.int32)
             starts = starts[array.offset : array.offset + len(array) + 1].astype(np.int64)
         return starts, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
@@ -106,5 +107,6 @@ def from_bytes(offsets: np.ndarray, data: np.ndarray, valid: np.ndarray, type: p
     columns[:, 0] ^= SIGN_BIT
     if is_word(type):
         return from_words(np.ascontiguousarray(columns[:, 0]).view(np.int64), valid, type)
+    assert pa.types.is_decimal(type)
     columns[~valid] = 0
     return from_decimal_words(columns[:, ::-1], valid, type.scale).cast(type)
