@@ -3,7 +3,8 @@
 Numba does not read annotations. It compiles a kernel for the types that it is called with; these names are for people
 and for the type checker. Arguments that belong together are a NamedTuple: its class is part of the type that is
 compiled for, and each of its arrays is handed over as if it were an argument of its own. A call from Python takes about
-half a microsecond longer for each NamedTuple, so it pays where a kernel goes through a batch.
+a microsecond longer for each NamedTuple: nothing beside a batch, but too much for a few rows. Two classes of one name
+with equal fields make it sixty, as numba then looks at every field in Python.
 """
 
 from __future__ import annotations

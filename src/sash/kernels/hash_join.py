@@ -31,12 +31,14 @@ FREE = -2
 GROUP = 32
 
 
-class JoinRows(NamedTuple):
-    """The rows of one side; a row's values stand at `row - base`."""
+class JoinSides(NamedTuple):
+    """The keys and records of the side that arrives, and the records of the other; a row's stand at `row - base`."""
 
     keys: Int64s
-    records: Int64s
-    base: int
+    own: Int64s
+    own_base: int
+    other: Int64s
+    other_base: int
 
 
 class SlotTable(NamedTuple):
@@ -86,12 +88,14 @@ def _claim(slots: Int64s, position: int, key: int, floors: Int64s) -> tuple[int,
 
 
 @kernel
-def link(side: int, first: int, last: int, rows: JoinRows, table: SlotTable) -> tuple[int, int]:
+def link(
+    side: int, first: int, last: int, keys: Int64s, records: Int64s, base: int, table: SlotTable
+) -> tuple[int, int]:
     """Puts rows `first..last-1` into the table; stops when no slot may be used up any more.
 
     Returns the next row, and how many slots may still be used up.
     """
-    (keys, records, base), (slots, floors, n_free) = rows, table
+    slots, floors, n_free = table
     for row in range(first, last):
         if n_free == 0:
             return row, n_free
@@ -116,14 +120,7 @@ def _reverse(first: int, last: int, out_other: Int64s, out_ts: Int64s, out_expir
 
 @kernel
 def arrive(
-    side: int,
-    first: int,
-    last: int,
-    own_rows: JoinRows,
-    other_rows: JoinRows,
-    table: SlotTable,
-    n_out: int,
-    out: PairRoom,
+    side: int, first: int, last: int, sides: JoinSides, table: SlotTable, n_out: int, out: PairRoom
 ) -> tuple[int, int, int, int]:
     """Joins rows `first..last-1` of a side with those of the other that are in the table, and puts them into it.
 
@@ -131,7 +128,7 @@ def arrive(
     used up any more. Returns the next row, the number of pairs, the number of slots that may still be used up, and the
     number of rows looked at.
     """
-    (keys, own, own_base), (_, other, other_base) = own_rows, other_rows
+    keys, own, own_base, other, other_base = sides
     (slots, floors, n_free), (out_own, out_other, out_ts, out_expires) = table, out
     n_slots = slots.shape[0]
     other_floor = floors[1 - side]

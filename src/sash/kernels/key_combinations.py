@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sash.kernels.arrays import Bools, Int64s
-from sash.kernels.jit import kernel
+from sash.kernels.jit import borrowing_kernel, kernel
 from sash.kernels.probes import EXPIRY, FIRST, FREE, HEADS, KEY, LAST, LINKS, NONE, TIME, home_of
 
 N_LANES = 16
@@ -155,7 +155,7 @@ def collect(
     return positions.shape[0], n_met, n_looked
 
 
-@kernel
+@borrowing_kernel
 def _write_met(found: Int64s, row: int, low: int, chains: Chains, met: Meetings, n_met: int) -> tuple[int, int]:
     """Writes down rows that were found newest first, and those further down the chain, which had no room, oldest first.
 

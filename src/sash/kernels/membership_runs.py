@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sash.kernels.arrays import Int8s, Int64s, Words
-from sash.kernels.jit import inlined_kernel, kernel
+from sash.kernels.jit import borrowing_kernel, inlined_kernel, kernel
 from sash.kernels.treaps import insert, kth, multiplicity, rank, remove, size
 
 PRESENT, ABSENT, INTERSECT_ALL, EXCEPT_ALL = 0, 1, 2, 3
@@ -99,7 +99,7 @@ def follow(first_run: int, events: MembershipEvents, left: LeftTuples, out: Pass
     return run_keys.shape[0], n_out
 
 
-@kernel
+@borrowing_kernel
 def _move(content: int, key_id: int, sign: int, expires: int, left: LeftTuples, n_out: int, out: PassingChanges) -> int:
     """A left tuple comes or goes, while the right ones stay as they are."""
     rule, keys, links, roots, nodes, pool, words = left
@@ -141,7 +141,7 @@ def _move(content: int, key_id: int, sign: int, expires: int, left: LeftTuples, 
     return n_out
 
 
-@kernel
+@borrowing_kernel
 def _weigh(key_id: int, n_more_right: int, left: LeftTuples, n_out: int, out: PassingChanges) -> int:
     """Right tuples come or go, while the left ones stay as they are."""
     rule, key, links, roots, nodes = left.rule, left.keys[key_id], left.links, left.roots, left.nodes
@@ -160,7 +160,7 @@ def _weigh(key_id: int, n_more_right: int, left: LeftTuples, n_out: int, out: Pa
     return n_out
 
 
-@kernel
+@borrowing_kernel
 def _resize(content: int, n_before: int, n_after: int, left: LeftTuples, n_out: int, out: PassingChanges) -> int:
     """Of a content's tuples, in order of expiry, as they are now, the first `n_after` pass instead of `n_before`."""
     roots, nodes, out_content, out_expires, out_sign = left.roots, left.nodes, out.content, out.expires, out.sign

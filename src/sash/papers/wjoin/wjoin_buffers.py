@@ -133,7 +133,7 @@ def sweep(bucket: int, buffer: int, horizon: int, slots: Slots, buckets: Buckets
             previous, slot = slot, slots.following[slot]
 
 
-@borrowing_kernel
+@inlined_borrowing
 def update_rarely_probed(
     buffer: int, clock: int, spans: Int64s, slots: Slots, buckets: Buckets, counters: Int64s
 ) -> None:

@@ -157,10 +157,9 @@ def _update(
                 for bucket in range(buckets.starts[buffer], buckets.starts[buffer + 1]):
                     sweep(bucket, buffer, buckets.horizons[buffer], slots, buckets, counters)
     elif pipeline.is_hashed:
-        if stream > 0:
-            update_rarely_probed(2 * (stream - 1) + LEFT, clock, pipeline.spans, slots, buckets, counters)
-        for right in range(stream + 1, len(pipeline.reach)):
-            update_rarely_probed(2 * (right - 1) + RIGHT, clock, pipeline.spans, slots, buckets, counters)
+        for right in range(max(stream, 1), len(pipeline.reach)):
+            buffer = 2 * (right - 1) + (LEFT if right == stream else RIGHT)
+            update_rarely_probed(buffer, clock, pipeline.spans, slots, buckets, counters)
 
 
 @borrowing_kernel
