@@ -16,8 +16,8 @@ MISTAKES = (
         "deviations-of-decimals-without-their-unit",
         "deviations",
         "operators/accumulators/deviations.py",
-        "unit_of(self._type), out, valid,",
-        "1.0, out, valid,",
+        "unit_of(self._type), out)",
+        "1.0, out)",
         ("tests/operators/test_accumulators.py -k 'deviation_of_integers and decimal'",),
     ),
     Mistake(

@@ -38,12 +38,12 @@ def remove_all(owner, values, roots, nodes, pool, words):
 
 def change(multiset: OrderedMultiset, owner: int, value: int, sign: int, words: Words) -> None:
     multiset.reserve(N_OWNERS, 1)
-    (insert_all if sign > 0 else remove_all)(owner, np.array([value]), *multiset.arrays(), words)
+    (insert_all if sign > 0 else remove_all)(owner, np.array([value]), *multiset.treaps(words))
 
 
 def check(multiset: OrderedMultiset, owner: int, held: list[int], words: Words, key) -> None:
     """Compares everything that can be asked."""
-    roots, nodes, _ = multiset.arrays()
+    roots, nodes, _, _ = multiset.treaps()
     assert kernel.size(owner, roots, nodes) == len(held)
     assert kernel.n_distinct(owner, roots) == len(set(held))
     assert [kernel.kth(owner, k, roots, nodes) for k in range(len(held))] == held
@@ -92,8 +92,8 @@ def test_the_depth_stays_logarithmic_when_values_come_in_order(step: int):
     n_values = 100_000
     multiset = OrderedMultiset(Memory())
     multiset.reserve(1, n_values)
-    insert_all(0, np.arange(n_values)[::step], *multiset.arrays(), NO_WORDS)
-    roots, nodes, _ = multiset.arrays()
+    insert_all(0, np.arange(n_values)[::step], *multiset.treaps())
+    roots, nodes, _, _ = multiset.treaps()
     assert depth(nodes, roots[0, kernel.ROOT]) < 4 * math.log2(n_values)
     assert [kernel.kth(0, k, roots, nodes) for k in (0, 777, n_values - 1)] == [0, 777, n_values - 1]
 
@@ -102,9 +102,9 @@ def test_nodes_are_used_again():
     multiset = OrderedMultiset(Memory())
     for _ in range(5):
         multiset.reserve(1, 100)
-        insert_all(0, np.arange(100), *multiset.arrays(), NO_WORDS)
-        remove_all(0, np.arange(100), *multiset.arrays(), NO_WORDS)
-    assert multiset.arrays()[2][kernel.TOP] == 101
+        insert_all(0, np.arange(100), *multiset.treaps())
+        remove_all(0, np.arange(100), *multiset.treaps())
+    assert multiset.treaps().pool[kernel.TOP] == 101
 
 
 def test_owners_can_be_renumbered():

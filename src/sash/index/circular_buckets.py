@@ -20,7 +20,7 @@ import numpy as np
 from sash.index import join_index
 from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.kernels import bucket_join, buckets
-from sash.kernels.bucket_join import Samples
+from sash.kernels.bucket_join import MatchRoom, OrderedArrivals, ProbingTuples, Samples
 from sash.kernels.buckets import HEAD_WIDTH, HELD, SLOT_WIDTH, TOP, Table
 from sash.store.batch import BEGINNING, NEVER
 from sash.store.vector import Home, Memory, Vector
@@ -93,16 +93,15 @@ class CircularBuckets:
         Whatever arrives later is newer than `clock`. No row may have been taken back: rows that the owner has
         forgotten are taken to have ended.
         """
-        orders = tuple(self._in_order(side, first) for side, first in enumerate(firsts))
-        at, limit, capacity = np.zeros(2, np.int64), min(clock, NEVER - 1) + 1, join_index.PAIRS_PER_CHUNK
+        left, right = (self._in_order(side, first) for side, first in enumerate(firsts))
+        arrivals = OrderedArrivals(left, right, np.zeros(2, np.int64))
+        bounds, capacity = (min(clock, NEVER - 1) + 1, self._strategy), join_index.PAIRS_PER_CHUNK
         self._clock = clock
         reason = bucket_join.PAUSED
         while reason != bucket_join.DONE:
-            out = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-            reason, n_out = bucket_join.arrive(
-                self._table(0), self._table(1), orders, at, self._home.step, limit, self._strategy, *out,
-                self._counters, self._samples,
-            )  # fmt: skip
+            out = MatchRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
+            sides, noted = (self._table(0), self._table(1)), (self._counters, self._samples)
+            reason, n_out = bucket_join.arrive(*sides, arrivals, self._home.step, bounds, out, *noted)
             if n_out:
                 yield out[0][:n_out], out[1][:n_out]
             self._home.relax()
@@ -126,12 +125,12 @@ class CircularBuckets:
         """Pairs (probing tuple, row of `side`) that join, in chunks; rows from `row_limit` on are left out."""
         if self._strategy in (bucket_join.PROBE_ALL, bucket_join.OPTIMAL):
             buckets.remove_all_stale(self._table(side), self._clock, self._counters)
-        capacity, first = join_index.PAIRS_PER_CHUNK, 0
+        capacity, first, probing = join_index.PAIRS_PER_CHUNK, 0, ProbingTuples(keys, ts, ends)
         while first < len(keys):
             last = min(len(keys), first + self._home.step)
-            out = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+            out = MatchRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
             upto, n_out = bucket_join.probe(
-                self._table(side), keys, ts, ends, first, last, row_limit, self._clock, *out, self._counters
+                self._table(side), probing, first, last, row_limit, self._clock, out, self._counters
             )
             if n_out:
                 yield out[0][:n_out], out[1][:n_out]

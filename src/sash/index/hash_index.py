@@ -13,6 +13,7 @@ import numpy as np
 from sash.index import join_index
 from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
 from sash.kernels import hash_join
+from sash.kernels.hash_join import JoinSides, PairRoom, SlotTable
 from sash.store.vector import Vector
 from sash.store.window import Window
 
@@ -109,11 +110,10 @@ class HashIndex:
     def _arrive(self, side: int, span: tuple[int, int], floors: np.ndarray, out: Pairs, n_out: int) -> tuple[int, int]:
         """Up to which row tuples have arrived, and how many pairs there are now."""
         own, other = self._windows[side], self._windows[1 - side]
+        sides = JoinSides(own.keys, own.records, own.base, other.records, other.base)
         rows = (out.left, out.right) if side == LEFT else (out.right, out.left)
-        upto, n_out, self._n_free, n_scanned = hash_join.arrive(
-            side, *span, own.keys, own.records, own.base, other.records, other.base, floors,
-            self._slots.array, self._n_free, n_out, *rows, out.ts, out.expires,
-        )  # fmt: skip
+        table, room = SlotTable(self._slots.array, floors, self._n_free), PairRoom(*rows, out.ts, out.expires)
+        upto, n_out, self._n_free, n_scanned = hash_join.arrive(side, *span, sides, table, n_out, room)
         self._n_scanned += n_scanned
         self._home.relax()
         return upto, n_out
@@ -129,10 +129,10 @@ class HashIndex:
                 if not self._n_free:
                     self._fill(4 * n_slots, upto)
                     return
-                first, self._n_free = hash_join.link(
-                    side, first, min(upto[side], first + self._home.step), window.keys, window.records, window.base,
-                    self._floors(), self._slots.array, self._n_free,
-                )  # fmt: skip
+                last = min(upto[side], first + self._home.step)
+                table = SlotTable(self._slots.array, self._floors(), self._n_free)
+                rows = window.keys, window.records, window.base
+                first, self._n_free = hash_join.link(side, first, last, *rows, table)
                 self._home.relax()
 
     def _enough_slots(self) -> int:

@@ -15,6 +15,7 @@ from sash.index import multiway_index
 from sash.index.key_tables import KeyTables
 from sash.index.multiway_index import Combinations
 from sash.kernels import key_combinations
+from sash.kernels.key_combinations import Arrived, Chains, CombinationRoom, Meetings, Seekers
 from sash.store.ordered_window import OrderedWindow
 
 KEY = 0
@@ -53,39 +54,43 @@ class KeyProduct:
             own = places[numbers == arriving]
             if len(own):
                 self._collect(arriving, span, own, orders[arriving], firsts, lasts, n_met)
-        yield from self._multiply(numbers[order], rows[order], times[order], expires[order], firsts, lasts)
+        arrived = Arrived(numbers[order], rows[order], times[order], expires[order])
+        yield from self._multiply(arrived, firsts, lasts)
 
     def _collect(
-        self, arriving: int, span: slice, places: np.ndarray, order: Sequence[int], firsts, lasts, n_met: list[int]
+        self,
+        arriving: int,
+        span: slice,
+        places: np.ndarray,
+        order: Sequence[int],
+        firsts: np.ndarray,
+        lasts: np.ndarray,
+        n_met: list[int],
     ) -> None:
         """What rows of a window meet in the others; those that meet nothing in one are not looked up in the next."""
         window, table = self._windows[arriving], self._tables.table(KEY)
         positions = key_combinations.find_slots(window.keys[span], KEY, table)
-        is_alone = np.zeros(len(positions), np.bool_)
+        seekers = Seekers(positions, window.ts[span], np.zeros(len(positions), np.bool_), places)
         for target in order:
             other, start = self._windows[target], 0
+            chains = Chains(table, target, KEY, other.records, other.base, other.floor)
+            latest, reach_back = int(target > arriving), self._reach[target, arriving]
             while start < len(positions):
-                met_rows, met_ts, met_expires = self._met[:, target]
+                met = Meetings(firsts[target], lasts[target], *self._met[:, target])
                 start, n_met[target], n_looked = key_combinations.collect(
-                    start, positions, window.ts[span], is_alone, places, int(target > arriving),
-                    self._reach[target, arriving], table, target, other.records, KEY,
-                    other.base, other.floor, firsts[target], lasts[target], n_met[target],
-                    met_rows, met_ts, met_expires,
-                )  # fmt: skip
+                    start, seekers, chains, latest, reach_back, met, n_met[target]
+                )
                 self.n_looked += n_looked
                 if start < len(positions):
                     self._met = np.concatenate([self._met, np.empty_like(self._met)], axis=2)
 
-    def _multiply(self, numbers, rows, times, expires, firsts, lasts) -> Iterator[Combinations]:
-        start = 0
-        while start < len(rows):
+    def _multiply(self, arrived: Arrived, firsts: np.ndarray, lasts: np.ndarray) -> Iterator[Combinations]:
+        start, met = 0, Meetings(firsts, lasts, *self._met)
+        while start < len(arrived.rows):
             ts, ends = np.empty((2, self._out.shape[1]), np.int64)
-            met_rows, met_ts, met_expires = self._met
-            start, n_out, n_most = key_combinations.multiply(
-                start, numbers, rows, times, expires, firsts, lasts, met_rows, met_ts, met_expires, self._reach,
-                self._out, ts, ends,
-            )  # fmt: skip
+            room = CombinationRoom(self._out, ts, ends)
+            start, n_out, n_most = key_combinations.multiply(start, arrived, met, self._reach, room)
             if n_out:
                 yield Combinations(self._out[:, :n_out], ts[:n_out], ends[:n_out])
-            elif start < len(rows):
+            elif start < len(arrived.rows):
                 self._out = np.empty((len(self._windows), n_most), np.int64)

@@ -59,10 +59,10 @@ class KeyTables:
         each = self._windows[window]
         while first < last and self._n_free[key]:
             stop = min(last, first + self._home.step)
+            rows = probes.ProbedRows(each.keys, each.records, each.base, each.floor)
             first, self._n_free[key] = probes.link(
-                window, first, stop, each.keys, each.records, key, each.base, self._floors(),
-                self._tables[key].array, self._n_free[key],
-            )  # fmt: skip
+                window, first, stop, rows, key, self._floors(), self._tables[key].array, self._n_free[key]
+            )
             self._home.relax()
         return first == last
 

@@ -185,21 +185,19 @@ class ProbeIndex:
         times = self._times(bound, members)
         keys = [self._key_of(source, key, members[source]) for key, source in step.keys]
         n_members = members.shape[1]
+        partials = probes.Partials(times, np.array(bound), arriving, self._reach)
         while start < n_members:
-            parents, rows = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-            common = np.array(bound), start, target, arriving, self._reach
+            parents, rows = out = probes.GrownRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
             if step.keys:
                 key = step.keys[0][0]
                 more_columns = np.array([key for key, _ in step.keys[1:]], np.int64)
                 more_keys = np.array(keys[1:], np.int64).reshape(len(more_columns), n_members)
-                reached, n_out, n_looked = probes.expand_by_key(
-                    times, *common, keys[0], more_keys, more_columns, target, key, self._tables.table(key),
-                    window.keys, window.records, window.base, window.floor, parents, rows,
-                )  # fmt: skip
+                wanted, table = probes.WantedKeys(key, keys[0], more_columns, more_keys), self._tables.table(key)
+                probed = probes.ProbedRows(window.keys, window.records, window.base, window.floor)
+                reached, n_out, n_looked = probes.expand_by_key(partials, start, target, wanted, table, probed, out)
             else:
-                reached, n_out, n_looked = probes.expand_by_time(
-                    times, *common, window.ts, window.base, window.floor, window.next_row, parents, rows
-                )
+                timed = probes.TimedRows(window.ts, window.base, window.floor, window.next_row)
+                reached, n_out, n_looked = probes.expand_by_time(partials, start, target, timed, out)
             self._n_looked += n_looked
             self._home.relax()
             if n_out:

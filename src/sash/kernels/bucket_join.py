@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.buckets import (
     CAPACITY,
     COUNT,
@@ -22,6 +23,7 @@ from sash.kernels.buckets import (
     SCANNED,
     START,
     TAIL,
+    Table,
     bucket_of,
     has_slot,
     insert_row,
@@ -43,25 +45,53 @@ FOUND = np.iinfo(np.int64).min
 class Samples(NamedTuple):
     """Instants, ascending, and how many tuples the left and right side hold then."""
 
-    at: np.ndarray
-    held: np.ndarray
+    at: Int64s
+    held: Int64s
+
+
+class OrderedArrivals(NamedTuple):
+    """The rows of each side in order of time, and how far each side has come, which is moved on."""
+
+    left: Int64s
+    right: Int64s
+    at: Int64s
+
+
+class MatchRoom(NamedTuple):
+    """Room for pairs: rows of the side that arrives or probing tuples, and rows of the other side."""
+
+    own: Int64s
+    other: Int64s
+
+
+class ProbingTuples(NamedTuple):
+    """Tuples that look for rows, and are not put into buckets."""
+
+    keys: Int64s
+    ts: Int64s
+    ends: Int64s
 
 
 @inlined_borrowing
-def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, counters):
+def _arrive_one(
+    row: int, own: Table, other: Table, horizon: int, strategy: int, out: MatchRoom, n_out: int, counters: Int64s
+) -> int:
     """A tuple arrives: invalidate the opposite bucket, scan it, insert into the own one. Returns `n_out`, -1, or -2.
 
     -1: the output might not suffice; -2: the slots of the own side might not. Nothing has been done then.
     """
+    out_own, out_other = out
     at = row - own.base
     key = own.keys[at]
     bucket, opposite = bucket_of(key, own.heads), bucket_of(key, other.heads)
+    # 1. Whether there is room, before anything changes. A row that its owner has forgotten may make some.
     if n_out + other.heads[opposite, COUNT] > out_own.shape[0]:
         return -1
     if is_clogged(own, bucket):
         remove_stale(own, bucket, DEAD, counters)
     if not has_slot(own, bucket):
         return -2
+    # 2. What is stale in the opposite bucket is not scanned.
     if strategy in (PROBE, PROBE_INSERT):
         remove_stale(other, opposite, horizon, counters)
     else:
@@ -70,6 +100,7 @@ def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, c
     probe = (key, own.ts[at], own.ends[at])
     n_found = scan(other, opposite, probe, row, out_own, out_other, n_out)
     counters[OUTPUT] += n_found - n_out
+    # 3. The tuple itself goes in last: it does not join its own side.
     if strategy == PROBE_INSERT:
         remove_stale(own, bucket, horizon, counters)
     elif strategy == OPTIMAL:
@@ -80,16 +111,27 @@ def _arrive_one(row, own, other, horizon, strategy, out_own, out_other, n_out, c
 
 
 @borrowing_kernel
-def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right, counters, samples):
+def arrive(
+    left: Table,
+    right: Table,
+    arrivals: OrderedArrivals,
+    n_most: int,
+    bounds: tuple[int, int],
+    out: MatchRoom,
+    counters: Int64s,
+    samples: Samples,
+) -> tuple[int, int]:
     """Lets the rows of both sides arrive in order of time, left first on ties, `n_most` at most.
 
-    `orders` are the rows of each side in order of time, `at` says how far each has come and is moved on. A tuple is
-    stale when it ends by the time of the arriving one, or by `limit` if that is earlier. Returns why it stopped and
-    the number of pairs; stops between tuples only.
+    `bounds` are a limit and the strategy: a tuple is stale when it ends by the time of the arriving one, or by the
+    limit if that is earlier. `out.own` is for rows of the left side. Returns why it stopped and the number of pairs;
+    stops between tuples only.
     """
-    left_order, right_order = orders
+    (left_order, right_order, at), (limit, strategy) = arrivals, bounds
+    out_of_right = MatchRoom(out.other, out.own)
     n_out = 0
     for _ in range(n_most):
+        # 1. Who is next; a side that has come to its end is later than any.
         has_left, has_right = at[0] < left_order.shape[0], at[1] < right_order.shape[0]
         if not has_left and not has_right:
             return DONE, n_out
@@ -97,17 +139,19 @@ def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right
         right_ts = right.ts[right_order[at[1]] - right.base] if has_right else np.iinfo(np.int64).max
         is_left = has_left and (left_ts <= right_ts or not has_right)
         now = left_ts if is_left else right_ts
+        # 2. An instant is over when a later tuple arrives: what was held then is what is held now.
         while counters[SAMPLED] < samples.at.shape[0] and samples.at[counters[SAMPLED]] < now:
             samples.held[counters[SAMPLED], 0] = left.state[HELD]
             samples.held[counters[SAMPLED], 1] = right.state[HELD]
             counters[SAMPLED] += 1
+        # 3. Both sides are one code path; only if it has arrived is a tuple passed over.
         horizon = min(now, limit)
         if is_left:
             row = left_order[at[0]]
-            n_found = _arrive_one(row, left, right, horizon, strategy, out_left, out_right, n_out, counters)
+            n_found = _arrive_one(row, left, right, horizon, strategy, out, n_out, counters)
         else:
             row = right_order[at[1]]
-            n_found = _arrive_one(row, right, left, horizon, strategy, out_right, out_left, n_out, counters)
+            n_found = _arrive_one(row, right, left, horizon, strategy, out_of_right, n_out, counters)
         if n_found == -1:
             return NO_OUTPUT_ROOM, n_out
         if n_found == -2:
@@ -118,7 +162,7 @@ def arrive(left, right, orders, at, n_most, limit, strategy, out_left, out_right
 
 
 @borrowing_kernel
-def insert(table, first, last, horizon, is_eager, counters):
+def insert(table: Table, first: int, last: int, horizon: int, is_eager: bool, counters: Int64s) -> int:
     """Inserts rows `first..last-1` that are not stale; returns the next row: not `last` when the slots are full.
 
     A bucket that overflows drops what is stale before it grows; if `is_eager`, every bucket that a row goes into.
@@ -138,12 +182,22 @@ def insert(table, first, last, horizon, is_eager, counters):
 
 
 @borrowing_kernel
-def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out_row, counters):
+def probe(
+    table: Table,
+    probing: ProbingTuples,
+    first: int,
+    last: int,
+    row_limit: int,
+    horizon: int,
+    out: MatchRoom,
+    counters: Int64s,
+) -> tuple[int, int]:
     """Pairs the probing tuples `first..last-1` with the rows below `row_limit` that they join.
 
     Stops before a tuple whose bucket might not fit into the output any more. Returns the next tuple to probe with and
     the number of pairs.
     """
+    (keys, ts, ends), (out_probe, out_row) = probing, out
     n_out = 0
     for i in range(first, last):
         bucket = bucket_of(keys[i], table.heads)
@@ -151,6 +205,7 @@ def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out
             return i, n_out
         remove_stale(table, bucket, horizon, counters)
         counters[SCANNED] += table.heads[bucket, COUNT]
+        # Slots know when a tuple was to end, its owner if it was taken back since: that is looked at of pairs alone.
         n_found = scan(table, bucket, (keys[i], ts[i], ends[i]), i, out_probe, out_row, n_out)
         for j in range(n_out, n_found):
             row = out_row[j]
@@ -162,7 +217,7 @@ def probe(table, keys, ts, ends, first, last, row_limit, horizon, out_probe, out
 
 
 @borrowing_kernel
-def find(table, keys, ids, times, own_ids, out_row):
+def find(table: Table, keys: Int64s, ids: Int64s, times: Int64s, own_ids: Int64s, out_row: Int64s) -> None:
     """For each tuple, the row with the same key and identities that is alive until its time, or -1; each row once.
 
     An identity may come back after it was gone, also within a step: of several rows the newest before the time is
@@ -175,6 +230,7 @@ def find(table, keys, ids, times, own_ids, out_row):
         for k in range(heads[bucket, COUNT]):
             slot = heads[bucket, START] + ((heads[bucket, TAIL] + k) & (heads[bucket, CAPACITY] - 1))
             row = table.slots[slot, ROW]
+            # 1. What costs least is compared first; identities last.
             if table.slot_keys[slot] != keys[i] or row < base:
                 continue
             if not table.ts[row - base] < times[i] <= table.ends[row - base]:
@@ -188,6 +244,7 @@ def find(table, keys, ids, times, own_ids, out_row):
                     break
             if same:
                 found = row
+        # 2. A row that is found cannot be found again.
         out_row[i] = found
         if found >= 0 and ids.shape[1]:
             own_ids[found - base, 0] = FOUND

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 
@@ -32,18 +33,18 @@ N_COUNTERS = 6
 class Table(NamedTuple):
     """One side: the columns of its rows, and its buckets."""
 
-    keys: np.ndarray
-    ts: np.ndarray
-    ends: np.ndarray
+    keys: Int64s
+    ts: Int64s
+    ends: Int64s
     base: int
-    heads: np.ndarray
-    slot_keys: np.ndarray
-    slots: np.ndarray
-    state: np.ndarray
+    heads: Int64s
+    slot_keys: Int64s
+    slots: Int64s
+    state: Int64s
 
 
 @inlined_borrowing
-def bucket_of(key, heads):
+def bucket_of(key: int, heads: Int64s) -> np.int64:
     n_buckets = np.uint64(heads.shape[0])
     if n_buckets & (n_buckets - np.uint64(1)) == 0:  # a division takes longer than the rest
         return np.int64(mix64(key) & (n_buckets - np.uint64(1)))
@@ -51,7 +52,7 @@ def bucket_of(key, heads):
 
 
 @inlined_borrowing
-def remove_stale(table, bucket, horizon, counters):
+def remove_stale(table: Table, bucket: int, horizon: int, counters: Int64s) -> None:
     """Removes what ends by the horizon from the tail of a bucket, up to the first tuple that does not."""
     heads = table.heads
     start, capacity = heads[bucket, START], heads[bucket, CAPACITY]
@@ -72,14 +73,14 @@ def remove_stale(table, bucket, horizon, counters):
 
 
 @borrowing_kernel
-def remove_all_stale(table, horizon, counters):
+def remove_all_stale(table: Table, horizon: int, counters: Int64s) -> None:
     """Removes what ends by the horizon from the tails of all buckets."""
     for bucket in range(table.heads.shape[0]):
         remove_stale(table, bucket, horizon, counters)
 
 
 @inlined_borrowing
-def is_clogged(table, bucket):
+def is_clogged(table: Table, bucket: int) -> bool:
     """Whether a bucket is full, with a row at its tail that its owner does not have any more."""
     heads = table.heads
     is_full = 0 < heads[bucket, COUNT] == heads[bucket, CAPACITY]
@@ -87,7 +88,7 @@ def is_clogged(table, bucket):
 
 
 @inlined_borrowing
-def has_slot(table, bucket):
+def has_slot(table: Table, bucket: int) -> bool:
     """Whether a bucket has a slot left, or can move to a larger place."""
     capacity = table.heads[bucket, CAPACITY]
     if table.heads[bucket, COUNT] < capacity:
@@ -96,7 +97,7 @@ def has_slot(table, bucket):
 
 
 @borrowing_kernel
-def _grow(table, bucket):
+def _grow(table: Table, bucket: int) -> None:
     """Moves a bucket to the top of the slots, with twice the room. What it leaves is reclaimed by `move_together`."""
     heads, top = table.heads, table.state[TOP]
     start, capacity, tail = heads[bucket, START], heads[bucket, CAPACITY], heads[bucket, TAIL]
@@ -112,7 +113,7 @@ def _grow(table, bucket):
 
 
 @inlined_borrowing
-def insert_row(table, bucket, row):
+def insert_row(table: Table, bucket: int, row: int) -> None:
     """Puts a row at the head of a bucket. There must be a slot for it, or room to grow."""
     heads = table.heads
     if heads[bucket, COUNT] == heads[bucket, CAPACITY]:
@@ -128,12 +129,21 @@ def insert_row(table, bucket, row):
 
 
 @inlined_borrowing
-def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
+def scan(
+    table: Table,
+    bucket: int,
+    probe: tuple[int, int, int],
+    own_value: int,
+    out_own: Int64s,
+    out_rows: Int64s,
+    n_out: int,
+) -> int:
     """Puts out the rows of a bucket that join a tuple (key, ts, end), each beside `own_value`. Returns `n_out`.
 
     Slots with the key are gathered first, without a branch that could be mispredicted; there is room for all.
     """
     key, ts, end = probe
+    # 1. A ring is two stretches of slots. Every slot is written down, and kept by counting it if it has the key.
     start, tail, count = table.heads[bucket, START], table.heads[bucket, TAIL], table.heads[bucket, COUNT]
     n_first = min(count, table.heads[bucket, CAPACITY] - tail)
     n_same = n_out
@@ -143,6 +153,7 @@ def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
         for slot in range(np.uint64(first), np.uint64(last)):
             out_rows[np.uint64(n_same)] = slot
             n_same += table.slot_keys[slot] == key
+    # 2. Pairs are never more than slots looked at, so they can be written over these.
     for i in range(n_out, n_same):
         slot = out_rows[i]
         if max(table.slots[slot, TIME], ts) < min(table.slots[slot, END], end):
@@ -153,7 +164,7 @@ def scan(table, bucket, probe, own_value, out_own, out_rows, n_out):
 
 
 @borrowing_kernel
-def _reverse(values, first, last):
+def _reverse(values: Int64s, first: int, last: int) -> None:
     last -= 1
     while first < last:
         for c in range(values.shape[1]):
@@ -163,7 +174,7 @@ def _reverse(values, first, last):
 
 
 @borrowing_kernel
-def _straighten(values, start, capacity, tail):
+def _straighten(values: Int64s, start: int, capacity: int, tail: int) -> None:
     """Turns a circular buffer in its place so that its tail comes first."""
     _reverse(values, start, start + tail)
     _reverse(values, start + tail, start + capacity)
@@ -171,14 +182,14 @@ def _straighten(values, start, capacity, tail):
 
 
 @borrowing_kernel
-def _slide(values, start, count, top):
+def _slide(values: Int64s, start: int, count: int, top: int) -> None:
     for i in range(count):
         for c in range(values.shape[1]):
             values[top + i, c] = values[start + i, c]
 
 
 @borrowing_kernel
-def move_together(heads, slot_keys, slots, by_start):
+def move_together(heads: Int64s, slot_keys: Int64s, slots: Int64s, by_start: Int64s) -> int:
     """Moves all buckets, given in order of their place, to the beginning of the slots, each with just enough room.
 
     `slot_keys` has one column. Returns the new top.
@@ -187,10 +198,12 @@ def move_together(heads, slot_keys, slots, by_start):
     for bucket in by_start:
         start, capacity = heads[bucket, START], heads[bucket, CAPACITY]
         tail, count = heads[bucket, TAIL], heads[bucket, COUNT]
+        # 1. In its own place first: what is moved then lies in one stretch, at or behind where it goes.
         _straighten(slot_keys, start, capacity, tail)
         _straighten(slots, start, capacity, tail)
         _slide(slot_keys, start, count, top)
         _slide(slots, start, count, top)
+        # 2. Capacities stay powers of two.
         while capacity > 2 and capacity // 2 >= count:
             capacity //= 2
         heads[bucket, START] = top

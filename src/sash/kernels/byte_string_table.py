@@ -7,20 +7,34 @@ table           s + 1 at the hash of the string or after it; 0: free. Its length
 
 from __future__ import annotations
 
-import numpy as np
-from numpy import ndarray
+from typing import NamedTuple
 
+import numpy as np
+
+from sash.kernels.arrays import Bools, Bytes, Int8s, Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import kernel
 
 
+class StringTable(NamedTuple):
+    """Strings that have numbers, and where to find them by their hash."""
+
+    offsets: Int64s
+    data: Bytes
+    uses: Int64s
+    table: Int64s
+
+
 @kernel
-def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, table, out):
+def intern(
+    new_offsets: Int64s, new_data: Bytes, valid: Bools, signs: Int8s, n_strings: int, strings: StringTable, out: Int64s
+) -> tuple[int, int]:
     """The number of each string, -1 where not valid; uses are counted by sign.
 
     Returns how many strings there are now, and how many more than before are in use. There must be room for all strings
     and their bytes, and free places in the table.
     """
+    offsets, data, uses, table = strings
     n_more_used = 0
     for event in range(signs.shape[0]):
         if valid.shape[0] and not valid[event]:
@@ -30,6 +44,7 @@ def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, 
         slot = _hash(new_data, first, last) & (table.shape[0] - 1)
         while table[slot] and not _equals(new_data, first, last, data, offsets, table[slot] - 1):
             slot = (slot + 1) & (table.shape[0] - 1)
+        # 1. A new string lies behind all others. It has a number before it has a use, whatever its sign.
         if table[slot] == 0:
             start = offsets[n_strings]
             data[start : start + last - first] = new_data[first:last]
@@ -37,6 +52,7 @@ def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, 
             uses[n_strings] = 0
             n_strings += 1
             table[slot] = n_strings
+        # 2. Strings without a use stay until they are the most: they may come again.
         string = table[slot] - 1
         out[event] = string
         was_used = uses[string] > 0
@@ -46,7 +62,7 @@ def intern(new_offsets, new_data, valid, signs, n_strings, offsets, data, uses, 
 
 
 @kernel
-def use(strings, sign, uses):
+def use(strings: Int64s, sign: int, uses: Int64s) -> int:
     """Counts one use more or less of each string, -1 is none. Returns how many more than before are in use."""
     n_more_used = 0
     for string in strings:
@@ -58,7 +74,7 @@ def use(strings, sign, uses):
 
 
 @kernel
-def fill_table(n_strings, offsets, data, table):
+def fill_table(n_strings: int, offsets: Int64s, data: Bytes, table: Int64s) -> None:
     """Puts all strings into an empty table."""
     for string in range(n_strings):
         slot = _hash(data, offsets[string], offsets[string + 1]) & (table.shape[0] - 1)
@@ -68,7 +84,7 @@ def fill_table(n_strings, offsets, data, table):
 
 
 @kernel
-def drop_unused(n_strings, offsets, data, uses, mapping):
+def drop_unused(n_strings: int, offsets: Int64s, data: Bytes, uses: Int64s, mapping: Int64s) -> int:
     """Moves the strings in use together, in their order. Writes the new numbers, -1: gone; returns how many stay."""
     n_kept = 0
     end = 0
@@ -89,7 +105,7 @@ def drop_unused(n_strings, offsets, data, uses, mapping):
 
 
 @kernel
-def gather_lengths(strings, skip, offsets, out_offsets):
+def gather_lengths(strings: Int64s, skip: int, offsets: Int64s, out_offsets: Int64s) -> None:
     """Where the strings begin when they lie end to end without their first `skip` bytes; -1 has no bytes."""
     out_offsets[0] = 0
     for i in range(strings.shape[0]):
@@ -99,7 +115,7 @@ def gather_lengths(strings, skip, offsets, out_offsets):
 
 
 @kernel
-def gather(strings, skip, offsets, data, out_offsets, out_data):
+def gather(strings: Int64s, skip: int, offsets: Int64s, data: Bytes, out_offsets: Int64s, out_data: Bytes) -> None:
     """The bytes to go with `gather_lengths`."""
     for i in range(strings.shape[0]):
         if strings[i] >= 0:
@@ -110,8 +126,8 @@ def gather(strings, skip, offsets, data, out_offsets, out_data):
 
 @kernel
 def with_prefix(
-    prefixes: ndarray, offsets: ndarray, data: ndarray, valid: ndarray, out_offsets: ndarray, out_data: ndarray,
-) -> int:  # fmt: skip
+    prefixes: Bytes, offsets: Int64s, data: Bytes, valid: Bools, out_offsets: Int64s, out_data: Bytes
+) -> int:
     """Strings behind a row of fixed bytes each; one that is not valid is its prefix alone."""
     width = prefixes.shape[1]
     end = 0
@@ -128,7 +144,7 @@ def with_prefix(
 
 
 @kernel
-def _hash(data, first, last):
+def _hash(data: Bytes, first: int, last: int) -> np.int64:
     h = np.uint64(0xCBF29CE484222325)
     for position in range(first, last):
         h = (h ^ np.uint64(data[position])) * np.uint64(0x100000001B3)
@@ -136,7 +152,7 @@ def _hash(data, first, last):
 
 
 @kernel
-def _equals(new_data, first, last, data, offsets, string):
+def _equals(new_data: Bytes, first: int, last: int, data: Bytes, offsets: Int64s, string: int) -> bool:
     start = offsets[string]
     if offsets[string + 1] - start != last - first:
         return False

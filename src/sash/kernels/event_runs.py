@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from numpy import ndarray
+from typing import NamedTuple
 
+from sash.kernels.arrays import Int8s, Int64s
 from sash.kernels.jit import kernel
 
 
+class EventRuns(NamedTuple):
+    """Run r holds the events `starts[r]..starts[r + 1]` of the key `ids[r]`; an event enters (+1) or leaves (-1)."""
+
+    starts: Int64s
+    ids: Int64s
+    signs: Int8s
+
+
 @kernel
-def count_members(
-    starts: ndarray, ids: ndarray, signs: ndarray, sizes: ndarray, before: ndarray, after: ndarray,
-) -> None:  # fmt: skip
+def count_members(runs: EventRuns, sizes: Int64s, before: Int64s, after: Int64s) -> None:
     """Adds up signs: how many members each run's key had before it and has after it."""
+    starts, ids, signs = runs
     for run in range(ids.shape[0]):
         size = sizes[ids[run]]
         before[run] = size

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from sash.kernels.arrays import Floats
 from sash.kernels.jit import inlined_kernel, kernel
 
 SPLITTER = 134217729.0
 
 
 @inlined_kernel
-def two_product(a, b):
+def two_product(a: float, b: float) -> tuple[float, float]:
     """`a * b` as its rounded value and the error of rounding (Dekker)."""
     product = a * b
     t = SPLITTER * a
@@ -32,7 +33,7 @@ def two_product(a, b):
 
 
 @kernel
-def add_to_row(row, x):
+def add_to_row(row: Floats, x: float) -> bool:
     """Adds a finite double. Returns False, with the same number in the row, if there is no room for one part more."""
     if not has_room(row, 1):
         return False
@@ -54,7 +55,7 @@ def add_to_row(row, x):
 
 
 @inlined_kernel
-def has_room(row, n_more):
+def has_room(row: Floats, n_more: int) -> bool:
     """Whether `n_more` doubles can be added, after pushing the parts together if they are too many."""
     first_free = row.shape[0] - n_more
     if row[first_free] != 0.0:
@@ -63,11 +64,12 @@ def has_room(row, n_more):
 
 
 @kernel
-def _compress(row):
+def _compress(row: Floats) -> None:
     """The same number in as few parts as 53 bits each allow (Shewchuk, figure 15)."""
     last = row.shape[0] - 1
     while row[last] == 0.0:
         last -= 1
+    # 1. Downward from the greatest: sums go up, what they have lost by rounding is carried on.
     rest = row[last]
     bottom = last
     for i in range(last - 1, -1, -1):
@@ -79,6 +81,7 @@ def _compress(row):
             bottom -= 1
             rest = low
     row[bottom] = rest
+    # 2. Upward: what is left over of two neighbours stays, so that parts do not overlap.
     n_parts = 0
     for i in range(bottom + 1, last + 1):
         high = row[i] + rest
@@ -92,7 +95,7 @@ def _compress(row):
 
 
 @inlined_kernel
-def clear_row(row):
+def clear_row(row: Floats) -> None:
     """Makes the number 0."""
     i = 0
     while i < row.shape[0] and row[i] != 0.0:
@@ -101,13 +104,14 @@ def clear_row(row):
 
 
 @kernel
-def round_row(row):
+def round_row(row: Floats) -> float:
     """The nearest double, ties to even; 0.0 for an empty row."""
     last = row.shape[0] - 1
     while last >= 0 and row[last] == 0.0:
         last -= 1
     if last < 0:
         return 0.0
+    # 1. From the greatest on, until something is lost: what is further below cannot change the sum, but for ties.
     high = row[last]
     low = 0.0
     while last > 0:
@@ -118,7 +122,7 @@ def round_row(row):
         low = part - (high - before)
         if low != 0.0:
             break
-    # `low` is half a unit of `high` exactly when a tie was rounded; the next part below then decides.
+    # 2. `low` is half a unit of `high` exactly when a tie was rounded; the next part below then decides.
     if last > 0 and ((low < 0.0 and row[last - 1] < 0.0) or (low > 0.0 and row[last - 1] > 0.0)):
         twice = 2.0 * low
         other = high + twice
@@ -128,15 +132,17 @@ def round_row(row):
 
 
 @kernel
-def divide_row(row, divisor, rest):
+def divide_row(row: Floats, divisor: Floats, rest: Floats) -> float:
     """The nearest double, ties to even, to the number of a row over that of another, a positive integer.
 
     `rest` is room for what is left. A double times an integer is exact in two doubles, however small it is.
     """
+    # 1. A first guess, which is right if neither number had to be rounded.
     whole = round_row(divisor)
     quotient = round_row(row) / whole
     if row[1] == 0.0 and divisor[1] == 0.0:
         return quotient
+    # 2. The rest is exact, so each step brings the guess nearer until it is a neighbour of the quotient.
     for _ in range(4):
         _set_rest(row, divisor, quotient, rest)
         better = quotient + round_row(rest) / whole
@@ -147,7 +153,7 @@ def divide_row(row, divisor, rest):
 
 
 @kernel
-def _set_rest(row, divisor, quotient, rest):
+def _set_rest(row: Floats, divisor: Floats, quotient: float, rest: Floats) -> None:
     """`row - quotient * divisor`, which is exact."""
     clear_row(rest)
     i = 0
@@ -158,7 +164,7 @@ def _set_rest(row, divisor, quotient, rest):
 
 
 @kernel
-def _subtract_product(divisor, factor, rest):
+def _subtract_product(divisor: Floats, factor: float, rest: Floats) -> None:
     i = 0
     while i < divisor.shape[0] and divisor[i] != 0.0:
         product, error = two_product(factor, divisor[i])
@@ -168,7 +174,7 @@ def _subtract_product(divisor, factor, rest):
 
 
 @kernel
-def _nearest(divisor, quotient, rest):
+def _nearest(divisor: Floats, quotient: float, rest: Floats) -> float:
     """The quotient or its neighbour on the side where the rest lies, whichever is nearer: twice the rest tells."""
     side = round_row(rest)
     if side == 0.0:

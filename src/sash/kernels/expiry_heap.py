@@ -10,8 +10,11 @@ last of the ring that came too late: then that one does, so that a single far ex
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 EXPIRES, ROW = 0, 1
@@ -19,13 +22,23 @@ ENTRY_WIDTH = 2
 MAX_DEPTH = 128
 
 
+class RingAndHeap(NamedTuple):
+    """The ring with the place of its first entry and their number, and the heap with the number of its own."""
+
+    ring: Int64s
+    head: int
+    n_ring: int
+    heap: Int64s
+    n_heap: int
+
+
 @inlined_kernel
-def _is_before(a_expires, a_row, b_expires, b_row):
+def _is_before(a_expires: int, a_row: int, b_expires: int, b_row: int) -> bool:
     return a_expires < b_expires or (a_expires == b_expires and a_row < b_row)
 
 
 @kernel
-def _sift_up(heap, n, expires, row):
+def _sift_up(heap: Int64s, n: int, expires: int, row: int) -> None:
     """Adds an entry to a heap of n."""
     i = n
     while i > 0:
@@ -40,8 +53,9 @@ def _sift_up(heap, n, expires, row):
 
 
 @kernel
-def _remove_least(heap, n):
+def _remove_least(heap: Int64s, n: int) -> None:
     """Removes the first entry of a heap of n."""
+    # The last entry fills the gap; the lesser child moves up until the place is one where it may stand.
     last = n - 1
     expires, row = heap[last, EXPIRES], heap[last, ROW]
     i = 0
@@ -63,22 +77,27 @@ def _remove_least(heap, n):
 
 
 @kernel
-def push(expires, rows, first, last, never, ring, head, count, heap, size):
+def push(
+    expires: Int64s, rows: Int64s, first: int, last: int, never: int, entries: RingAndHeap
+) -> tuple[int, int, int]:
     """Adds the entries `first..last-1` but those that never expire; stops when ring or heap is full.
 
     Returns the next entry to add and the new count and size.
     """
+    ring, head, count, heap, size = entries
     mask = ring.shape[0] - 1
     for i in range(first, last):
         if expires[i] == never:
             continue
         if count > mask or size >= heap.shape[0]:
             return i, count, size
+        # 1. In order, at the end of the ring: so it is nearly always.
         end = (head + count - 1) & mask
         if count == 0 or not _is_before(expires[i], rows[i], ring[end, EXPIRES], ring[end, ROW]):
             end = (end + 1) & mask
             count += 1
         else:
+            # 2. Too early also for the last place but one: the heap. Else the last one came too late, and makes room.
             before = (end - 1) & mask
             if count > 1 and _is_before(expires[i], rows[i], ring[before, EXPIRES], ring[before, ROW]):
                 _sift_up(heap, size, expires[i], rows[i])
@@ -92,8 +111,10 @@ def push(expires, rows, first, last, never, ring, head, count, heap, size):
 
 
 @kernel
-def count_due(clock, limit, ring, head, count, heap, size):
+def count_due(clock: int, limit: int, entries: RingAndHeap) -> tuple[int, int]:
     """How many entries expire at `clock` or before: in the ring, and in the heap. Counts the heap's up to `limit`."""
+    ring, head, count, heap, size = entries
+    # 1. The ring is sorted.
     mask = ring.shape[0] - 1
     low, high = 0, count
     while low < high:
@@ -102,6 +123,7 @@ def count_due(clock, limit, ring, head, count, heap, size):
             low = middle + 1
         else:
             high = middle
+    # 2. Of the heap no more is looked at than what is due and its children, depth first.
     stack = np.empty(MAX_DEPTH, np.int64)
     stack[0] = 0
     n_stack, n_heap = 1, 0
@@ -117,8 +139,9 @@ def count_due(clock, limit, ring, head, count, heap, size):
 
 
 @kernel
-def pop(first, last, ring, head, count, heap, size, out_expires, out_rows):
+def pop(first: int, last: int, entries: RingAndHeap, out_expires: Int64s, out_rows: Int64s) -> tuple[int, int, int]:
     """Removes entries, which become `first..last-1` of the output. Returns the new head, count and size."""
+    ring, head, count, heap, size = entries
     mask = ring.shape[0] - 1
     for k in range(first, last):
         if count > 0 and (
@@ -137,11 +160,12 @@ def pop(first, last, ring, head, count, heap, size, out_expires, out_rows):
 
 
 @kernel
-def nth_expiry(n, ring, head, count, heap, size):
+def nth_expiry(n: int, entries: RingAndHeap) -> int:
     """When the entry with n others before it expires. There are more than n entries. Nothing is moved.
 
     A second, small heap holds the places of the heap that may be next: the children of those that were.
     """
+    ring, head, count, heap, size = entries
     mask = ring.shape[0] - 1
     places = np.empty((n + 3, ENTRY_WIDTH), np.int64)
     n_places, k_ring = 0, 0
@@ -150,11 +174,13 @@ def nth_expiry(n, ring, head, count, heap, size):
         n_places = 1
     expires = np.int64(0)
     for _ in range(n + 1):
+        # 1. The next of the ring, unless the heap has an earlier one.
         in_ring = k_ring < count
         if in_ring and (n_places == 0 or ring[(head + k_ring) & mask, EXPIRES] <= places[0, EXPIRES]):
             expires = ring[(head + k_ring) & mask, EXPIRES]
             k_ring += 1
             continue
+        # 2. Who comes after an entry of the heap is one of its children, or was a candidate before.
         expires = places[0, EXPIRES]
         child = 2 * places[0, ROW] + 1
         _remove_least(places, n_places)

@@ -13,8 +13,11 @@ processor waits for several lines of memory at a time instead of one after the o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import inlined_kernel, kernel
 
@@ -28,13 +31,42 @@ FREE = -2
 GROUP = 32
 
 
+class JoinSides(NamedTuple):
+    """The keys and records of the side that arrives, and the records of the other; a row's stand at `row - base`."""
+
+    keys: Int64s
+    own: Int64s
+    own_base: int
+    other: Int64s
+    other_base: int
+
+
+class SlotTable(NamedTuple):
+    """The slots of the keys of both sides, below which row of each side everything is gone, and how many slots may
+    still be used up.
+    """
+
+    slots: Int64s
+    floors: Int64s
+    n_free: int
+
+
+class PairRoom(NamedTuple):
+    """Room for pairs: the rows of the side that arrives and of the other one, and the life of both together."""
+
+    own: Int64s
+    other: Int64s
+    ts: Int64s
+    expires: Int64s
+
+
 @inlined_kernel
-def _home_of(key, n_slots):
+def _home_of(key: int, n_slots: int) -> np.int64:
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
 @inlined_kernel
-def _claim(slots, position, key, floors):
+def _claim(slots: Int64s, position: int, key: int, floors: Int64s) -> tuple[int, int]:
     """The slot of a key: where it is, or a free or forgotten one that it gets. Also whether a free one was used up."""
     n_slots = slots.shape[0]
     forgotten = NONE
@@ -56,8 +88,14 @@ def _claim(slots, position, key, floors):
 
 
 @kernel
-def link(side, first, last, keys, records, base, floors, slots, n_free):
-    """Puts rows `first..last-1` into the table; stops when no slot may be used up any more. Returns the next row."""
+def link(
+    side: int, first: int, last: int, keys: Int64s, records: Int64s, base: int, table: SlotTable
+) -> tuple[int, int]:
+    """Puts rows `first..last-1` into the table; stops when no slot may be used up any more.
+
+    Returns the next row, and how many slots may still be used up.
+    """
+    slots, floors, n_free = table
     for row in range(first, last):
         if n_free == 0:
             return row, n_free
@@ -69,7 +107,7 @@ def link(side, first, last, keys, records, base, floors, slots, n_free):
 
 
 @kernel
-def _reverse(first, last, out_other, out_ts, out_expires):
+def _reverse(first: int, last: int, out_other: Int64s, out_ts: Int64s, out_expires: Int64s) -> None:
     """Turns the pairs of one tuple round: oldest first is how most columns grow, so that less is left to sort."""
     last -= 1
     while first < last:
@@ -82,15 +120,16 @@ def _reverse(first, last, out_other, out_ts, out_expires):
 
 @kernel
 def arrive(
-    side, first, last, keys, own, own_base, other, other_base, floors, slots, n_free,
-    n_out, out_own, out_other, out_ts, out_expires,
-):  # fmt: skip
+    side: int, first: int, last: int, sides: JoinSides, table: SlotTable, n_out: int, out: PairRoom
+) -> tuple[int, int, int, int]:
     """Joins rows `first..last-1` of a side with those of the other that are in the table, and puts them into it.
 
     `n_out` pairs are there already. Stops before a row whose pairs do not fit into the output, or when no slot may be
     used up any more. Returns the next row, the number of pairs, the number of slots that may still be used up, and the
     number of rows looked at.
     """
+    keys, own, own_base, other, other_base = sides
+    (slots, floors, n_free), (out_own, out_other, out_ts, out_expires) = table, out
     n_slots = slots.shape[0]
     other_floor = floors[1 - side]
     homes = np.empty(GROUP + 1, np.int64)
@@ -98,6 +137,7 @@ def arrive(
     start = first
     while start < last:
         stop = min(start + GROUP, last)
+        # 1. All slots, then all rows they lead to, are asked for before the first is needed.
         for row in range(start, stop):
             homes[row - start] = _home_of(keys[row - own_base], n_slots)
         touched = 0
@@ -108,6 +148,7 @@ def arrive(
             if head >= other_floor:
                 touched ^= other[head - other_base, TS]
         homes[GROUP] = touched  # so that the compiler does not leave the looking out
+        # 2. A slot is claimed anew for every row: one before it may have taken the slot that was looked at.
         for row in range(start, stop):
             if n_free == 0:
                 return row, n_out, n_free, n_scanned
@@ -117,6 +158,7 @@ def arrive(
             own_ts = own[row - own_base, TS]
             own_end = own[row - own_base, END]
             own_expires = own[row - own_base, EXPIRES]
+            # 3. If the room ends within a chain, the row comes again from its beginning: nothing of it may stay.
             n_before = n_out
             candidate = slots[position, HEADS + 1 - side]
             while candidate >= other_floor:
@@ -134,6 +176,7 @@ def arrive(
                 candidate = other[at, NEXT]
             if n_out - n_before > 1:
                 _reverse(n_before, n_out, out_other, out_ts, out_expires)
+            # 4. A row is linked when it has met the other side, so that it may come again until then.
             own[row - own_base, NEXT] = slots[position, HEADS + side]
             slots[position, HEADS + side] = row
         start = stop
@@ -141,7 +184,7 @@ def arrive(
 
 
 @kernel
-def count_keys(slots, floors):
+def count_keys(slots: Int64s, floors: Int64s) -> int:
     """How many keys have rows that are not gone."""
     n_keys = 0
     for position in range(slots.shape[0]):

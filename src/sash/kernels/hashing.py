@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from sash.kernels.arrays import Bytes, Offsets, UInt64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 NULL_HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
 @inlined_kernel
-def mix64(value):
+def mix64(value: int | np.integer[Any]) -> np.uint64:
     """SplitMix64's finaliser: a bijection on 64 bits that spreads every input bit over the whole word."""
     z = np.uint64(value)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -19,14 +22,14 @@ def mix64(value):
 
 
 @kernel
-def hash_words(words, seed):
+def hash_words(words: UInt64s, seed: UInt64s) -> None:
     """Folds a column of 64-bit words into `seed`, in place."""
     for i in range(words.shape[0]):
         seed[i] = mix64(seed[i] * np.uint64(31) + mix64(words[i]))
 
 
 @kernel
-def hash_bytes(offsets, data, seed):
+def hash_bytes(offsets: Offsets, data: Bytes, seed: UInt64s) -> None:
     """Folds a column of byte strings (Arrow offsets and data) into `seed`, in place; FNV-1a over the bytes."""
     for i in range(offsets.shape[0] - 1):
         h = np.uint64(0xCBF29CE484222325)

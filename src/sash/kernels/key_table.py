@@ -12,8 +12,11 @@ need not look at it again, whatever is added meanwhile.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import inlined_kernel, kernel
 
@@ -21,20 +24,37 @@ HASH, ID = 0, 1
 SLOT_WIDTH = 2
 
 
+class KeySearch(NamedTuple):
+    """Rows that look for their ids: the hash of each, where its search goes on, -1 before it has begun, and its id."""
+
+    hashes: Int64s
+    at: Int64s
+    ids: Int64s
+
+
+class NewIds(NamedTuple):
+    """Of each new id its row and its slot."""
+
+    rows: Int64s
+    places: Int64s
+
+
 @inlined_kernel
-def _home_of(hash, n_slots):
+def _home_of(hash: int, n_slots: int) -> np.int64:
     return np.int64(mix64(hash) & np.uint64(n_slots - 1))
 
 
 @kernel
-def match(hashes, pending, at, slots, n_ids, n_new, adds, out, firsts, places):
-    """The next id with the same hash for each of the `pending` rows, in `out`; -1 if there is none left.
+def match(pending: Int64s, search: KeySearch, slots: Int64s, n_ids: int, n_new: int, adds: bool, new: NewIds) -> int:
+    """The next id with the same hash for each of the `pending` rows; -1 if there is none left.
 
-    `at` is where each row's search goes on, -1 before it has begun. If `adds`, a row without a candidate becomes a new
-    id: `n_ids + i` has the row `firsts[i]` and the slot `places[i]`. Returns how many new ids there are now.
+    If `adds`, a row without a candidate becomes a new id: `n_ids + i` is the i-th of the new ones. Returns how many new
+    ids there are now.
     """
+    (hashes, at, out), (firsts, places) = search, new
     n_slots = slots.shape[0]
     for k in range(pending.shape[0]):
+        # 1. On from where the last round ended, to a slot with this hash or to the end of the search.
         row = pending[k]
         hash = hashes[row]
         slot = at[row]
@@ -44,6 +64,7 @@ def match(hashes, pending, at, slots, n_ids, n_new, adds, out, firsts, places):
             slot = (slot + 1) & (n_slots - 1)
         out[row] = slots[slot, ID]
         at[row] = (slot + 1) & (n_slots - 1)
+        # 2. Rows with the same hash come to this slot next, those of this very call included.
         if adds and out[row] < 0:
             slots[slot, HASH] = hash
             slots[slot, ID] = n_ids + n_new
@@ -55,7 +76,7 @@ def match(hashes, pending, at, slots, n_ids, n_new, adds, out, firsts, places):
 
 
 @kernel
-def fill(hashes, first, last, skipped, slots):
+def fill(hashes: Int64s, first: int, last: int, skipped: int, slots: Int64s) -> None:
     """Puts the ids `first..last-1` into slots; but not `skipped`."""
     n_slots = slots.shape[0]
     for id in range(first, last):

@@ -9,8 +9,11 @@ rows below `floor`, which are gone. A slot all of whose chains are gone is free 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import inlined_kernel, kernel
 
@@ -22,14 +25,59 @@ FREE = -2
 FIRST, LAST = np.int64(-(2**63)), np.int64(2**63 - 1)
 
 
+class ProbedRows(NamedTuple):
+    """The rows of one window; a row's values stand at `row - base`, rows below `floor` are gone."""
+
+    keys: Int64s
+    records: Int64s
+    base: int
+    floor: int
+
+
+class TimedRows(NamedTuple):
+    """The rows of one window up to `next_row`, by their times alone."""
+
+    ts: Int64s
+    base: int
+    floor: int
+    next_row: int
+
+
+class Partials(NamedTuple):
+    """Combinations that are to grow. `times` are those of their members, a line per window, of which `bound` are there;
+    `arriving` is the window of the last one. `reach` says how much newer a tuple may be than another.
+    """
+
+    times: Int64s
+    bound: Int64s
+    arriving: int
+    reach: Int64s
+
+
+class WantedKeys(NamedTuple):
+    """What rows must have: `keys` in `column`, by which they are found, `more_keys` in `more_columns`."""
+
+    column: int
+    keys: Int64s
+    more_columns: Int64s
+    more_keys: Int64s
+
+
+class GrownRoom(NamedTuple):
+    """Room for combinations of one more: which one has grown, and by which row."""
+
+    parents: Int64s
+    rows: Int64s
+
+
 @inlined_kernel
-def home_of(key, n_slots):
+def home_of(key: int, n_slots: int) -> np.int64:
     """The slot at which the search for a key begins."""
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
 @kernel
-def _is_forgotten(slots, position, floors):
+def _is_forgotten(slots: Int64s, position: int, floors: Int64s) -> bool:
     is_forgotten = True
     for window in range(floors.shape[0]):
         is_forgotten = is_forgotten and slots[position, HEADS + window] < floors[window]
@@ -37,15 +85,19 @@ def _is_forgotten(slots, position, floors):
 
 
 @kernel
-def link(window, first, last, keys, records, column, base, floors, slots, n_free):
+def link(
+    window: int, first: int, last: int, rows: ProbedRows, column: int, floors: Int64s, slots: Int64s, n_free: int
+) -> tuple[int, int]:
     """Puts rows `first..last-1` of a window into the table; stops when no slot may be used up any more.
 
     Returns the next row and how many slots may still be used up.
     """
+    keys, records, base, _ = rows
     n_slots = slots.shape[0]
     for row in range(first, last):
         if n_free == 0:
             return row, n_free
+        # 1. A key keeps its slot: a forgotten one on the way is taken only when the key is in none.
         key = keys[row - base, column]
         position = home_of(key, n_slots)
         forgotten = NONE
@@ -61,13 +113,14 @@ def link(window, first, last, keys, records, column, base, floors, slots, n_free
             slots[position, KEY] = key
             for other in range(floors.shape[0]):
                 slots[position, HEADS + other] = NONE
+        # 2. The newest comes first in its chain.
         records[row - base, LINKS + column] = slots[position, HEADS + window]
         slots[position, HEADS + window] = row
     return last, n_free
 
 
 @kernel
-def count_keys(slots, floors):
+def count_keys(slots: Int64s, floors: Int64s) -> int:
     """How many keys have rows that are not gone."""
     n_keys = 0
     for position in range(slots.shape[0]):
@@ -77,7 +130,7 @@ def count_keys(slots, floors):
 
 
 @inlined_kernel
-def _period(times, bound, idx, target, arriving, reach):
+def _period(times: Int64s, bound: Int64s, idx: int, target: int, arriving: int, reach: Int64s) -> tuple[int, int]:
     """From when to when a tuple of the target may be to join a combination, and be found by its last tuple."""
     low = FIRST
     high = times[arriving, idx]
@@ -95,15 +148,15 @@ def _period(times, bound, idx, target, arriving, reach):
 
 @kernel
 def expand_by_key(
-    times, bound, start, target, arriving, reach, keys, more_keys, more_columns,
-    window, column, slots, own_keys, records, base, floor, out_parents, out_rows,
-):  # fmt: skip
+    partials: Partials, start: int, target: int, wanted: WantedKeys, slots: Int64s, rows: ProbedRows, out: GrownRoom
+) -> tuple[int, int, int]:
     """Adds rows of the window `target` to combinations `start..`: those with the combination's key, in its period.
 
-    `times` are the times of the combinations' members, a line per window, of which `bound` are there. `keys` are what
-    rows must have in `column`, `more_keys` in `more_columns`. Of each combination the rows come oldest first. Stops
-    before one whose rows do not fit. Returns where it stopped, the number of rows put out, and of rows looked at.
+    Of each combination the rows come oldest first. Stops before one whose rows do not fit. Returns where it stopped,
+    the number of rows put out, and of rows looked at.
     """
+    (times, bound, arriving, reach), (column, keys, more_columns, more_keys) = partials, wanted
+    (own_keys, records, base, floor), (out_parents, out_rows) = rows, out
     n_slots = slots.shape[0]
     n_out = 0
     n_looked = 0
@@ -114,9 +167,10 @@ def expand_by_key(
             position = (position + 1) & (n_slots - 1)
         if slots[position, HEADS] == FREE:
             continue
-        row = slots[position, HEADS + window]
+        row = slots[position, HEADS + target]
         if row < floor:
             continue
+        # 1. Along the chain from new to old, up to the first row that is too old.
         low, high = _period(times, bound, idx, target, arriving, reach)
         first = n_out
         while row >= floor:
@@ -135,6 +189,7 @@ def expand_by_key(
                 out_rows[n_out] = row
                 n_out += 1
             row = records[at, LINKS + column]
+        # 2. Turned round: oldest first.
         last = n_out - 1
         while first < last:
             out_rows[first], out_rows[last] = out_rows[last], out_rows[first]
@@ -144,7 +199,7 @@ def expand_by_key(
 
 
 @kernel
-def _first_since(ts, low, high, time):
+def _first_since(ts: Int64s, low: int, high: int, time: int) -> int:
     """The first of `ts[low:high]`, which never falls, that is not before a time."""
     while low < high:
         middle = (low + high) // 2
@@ -156,8 +211,12 @@ def _first_since(ts, low, high, time):
 
 
 @kernel
-def expand_by_time(times, bound, start, target, arriving, reach, ts, base, floor, next_row, out_parents, out_rows):
+def expand_by_time(
+    partials: Partials, start: int, target: int, rows: TimedRows, out: GrownRoom
+) -> tuple[int, int, int]:
     """`expand_by_key` where no key is there to look for: all rows of the period."""
+    (times, bound, arriving, reach), (ts, base, floor, next_row) = partials, rows
+    out_parents, out_rows = out
     n_out = 0
     n_partial = times.shape[1]
     for idx in range(start, n_partial):

@@ -1,4 +1,4 @@
-"""Sample standard deviations of groups, before and after each run of events; arguments as in `running_sums`.
+"""Sample standard deviations of groups, before and after each run of events.
 
 Kept are the exact sums S of x and Q of x². For any c, the squares of x - c add up to Q - 2cS + nc². With c the double
 next to the mean no more than one bit is lost to cancellation, and nothing at all when all values are equal: every
@@ -10,11 +10,21 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy import ndarray
 
+from sash.kernels.arrays import Floats, Int64s, UInt64s
 from sash.kernels.expansions import add_to_row, clear_row, has_room, round_row, two_product
 from sash.kernels.jit import inlined_kernel, kernel
-from sash.kernels.running_sums import COUNT, NANS, NEGATIVE_INFINITIES, POSITIVE_INFINITIES, ROOM, count_special
+from sash.kernels.running_sums import (
+    COUNT,
+    NANS,
+    NEGATIVE_INFINITIES,
+    POSITIVE_INFINITIES,
+    ROOM,
+    BeforeAfter,
+    GroupRuns,
+    IntegerWords,
+    count_special,
+)
 from sash.kernels.wide_integers import add_words, square, to_parts
 
 # Doubles are kept in three bands, each scaled so that squares and the errors of rounding them are exact.
@@ -29,15 +39,23 @@ SUMS, SQUARES = 0, 1
 
 @kernel
 def deviate_integers(
-    starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, low: ndarray, high: ndarray, counts: ndarray,
-    sums: ndarray, squares: ndarray, results: ndarray, unit: float, out: ndarray, out_valid: ndarray,
-) -> None:  # fmt: skip
+    runs: GroupRuns,
+    words: IntegerWords,
+    counts: Int64s,
+    sums: UInt64s,
+    squares: UInt64s,
+    results: Floats,
+    unit: float,
+    out: BeforeAfter,
+) -> None:
     """Deviations of 64-bit integers (sign-extended words), over `unit`."""
+    (starts, groups, signs, valid), (low, high), (out_values, out_valid) = runs, words, out
     parts = np.zeros((2, N_PARTS))
     scratch = np.zeros(ROOM)
     for run in range(groups.shape[0]):
         group = groups[run]
-        out[0, run], out_valid[0, run] = results[group], counts[group] > 1
+        out_values[0, run], out_valid[0, run] = results[group], counts[group] > 1
+        # 1. Sums and squares are integers: what leaves takes away just what it brought.
         for event in range(starts[run], starts[run + 1]):
             if valid.shape[0] and not valid[event]:
                 continue
@@ -46,19 +64,26 @@ def deviate_integers(
             add_words(sums[group], low[event], top, ext, signs[event])
             square_low, square_high = square(low[event], high[event])
             add_words(squares[group], square_low, square_high, np.uint64(0), signs[event])
+        # 2. Only here something is rounded, once for all events of the run.
         if counts[group] > 1:
             to_parts(sums[group], parts[SUMS])
             to_parts(squares[group], parts[SQUARES])
             results[group] = _deviation(counts[group], parts[SUMS], parts[SQUARES], scratch) / unit
-        out[1, run], out_valid[1, run] = results[group], counts[group] > 1
+        out_values[1, run], out_valid[1, run] = results[group], counts[group] > 1
 
 
 @kernel
 def deviate_doubles(
-    at: tuple[int, int], starts: ndarray, groups: ndarray, signs: ndarray, valid: ndarray, values: ndarray,
-    tallies: ndarray, parts: ndarray, results: ndarray, out: ndarray, out_valid: ndarray,
-) -> tuple[int, int]:  # fmt: skip
+    at: tuple[int, int],
+    runs: GroupRuns,
+    values: Floats,
+    tallies: Int64s,
+    parts: Floats,
+    results: Floats,
+    out: BeforeAfter,
+) -> tuple[int, int]:
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
+    (starts, groups, signs, valid), (out_values, out_valid) = runs, out
     joined = np.zeros((2, parts.shape[3] + N_BELOW))
     scratch = np.zeros(ROOM)
     first_run, first_event = at
@@ -66,19 +91,19 @@ def deviate_doubles(
         tally, bands = tallies[groups[run]], parts[groups[run]]
         first = max(first_event, starts[run])
         if first == starts[run]:
-            out[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] > 1
+            out_values[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] > 1
         for event in range(first, starts[run + 1]):
             if valid.shape[0] and not valid[event]:
                 continue
             if not _add_double(tally, bands, values[event], signs[event]):
                 return run, event
         results[groups[run]] = _read_doubles(tally, bands, joined, scratch)
-        out[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 1
-    return len(groups), starts[len(groups)]
+        out_values[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 1
+    return groups.shape[0], starts[groups.shape[0]]
 
 
 @kernel
-def _add_double(tally, bands, value, sign):
+def _add_double(tally: Int64s, bands: Floats, value: float, sign: int) -> bool:
     if value != 0.0 and np.isfinite(value):
         band, x = _scaled(value)
         rows = bands[band]
@@ -94,7 +119,7 @@ def _add_double(tally, bands, value, sign):
 
 
 @inlined_kernel
-def _scaled(value):
+def _scaled(value: float) -> tuple[int, float]:
     if abs(value) < SMALL_BELOW:
         return SMALL, value * SCALE_UP
     if abs(value) >= LARGE_FROM:
@@ -103,21 +128,24 @@ def _scaled(value):
 
 
 @kernel
-def _read_doubles(tally, bands, joined, scratch):
+def _read_doubles(tally: Int64s, bands: Floats, joined: Floats, scratch: Floats) -> float:
     """With the sums of the highest band in use and of the one below it; what is further below makes no difference."""
     if tally[NANS] > 0 or tally[POSITIVE_INFINITIES] > 0 or tally[NEGATIVE_INFINITIES] > 0:
         return np.nan
     if tally[COUNT] < 2:
         return 0.0
+    # 1. What is in use is the highest band with a square in it: zeros are in none.
     band = LARGE
     while band > SMALL and bands[band, SQUARES, 0] == 0.0:
         band -= 1
+    # 2. The band below is brought to the same scale, in its greatest parts.
     width = bands.shape[2]
     joined[:, :width] = bands[band]
     joined[:, width:] = 0.0
     if band > SMALL and bands[band - 1, SQUARES, 0] != 0.0:
         _scale_down(bands[band - 1, SUMS], 1, joined[SUMS, width:], scratch)
         _scale_down(bands[band - 1, SQUARES], 2, joined[SQUARES, width:], scratch)
+    # 3. A deviation scales as its values do.
     deviation = _deviation(tally[COUNT], joined[SUMS], joined[SQUARES], scratch)
     if band == SMALL:
         return deviation * SCALE_DOWN
@@ -125,7 +153,7 @@ def _read_doubles(tally, bands, joined, scratch):
 
 
 @kernel
-def _scale_down(row, n_times, out, scratch):
+def _scale_down(row: Floats, n_times: int, out: Floats, scratch: Floats) -> None:
     """The greatest parts of a number, scaled.
 
     What they lose by underflow must not tell how the row is cut into parts. So they are cut anew, each one the nearest
@@ -145,12 +173,14 @@ def _scale_down(row, n_times, out, scratch):
 
 
 @kernel
-def _deviation(n, sums, squares, scratch):
+def _deviation(n: int, sums: Floats, squares: Floats, scratch: Floats) -> float:
     """Of `n` values, from parts whose exact sums are S and Q."""
     count = np.float64(n)
+    # 1. The double next to the mean: a second step adds what rounding has taken from the first.
     center = _distance(count, 0.0, sums, scratch) / count
     center += _distance(count, center, sums, scratch) / count
     distance = _distance(count, center, sums, scratch)
+    # 2. Q - 2cS + nc², exactly.
     clear_row(scratch)
     for part in squares:
         if part != 0.0:
@@ -161,12 +191,13 @@ def _deviation(n, sums, squares, scratch):
     product, error = two_product(count, center)
     _add_product(scratch, product, center)
     _add_product(scratch, error, center)
+    # 3. Around the mean instead of c it is less by (S - nc)² / n, which is small: its own rounding does not matter.
     spread = round_row(scratch) - distance * distance / count
     return math.sqrt(max(0.0, spread) / (count - 1.0))
 
 
 @kernel
-def _distance(count, center, sums, scratch):
+def _distance(count: float, center: float, sums: Floats, scratch: Floats) -> float:
     """S - n * center, rounded once."""
     clear_row(scratch)
     for part in sums:
@@ -177,7 +208,7 @@ def _distance(count, center, sums, scratch):
 
 
 @inlined_kernel
-def _add_product(row, a, b):
+def _add_product(row: Floats, a: float, b: float) -> None:
     product, error = two_product(a, b)
     if product != 0.0:
         add_to_row(row, product)

@@ -10,16 +10,27 @@ looked at: the processor waits for several lines of memory at a time instead of 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s, UInt64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 GROUP = 64
 WORD = 64
 
 
+class LabelledSide(NamedTuple):
+    """One side of pairs: the place of each pair's tuple in the arrays of all tuples, their times and their labels."""
+
+    places: Int64s
+    times: Int64s
+    labels: UInt64s
+
+
 @kernel
-def _bit_places():
+def _bit_places() -> Int64s:
     """By the hash of a single bit, its place in the word."""
     places = np.empty(WORD, np.int64)
     for place in range(WORD):
@@ -28,7 +39,7 @@ def _bit_places():
 
 
 @inlined_kernel
-def _admits(tap, left_ts, right_ts, windows, since):
+def _admits(tap: int, left_ts: int, right_ts: int, windows: Int64s, since: Int64s) -> bool:
     """What the labels do not say: the window of each side, and how far back the tap looks."""
     if left_ts >= right_ts:
         in_window = left_ts - right_ts < windows[tap, 1]
@@ -38,12 +49,13 @@ def _admits(tap, left_ts, right_ts, windows, since):
 
 
 @kernel
-def route(left, right, left_times, right_times, left_labels, right_labels, windows, since, first, last):
-    """For the taps `first..last-1`: the numbers of the pairs that each gets, one tap after the other, and where each
-    one's begin.
-
-    `left` and `right` are places in the arrays of both sides.
+def route(
+    left_side: LabelledSide, right_side: LabelledSide, windows: Int64s, since: Int64s, first: int, last: int
+) -> tuple[Int64s, Int64s]:
+    """For the taps `first..last-1`: where the pairs of each begin, and the numbers of the pairs that each gets, one tap
+    after the other.
     """
+    (left, left_times, left_labels), (right, right_times, right_labels) = left_side, right_side
     n_pairs, n_words = len(left), left_labels.shape[1]
     places = _bit_places()
     counts = np.zeros(last - first + 1, np.int64)
@@ -52,12 +64,14 @@ def route(left, right, left_times, right_times, left_labels, right_labels, windo
     start = 0
     while start < n_pairs:
         stop = min(start + GROUP, n_pairs)
+        # 1. Times and labels of many pairs, so that their lines of memory are waited for together.
         for pair in range(start, stop):
             left_ts[pair - start] = left_times[left[pair]]
             right_ts[pair - start] = right_times[right[pair]]
         for pair in range(start, stop):
             for word in range(n_words):
                 masks[pair, word] = left_labels[left[pair], word] & right_labels[right[pair], word]
+        # 2. Bit by bit, the largest window first: with the first that is too small all that follow are, too.
         for pair in range(start, stop):
             one, other = left_ts[pair - start], right_ts[pair - start]
             for word in range(n_words):
@@ -78,7 +92,7 @@ def route(left, right, left_times, right_times, left_labels, right_labels, windo
 
 
 @kernel
-def _gathered(masks, counts, places, first):
+def _gathered(masks: UInt64s, counts: Int64s, places: Int64s, first: int) -> tuple[Int64s, Int64s]:
     """The pairs of each tap one after the other, and where each one's begin."""
     starts = np.cumsum(counts)
     hits = np.empty(starts[-1], np.int64)

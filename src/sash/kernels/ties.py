@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 LONGEST_INSERTED = 24
@@ -18,7 +19,7 @@ LONGEST_INSERTED = 24
 
 
 @kernel
-def find_runs(values):
+def find_runs(values: Int64s) -> tuple[Int64s, Int64s]:
     """Where runs of at least two equal neighbours begin and end."""
     lows = np.empty(values.shape[0] // 2, np.int64)
     highs = np.empty(values.shape[0] // 2, np.int64)
@@ -27,11 +28,12 @@ def find_runs(values):
 
 
 @kernel
-def sort_runs(lows, highs, keys, order):
+def sort_runs(lows: Int64s, highs: Int64s, keys: Int64s, order: Int64s) -> tuple[Int64s, Int64s, bool]:
     """Sorts the rows in `order` by their key within each run `lows[i]..highs[i] - 1`; rows of equal keys stay in order.
 
     Returns where the runs of rows with equal keys begin and end, and whether anything moved.
     """
+    # 1. Room for the longest run, and for as many new runs as rows can make, so that no run allocates.
     longest = 0
     n_tied = 0
     for run in range(lows.shape[0]):
@@ -45,12 +47,14 @@ def sort_runs(lows, highs, keys, order):
     n_runs = 0
     is_changed = False
     for run in range(lows.shape[0]):
+        # 2. Most runs are in order already: what is not moved need not be copied.
         low = lows[run]
         n_rows = highs[run] - low
         n_found = _split_sorted(keys, order, low, highs[run], new_lows, new_highs, n_runs)
         if n_found >= 0:
             n_runs = n_found
             continue
+        # 3. Keys are gathered once; sorting then moves them along with their rows.
         is_changed = True
         for k in range(n_rows):
             own[k] = keys[order[low + k]]
@@ -60,7 +64,7 @@ def sort_runs(lows, highs, keys, order):
 
 
 @inlined_kernel
-def _split_sorted(keys, order, low, high, lows, highs, n_runs):
+def _split_sorted(keys: Int64s, order: Int64s, low: int, high: int, lows: Int64s, highs: Int64s, n_runs: int) -> int:
     """`_split` of the rows `order[low..high - 1]` by their keys, without a copy of these; -1 if they do not rise."""
     start = low
     before = keys[order[low]]
@@ -83,7 +87,7 @@ def _split_sorted(keys, order, low, high, lows, highs, n_runs):
 
 
 @kernel
-def _split(values, n_values, offset, lows, highs, n_runs):
+def _split(values: Int64s, n_values: int, offset: int, lows: Int64s, highs: Int64s, n_runs: int) -> int:
     """Writes down the runs of at least two equal neighbours, after `n_runs` others. Returns how many there are then."""
     start = 0
     for k in range(1, n_values + 1):
@@ -97,12 +101,14 @@ def _split(values, n_values, offset, lows, highs, n_runs):
 
 
 @kernel
-def _sort(keys, rows, other_keys, other_rows):
+def _sort(keys: Int64s, rows: Int64s, other_keys: Int64s, other_rows: Int64s) -> None:
     """Sorts keys and with them rows: pieces by insertion, which are then merged, two at a time, to and fro."""
     n_rows = keys.shape[0]
+    # 1. Pieces that are sorted quickest by insertion.
     width = LONGEST_INSERTED
     for low in range(0, n_rows, width):
         _insert(keys, rows, low, min(low + width, n_rows))
+    # 2. Merged to and fro; where the last merge has left them is known from how many there were.
     from_keys, from_rows = keys, rows
     to_keys, to_rows = other_keys[:n_rows], other_rows[:n_rows]
     is_home = True
@@ -119,7 +125,7 @@ def _sort(keys, rows, other_keys, other_rows):
 
 
 @kernel
-def _insert(keys, rows, low, high):
+def _insert(keys: Int64s, rows: Int64s, low: int, high: int) -> None:
     for k in range(low + 1, high):
         key = keys[k]
         row = rows[k]
@@ -133,7 +139,7 @@ def _insert(keys, rows, low, high):
 
 
 @kernel
-def _merge(from_keys, from_rows, to_keys, to_rows, low, width):
+def _merge(from_keys: Int64s, from_rows: Int64s, to_keys: Int64s, to_rows: Int64s, low: int, width: int) -> None:
     """Merges the sorted pieces of `width` rows from `low` on; of equal keys the first piece's come first."""
     n_rows = from_keys.shape[0]
     middle = min(low + width, n_rows)

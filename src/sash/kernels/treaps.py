@@ -15,8 +15,11 @@ The caller has made room: no function checks whether `nodes` is used up.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from sash.kernels.arrays import Int64s, Words
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import inlined_kernel, kernel
 
@@ -26,8 +29,17 @@ FREE, TOP = 0, 1
 ROOT_WIDTH, NODE_WIDTH, POOL_WIDTH = 2, 5, 2
 
 
+class Treaps(NamedTuple):
+    """The multisets of all owners, for a kernel that changes them."""
+
+    roots: Int64s
+    nodes: Int64s
+    pool: Int64s
+    words: Words
+
+
 @kernel
-def compare(a, b, words):
+def compare(a: int, b: int, words: Words) -> int:
     """Below 0, 0 or above 0 as value `a` is less than, equal to or greater than `b`."""
     if a == b:
         return 0
@@ -43,19 +55,19 @@ def compare(a, b, words):
 
 
 @inlined_kernel
-def size(owner, roots, nodes):
+def size(owner: int, roots: Int64s, nodes: Int64s) -> int:
     """How many members there are, with multiplicity."""
     return nodes[roots[owner, ROOT], SIZE]
 
 
 @inlined_kernel
-def n_distinct(owner, roots):
+def n_distinct(owner: int, roots: Int64s) -> int:
     """How many different members there are."""
     return roots[owner, N_DISTINCT]
 
 
 @kernel
-def multiplicity(owner, value, roots, nodes, words):
+def multiplicity(owner: int, value: int, roots: Int64s, nodes: Int64s, words: Words) -> int:
     """How often a value is a member."""
     node = roots[owner, ROOT]
     while node:
@@ -67,7 +79,7 @@ def multiplicity(owner, value, roots, nodes, words):
 
 
 @kernel
-def rank(owner, value, roots, nodes, words):
+def rank(owner: int, value: int, roots: Int64s, nodes: Int64s, words: Words) -> int:
     """How many members are less than a value."""
     n_less = 0
     node = roots[owner, ROOT]
@@ -84,7 +96,7 @@ def rank(owner, value, roots, nodes, words):
 
 
 @kernel
-def kth(owner, k, roots, nodes):
+def kth(owner: int, k: int, roots: Int64s, nodes: Int64s) -> int:
     """The member with `k` members before it, in order and with multiplicity; `k` is below the size."""
     node = roots[owner, ROOT]
     while True:
@@ -99,7 +111,7 @@ def kth(owner, k, roots, nodes):
 
 
 @kernel
-def least(owner, roots, nodes):
+def least(owner: int, roots: Int64s, nodes: Int64s) -> int:
     """The first member; there must be one."""
     node = roots[owner, ROOT]
     while nodes[node, LEFT]:
@@ -108,7 +120,7 @@ def least(owner, roots, nodes):
 
 
 @kernel
-def greatest(owner, roots, nodes):
+def greatest(owner: int, roots: Int64s, nodes: Int64s) -> int:
     """The last member; there must be one."""
     node = roots[owner, ROOT]
     while nodes[node, RIGHT]:
@@ -117,13 +129,14 @@ def greatest(owner, roots, nodes):
 
 
 @kernel
-def insert(owner, value, roots, nodes, pool, words):
+def insert(owner: int, value: int, roots: Int64s, nodes: Int64s, pool: Int64s, words: Words) -> None:
     """Adds a member."""
     new = pool[FREE] if pool[FREE] else pool[TOP]
     parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
     # Where the new node will be: below `place` on `place_side`, above `below`, if the walk does not find the value.
     place, place_side, below = np.int64(0), LEFT, np.int64(0)
     n_less = 0
+    # 1. Down to where the value is, or to a leaf. Every node passed has one member more below it, found or not.
     while node:
         if not below and _precedes(new, node):
             place, place_side, below = parent, side, node
@@ -136,6 +149,7 @@ def insert(owner, value, roots, nodes, pool, words):
             n_less += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
         parent, side = node, LEFT if order < 0 else RIGHT
         node = nodes[parent, side]
+    # 2. The value is new. Its node hangs where the walk met the first node that comes after it by hash.
     if not below:
         place, place_side = parent, side
     _take_node(nodes, pool)
@@ -143,13 +157,15 @@ def insert(owner, value, roots, nodes, pool, words):
     _link(owner, place, place_side, new, roots, nodes)
     nodes[new, VALUE], nodes[new, MULTIPLICITY] = value, 1
     nodes[new, SIZE] = max(nodes[below, SIZE], 1)
+    # 3. What was there goes to both sides of it.
     _split(below, new, n_less, nodes, words)
 
 
 @kernel
-def remove(owner, value, roots, nodes, pool, words):
+def remove(owner: int, value: int, roots: Int64s, nodes: Int64s, pool: Int64s, words: Words) -> None:
     """Takes one member away, which must be there."""
     parent, side, node = np.int64(0), LEFT, roots[owner, ROOT]
+    # 1. Every node on the way has one member less below it.
     while True:
         if node == 0:
             raise KeyError("a member is taken away that is not there")
@@ -159,6 +175,7 @@ def remove(owner, value, roots, nodes, pool, words):
             break
         parent, side = node, LEFT if order < 0 else RIGHT
         node = nodes[parent, side]
+    # 2. The last of equal members takes its node along.
     nodes[node, MULTIPLICITY] -= 1
     if nodes[node, MULTIPLICITY] == 0:
         roots[owner, N_DISTINCT] -= 1
@@ -168,12 +185,12 @@ def remove(owner, value, roots, nodes, pool, words):
 
 
 @inlined_kernel
-def _precedes(a, b):
+def _precedes(a: int, b: int) -> bool:
     return mix64(a) > mix64(b)
 
 
 @inlined_kernel
-def _link(owner, parent, side, child, roots, nodes):
+def _link(owner: int, parent: int, side: int, child: int, roots: Int64s, nodes: Int64s) -> None:
     if parent:
         nodes[parent, side] = child
     else:
@@ -181,7 +198,7 @@ def _link(owner, parent, side, child, roots, nodes):
 
 
 @inlined_kernel
-def _take_node(nodes, pool):
+def _take_node(nodes: Int64s, pool: Int64s) -> None:
     if pool[FREE]:
         pool[FREE] = nodes[pool[FREE], LEFT]
     else:
@@ -189,7 +206,7 @@ def _take_node(nodes, pool):
 
 
 @kernel
-def _split(node, new, n_less, nodes, words):
+def _split(node: int, new: int, n_less: int, nodes: Int64s, words: Words) -> None:
     """Hangs what is under `node` under `new`, on the side where it belongs; top down.
 
     `n_less` members under `node` are less than the new one. So every node on the way gets its new SIZE before what is
@@ -198,6 +215,7 @@ def _split(node, new, n_less, nodes, words):
     value = nodes[new, VALUE]
     low, low_side, high, high_side = new, LEFT, new, RIGHT
     while node:
+        # 1. A node that is less goes to the left of the new one with all that is left of it, and so on the other side.
         n_all = nodes[node, SIZE] - 1
         if compare(nodes[node, VALUE], value, words) < 0:
             nodes[low, low_side] = node
@@ -210,12 +228,13 @@ def _split(node, new, n_less, nodes, words):
             high, high_side = node, LEFT
             nodes[node, SIZE] = n_all - n_less
             node = nodes[node, LEFT]
+    # 2. The last ones on either side have nothing more below them.
     nodes[low, low_side] = 0
     nodes[high, high_side] = 0
 
 
 @kernel
-def _merge(owner, parent, side, node, roots, nodes):
+def _merge(owner: int, parent: int, side: int, node: int, roots: Int64s, nodes: Int64s) -> None:
     """Puts the two subtrees of `node` in its place; top down."""
     low, high = nodes[node, LEFT], nodes[node, RIGHT]
     while low and high:

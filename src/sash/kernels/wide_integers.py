@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from sash.kernels.arrays import Floats, UInt64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 N_WORDS = 3
@@ -20,7 +21,7 @@ HALF_WORD = np.uint64(0xFFFFFFFF)
 
 
 @inlined_kernel
-def add_words(row, low, middle, high, sign):
+def add_words(row: UInt64s, low: np.uint64, middle: np.uint64, high: np.uint64, sign: int) -> None:
     """Adds (sign +1) or takes away (-1) the number of the three words."""
     flip = np.uint64(0)
     carry = np.uint64(0)
@@ -41,7 +42,7 @@ def add_words(row, low, middle, high, sign):
 
 
 @inlined_kernel
-def magnitude(row):
+def magnitude(row: UInt64s) -> tuple[np.uint64, np.uint64, np.uint64, bool]:
     """The absolute value as three words, and whether the number is negative."""
     low, middle, high = row[0], row[1], row[2]
     is_negative = (high & TOP_BIT) != np.uint64(0)
@@ -56,7 +57,7 @@ def magnitude(row):
 
 
 @kernel
-def has_38_digits(row):
+def has_38_digits(row: UInt64s) -> bool:
     """Whether the number can be written with at most 38 digits."""
     low, middle, high, _ = magnitude(row)
     if high != np.uint64(0):
@@ -65,7 +66,7 @@ def has_38_digits(row):
 
 
 @kernel
-def to_parts(row, parts):
+def to_parts(row: UInt64s, parts: Floats) -> None:
     """The number as doubles whose exact sum it is, in the first six places of `parts`."""
     low, middle, high, is_negative = magnitude(row)
     sign = -1.0 if is_negative else 1.0
@@ -79,7 +80,7 @@ def to_parts(row, parts):
 
 
 @inlined_kernel
-def square(low, high):
+def square(low: np.uint64, high: int) -> tuple[np.uint64, np.uint64]:
     """The square of a 64-bit number given as sign-extended words: the low and high word of 128 bits."""
     x = low
     if high < 0:

@@ -18,11 +18,12 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.distinct_runs import NOTHING, follow
+from sash.kernels.distinct_runs import NOTHING, ShownChanges, follow
+from sash.kernels.event_runs import EventRuns
 from sash.operators.keyed import IDENTITY, Keys, with_identity
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
-from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
+from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
 from sash.store.vector import Home, Memory, Vector
 
@@ -97,10 +98,8 @@ class Distinct:
         self._make_room(int((events.signs > 0).sum()))
         run, expires = np.empty((2, 2 * len(events.run_ids)), np.int64)
         sign = np.empty(len(run), np.int8)
-        n_out = follow(
-            events.starts, events.run_ids, events.signs, events.int64(EXPIRES), self._shown.array,
-            *self._members.arrays(), NO_WORDS, run, expires, sign,
-        )  # fmt: skip
+        runs, out = EventRuns(events.starts, events.run_ids, events.signs), ShownChanges(run, expires, sign)
+        n_out = follow(runs, events.int64(EXPIRES), self._shown.array, self._members.treaps(), out)
         ts, expires, sign = events.run_times[run[:n_out]], expires[:n_out], sign[:n_out]
         if self.spec.is_clocked:
             early = (sign > 0) | (ts < expires)

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.event_runs import count_members
+from sash.kernels.event_runs import EventRuns, count_members
 from sash.operators.accumulators import make_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import Keys, with_identity
@@ -121,7 +121,8 @@ class GroupBy:
         self._sizes.array[self._n_groups : self._keys.n_ids] = 0
         self._n_groups = self._keys.n_ids
         before, after = np.empty(n_runs, np.int64), np.empty(n_runs, np.int64)
-        count_members(events.starts, events.run_ids, events.signs, self._sizes.array, before, after)
+        runs = EventRuns(events.starts, events.run_ids, events.signs)
+        count_members(runs, self._sizes.array, before, after)
         return before > 0, after > 0
 
     def _forget_groups(self) -> None:

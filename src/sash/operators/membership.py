@@ -29,7 +29,7 @@ from sash.operators.keyed import MIN_DEAD, Keys, with_identity
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat
 from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
-from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset
+from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
 from sash.store.vector import Home, Memory, Vector
 
@@ -186,16 +186,15 @@ class Membership:
     def _run(self, happenings: _Happenings) -> list[pa.Table]:
         """The changes of what passes, in parts."""
         self._make_room(happenings)
+        lists = self._sides.array, self._links.array
+        left = kernel.LeftTuples(RULES[self.spec.rule], *lists, *self._members.treaps())
         changes: list[pa.Table] = []
         first_run, room = 0, CHANGES_PER_CALL
         while first_run < len(happenings.run_keys):
             run, content, expires = np.empty((3, room), np.int64)
             sign = np.empty(room, np.int8)
-            next_run, n_out = kernel.follow(
-                first_run, happenings.starts, happenings.run_keys, happenings.contents, happenings.signs,
-                happenings.expires, RULES[self.spec.rule], self._sides.array, self._links.array,
-                *self._members.arrays(), NO_WORDS, run, content, expires, sign,
-            )  # fmt: skip
+            out = kernel.PassingChanges(run, content, expires, sign)
+            next_run, n_out = kernel.follow(first_run, happenings.for_kernel(), left, out)
             if n_out:
                 times = happenings.run_times[run[:n_out]]
                 changes.append(self._rows(times, content[:n_out], expires[:n_out], sign[:n_out]))
@@ -247,3 +246,6 @@ class _Happenings:
         is_new = np.r_[True, (times[1:] != times[:-1]) | (keys[1:] != keys[:-1]), True][: len(times) + 1]
         self.starts = np.flatnonzero(is_new) if len(times) else np.zeros(1, np.int64)
         self.run_times, self.run_keys = times[self.starts[:-1]], keys[self.starts[:-1]]
+
+    def for_kernel(self) -> kernel.MembershipEvents:
+        return kernel.MembershipEvents(self.starts, self.run_keys, self.contents, self.signs, self.expires)

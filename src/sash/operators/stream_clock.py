@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.kernels.verdicts import HELD, IN_TIME, LATE, judge_rows
+from sash.kernels.verdicts import HELD, IN_TIME, LATE, ClockReading, judge_rows
 from sash.store.batch import BEGINNING, NEVER
 
 
@@ -93,10 +93,11 @@ class StreamClock:
                 return ALL_IN_TIME
             in_time = self.admit(ts)
             return ALL_IN_TIME if in_time.all() else Judgement(np.where(in_time, IN_TIME, LATE).astype(np.int8))
+        assert self.ahead_us is not None, "without a bound no row is too far ahead"
         verdicts, bases = np.empty(len(ts), np.int8), np.empty(len(ts), np.int64)
         assert self.ahead_us is not None, "nothing is held where nothing is too far ahead"
         state = self.slack_us, self.ahead_us, self.newest_us, self.complete_us, self.held_us, self.is_partial
-        newest_us, held_us, before = judge_rows(np.ascontiguousarray(ts), *state, verdicts, bases)
+        newest_us, held_us, before = judge_rows(np.ascontiguousarray(ts), ClockReading(*state), verdicts, bases)
         self.newest_us, self.held_us = int(newest_us), int(held_us)
         return Judgement(verdicts, bases, int(before))
 

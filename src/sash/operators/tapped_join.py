@@ -214,10 +214,9 @@ class TappedJoin(WindowJoin):
         left, right = self._windows
         assert isinstance(left, LabelledWindow)
         assert isinstance(right, LabelledWindow)
-        starts, hits = kernel.route(
-            pairs.left - left.base, pairs.right - right.base, left.ts, right.ts, left.labels, right.labels,
-            self._tap_windows, self.since_us, first, last,
-        )  # fmt: skip
+        one = kernel.LabelledSide(pairs.left - left.base, left.ts, left.labels)
+        other = kernel.LabelledSide(pairs.right - right.base, right.ts, right.labels)
+        starts, hits = kernel.route(one, other, self._tap_windows, self.since_us, first, last)
         for tap in range(first, last):
             mine = hits[starts[tap - first] : starts[tap - first + 1]]
             if len(mine):

@@ -32,10 +32,9 @@ class ByteStrings:
         """The number of each string, -1 where `valid` is given and False. Each is one use more or less, by sign."""
         self._reserve(len(signs), int(offsets[-1] - offsets[0]))
         out = np.empty(len(signs), np.int64)
-        self.n_strings, n_more_used = kernel.intern(
-            offsets, data, valid, signs, self.n_strings,
-            self._offsets.array, self._data.array, self._uses.array, self._table.array, out,
-        )  # fmt: skip
+        vectors = self._offsets, self._data, self._uses, self._table
+        strings = kernel.StringTable(*(vector.array for vector in vectors))
+        self.n_strings, n_more_used = kernel.intern(offsets, data, valid, signs, self.n_strings, strings, out)
         self._n_used += n_more_used
         return out
 

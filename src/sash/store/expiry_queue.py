@@ -43,10 +43,7 @@ class ExpiryQueue:
         first = 0
         while first < len(expires):
             last = min(len(expires), first + self._home.step)
-            first, self._count, self._size = expiry_heap.push(
-                expires, rows, first, last, NEVER,
-                self._ring.array, self._head, self._count, self._heap.array, self._size,
-            )  # fmt: skip
+            first, self._count, self._size = expiry_heap.push(expires, rows, first, last, NEVER, self._entries())
             self._home.relax()
             if self._count == len(self._ring):
                 self._grow_ring()
@@ -59,9 +56,7 @@ class ExpiryQueue:
         expires, rows = np.empty(n_out, np.int64), np.empty(n_out, np.int64)
         while first < n_out:
             last = min(n_out, first + self._home.step)
-            self._head, self._count, self._size = expiry_heap.pop(
-                first, last, self._ring.array, self._head, self._count, self._heap.array, self._size, expires, rows
-            )
+            self._head, self._count, self._size = expiry_heap.pop(first, last, self._entries(), expires, rows)
             self._home.relax()
             first = last
         self._shrink()
@@ -80,12 +75,13 @@ class ExpiryQueue:
         return too_late if too_late == earliest else too_late - 1
 
     def _count_due(self, clock: int, limit: int) -> tuple[int, int]:
-        return expiry_heap.count_due(
-            clock, limit, self._ring.array, self._head, self._count, self._heap.array, self._size
-        )
+        return expiry_heap.count_due(clock, limit, self._entries())
 
     def _nth_expiry(self, n: int) -> int:
-        return int(expiry_heap.nth_expiry(n, self._ring.array, self._head, self._count, self._heap.array, self._size))
+        return int(expiry_heap.nth_expiry(n, self._entries()))
+
+    def _entries(self) -> expiry_heap.RingAndHeap:
+        return expiry_heap.RingAndHeap(self._ring.array, self._head, self._count, self._heap.array, self._size)
 
     def _grow_ring(self) -> None:
         """Doubles the ring, which is full; what stands before the head moves behind what stands from it on."""

@@ -147,11 +147,10 @@ class KeyIndex:
             self._fill_slots(_slots_for(self.n_ids + n_rows))
         hashes = hashing.encode_keys(keys, self._names)
         ids, at, firsts, places = (np.full(n_rows, NONE, np.int64) for _ in range(4))
+        search, new = key_table.KeySearch(hashes, at, ids), key_table.NewIds(firsts, places)
         pending = np.arange(n_rows)
         while len(pending):
-            n_new = key_table.match(
-                hashes, pending, at, self._slots.array, self.n_ids, n_new, adds, ids, firsts, places
-            )
+            n_new = key_table.match(pending, search, self._slots.array, self.n_ids, n_new, adds, new)
             if self._is_exact:
                 break
             pending = self._mismatches(keys, pending, ids, firsts)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from sash.kernels import treaps as kernel
+from sash.kernels.arrays import Words
 from sash.store.group_array import GroupArray
 from sash.store.vector import Home, Vector
 
 FIRST_NODES = 64
-
-Words: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Offsets (int64) and data (uint8) of the byte strings that values stand for."""
 
 NO_WORDS: Words = (np.empty(0, np.int64), np.empty(0, np.uint8))
 """Values are integers."""
@@ -33,9 +29,9 @@ class OrderedMultiset:
         self._roots.reserve(n_owners)
         self._nodes.reserve(int(self._pool.array[kernel.TOP]) + n_more_nodes)
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`roots, nodes, pool` for the kernels. Not to be kept over `reserve`."""
-        return self._roots.array, self._nodes.array, self._pool.array
+    def treaps(self, words: Words = NO_WORDS) -> kernel.Treaps:
+        """For the kernels, with the byte strings that values stand for. Not to be kept over `reserve`."""
+        return kernel.Treaps(self._roots.array, self._nodes.array, self._pool.array, words)
 
     def clear(self) -> None:
         """Forgets all owners and members."""

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from sash.kernels.running_sums import BeforeAfter, GroupRuns
 from sash.store.vector import Home
 
 
@@ -28,6 +29,14 @@ class AggregateRuns:
     """Of each event: +1 the value enters the group, -1 it leaves; int8."""
     ts: np.ndarray
     """When the tuple of each event had entered, also for one that leaves; int64."""
+
+    def for_kernels(self, valid: np.ndarray) -> GroupRuns:
+        """As kernels are given them; events that are not `valid` are skipped, none if that is empty."""
+        return GroupRuns(self.starts, self.groups, self.signs, valid)
+
+    def room_for_doubles(self) -> BeforeAfter:
+        """Where a kernel writes the results of all runs."""
+        return BeforeAfter(np.empty((2, len(self.groups))), np.empty((2, len(self.groups)), np.bool_))
 
 
 class Accumulator(Protocol):

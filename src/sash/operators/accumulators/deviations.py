@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import running_deviations
-from sash.kernels.running_sums import N_TALLIES
+from sash.kernels.running_sums import N_TALLIES, IntegerWords
 from sash.kernels.wide_integers import N_WORDS
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import both, doubles, integer_words, unit_of, valid_flags
@@ -38,14 +38,11 @@ class IntegerDeviation(Tallies):
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
-        n_runs, (low, high) = len(runs.groups), integer_words(values)
-        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
-        running_deviations.deviate_integers(
-            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
-            self._counts.array, self._sums.array, self._squares.array, self._results.array,
-            unit_of(self._type), out, valid,
-        )  # fmt: skip
-        return both(out, valid, self._result)
+        given, out = runs.for_kernels(valid_flags(values)), runs.room_for_doubles()
+        words = IntegerWords(*integer_words(values))
+        state = self._counts.array, self._sums.array, self._squares.array, self._results.array
+        running_deviations.deviate_integers(given, words, *state, unit_of(self._type), out)
+        return both(*out, self._result)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._counts, self._sums, self._squares, self._results
@@ -66,17 +63,14 @@ class DoubleDeviation(Tallies):
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
-        n_runs = len(runs.groups)
-        events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
-        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        given, numbers, out = runs.for_kernels(valid_flags(values)), doubles(values), runs.room_for_doubles()
         at = 0, 0
-        while at[0] < n_runs:
-            at = running_deviations.deviate_doubles(
-                at, *events, self._tallies.array, self._parts.array, self._results.array, out, valid
-            )
-            if at[0] < n_runs:
+        while at[0] < len(runs.groups):
+            state = self._tallies.array, self._parts.array, self._results.array
+            at = running_deviations.deviate_doubles(at, given, numbers, *state, out)
+            if at[0] < len(runs.groups):
                 self._parts.widen()
-        return both(out, valid, self._result)
+        return both(*out, self._result)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._tallies, self._parts, self._results

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import LEAST, follow_extreme
+from sash.kernels.running_sums import BeforeAfter
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type
 from sash.operators.accumulators.members import Members
@@ -38,11 +39,10 @@ class Extreme:
         touched = np.unique(runs.groups)
         self._members.use(self._held(touched), -1)
         members, valid = self._members.encode(runs, values)
-        out, out_valid = np.empty((2, len(runs.groups)), np.int64), np.empty((2, len(runs.groups)), np.bool_)
-        follow_extreme(
-            runs.starts, runs.groups, valid, members, self._is_least, self._members.words,
-            self._extremes.array, self._is_there.array, out, out_valid,
-        )  # fmt: skip
+        shape = 2, len(runs.groups)
+        out, out_valid = results = BeforeAfter(np.empty(shape, np.int64), np.empty(shape, np.bool_))
+        state = self._members.words, self._extremes.array, self._is_there.array
+        follow_extreme(runs.for_kernels(valid), members, self._is_least, *state, results)
         self._members.use(members, -1)
         self._members.use(self._held(touched), +1)
         before, after = (as_type(self._members.decode(out[side], out_valid[side]), self._result) for side in range(2))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.ordered_aggregates import DISTINCT, GREATEST, LEAST, MIDDLE, follow
+from sash.kernels.running_sums import BeforeAfter
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type, both, unit_of
 from sash.operators.accumulators.members import Members
@@ -48,13 +49,10 @@ class Ordered:
         members, valid = self._members.encode(runs, values)
         self._ordered.reserve(runs.n_groups, len(members))
         self._results.reserve(runs.n_groups)
-        out = np.empty((2, len(runs.groups), 2), np.int64)
-        out_valid = np.empty((2, len(runs.groups)), np.bool_)
-        follow(
-            runs.starts, runs.groups, runs.signs, valid, members, WHAT[self._function],
-            *self._ordered.arrays(), self._members.words, self._results.array, out, out_valid,
-        )  # fmt: skip
-        return self._read(out, out_valid)
+        n_runs, treaps = len(runs.groups), self._ordered.treaps(self._members.words)
+        out = BeforeAfter(np.empty((2, n_runs, 2), np.int64), np.empty((2, n_runs), np.bool_))
+        follow(runs.for_kernels(valid), members, WHAT[self._function], treaps, self._results.array, out)
+        return self._read(*out)
 
     def compact(self, mapping: np.ndarray) -> None:
         self._ordered.compact(mapping)

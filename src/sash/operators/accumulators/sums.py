@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sash.errors import SourceError
 from sash.kernels import running_sums
+from sash.kernels.running_sums import BeforeAfter, IntegerWords
 from sash.kernels.wide_integers import N_WORDS
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import (
@@ -42,7 +43,7 @@ class Count(Tallies):
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         self._reserve(runs.n_groups)
         out = np.empty((2, len(runs.groups)), np.int64)
-        running_sums.count(runs.starts, runs.groups, runs.signs, valid_flags(values), self._counts.array, out)
+        running_sums.count(runs.for_kernels(valid_flags(values)), self._counts.array, out)
         return as_type(pa.array(out[0]), self._result), as_type(pa.array(out[1]), self._result)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
@@ -71,12 +72,10 @@ class IntegerSum(Tallies):
         return self._counts, self._sums
 
     def _sum(self, runs: AggregateRuns, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        n_runs, (low, high) = len(runs.groups), integer_words(values)
-        out, valid = np.empty((2, n_runs, 2), np.uint64), np.empty((2, n_runs), np.bool_)
-        beyond = running_sums.sum_integers(
-            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
-            self._counts.array, self._sums.array, out, valid,
-        )  # fmt: skip
+        n_runs, given = len(runs.groups), runs.for_kernels(valid_flags(values))
+        out, valid = results = BeforeAfter(np.empty((2, n_runs, 2), np.uint64), np.empty((2, n_runs), np.bool_))
+        words = IntegerWords(*integer_words(values))
+        beyond = running_sums.sum_integers(given, words, self._counts.array, self._sums.array, results)
         if beyond >= 0:
             raise SourceError(
                 "a `SUM` is beyond 38 digits, which is more than its type can hold; cast the argument to `DOUBLE`"
@@ -86,13 +85,10 @@ class IntegerSum(Tallies):
         return before, after
 
     def _average(self, runs: AggregateRuns, values: pa.Array) -> tuple[pa.Array, pa.Array]:
-        n_runs, (low, high) = len(runs.groups), integer_words(values)
-        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
-        running_sums.average_integers(
-            runs.starts, runs.groups, runs.signs, valid_flags(values), low, high,
-            self._counts.array, self._sums.array, parts_of_unit(self._type), out, valid,
-        )  # fmt: skip
-        return both(out, valid, self._result)
+        given, out = runs.for_kernels(valid_flags(values)), runs.room_for_doubles()
+        words, unit = IntegerWords(*integer_words(values)), parts_of_unit(self._type)
+        running_sums.average_integers(given, words, self._counts.array, self._sums.array, unit, out)
+        return both(*out, self._result)
 
 
 class DoubleSum(Tallies):
@@ -111,17 +107,14 @@ class DoubleSum(Tallies):
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._reserve(runs.n_groups)
-        n_runs = len(runs.groups)
-        events = runs.starts, runs.groups, runs.signs, valid_flags(values), doubles(values)
-        out, valid = np.empty((2, n_runs)), np.empty((2, n_runs), np.bool_)
+        given, numbers, out = runs.for_kernels(valid_flags(values)), doubles(values), runs.room_for_doubles()
         at = 0, 0
-        while at[0] < n_runs:
-            at = running_sums.sum_doubles(
-                at, *events, self._tallies.array, self._parts.array, self._results.array, self._is_mean, out, valid
-            )
-            if at[0] < n_runs:
+        while at[0] < len(runs.groups):
+            state = self._tallies.array, self._parts.array, self._results.array
+            at = running_sums.sum_doubles(at, given, numbers, *state, self._is_mean, out)
+            if at[0] < len(runs.groups):
                 self._parts.widen()
-        return both(out, valid, self._result)
+        return both(*out, self._result)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
         return self._tallies, self._parts, self._results

@@ -24,7 +24,7 @@ import numpy as np
 
 from sash.index.join_index import Pairs
 from sash.papers.shared.max_query_throughput import throughput_matrix
-from sash.papers.shared.partial_windows import NEVER, run_until
+from sash.papers.shared.partial_windows import NEVER, Assignment, run_until
 from sash.papers.shared.shared_board import insert_window, new_board, new_line, remove_window
 from sash.papers.shared.shared_line import (
     FIRST_HELD,
@@ -46,7 +46,7 @@ from sash.papers.shared.shared_line import (
     TS,
     link_all,
 )
-from sash.papers.shared.shared_router import FREE, N_LOGGED, N_ROOM, forget_all, spread_log
+from sash.papers.shared.shared_router import FREE, N_LOGGED, N_ROOM, OutputBuffers, forget_all, spread_log
 from sash.papers.shared.shared_rows import find_open, settle
 
 SCHEDULES = {"lwo": LWO, "swf": SWF, "mqt": MQT}
@@ -273,10 +273,11 @@ class SharedJoin:
 
     def _run(self, until: tuple[float, int], measured_from: int) -> None:
         costs = self.costs
-        task = (self._schedule, self.clock_us, costs.scan_us, costs.pair_us, measured_from, self.is_logged)
-        buffers = (self._held, self._log, self._log_us, self._ends)
-        self.clock_us, buffers = run_until(self._line, self._board, self._heads, buffers, self._counts, task, until)
-        self._held, self._log, self._log_us, _ = buffers
+        task = Assignment(self._schedule, self.clock_us, costs.scan_us, costs.pair_us, measured_from, self.is_logged)
+        buffers = OutputBuffers(self._held, self._log, self._log_us, self._ends)
+        self.clock_us, self._held, self._log, self._log_us = run_until(
+            self._line, self._board, self._heads, buffers, self._counts, task, until
+        )
 
     def _make_room(self, n_more: int) -> None:
         """Forgets rows that have left the join buffers, and makes the line longer if they still fill half of it."""

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sash.kernels.arrays import Floats, Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import folded_borrowing, kernel
 
@@ -39,30 +40,30 @@ class SharedLine(NamedTuple):
     What is looked at together lies side by side.
     """
 
-    links: np.ndarray
-    waits: np.ndarray
-    cargo: np.ndarray
+    links: Int64s
+    waits: Int64s
+    cargo: Int64s
     """What the caller knows a tuple by: two numbers."""
 
 
 class Board(NamedTuple):
     """What changes when queries come and go: arrays by window, from the smallest to the largest."""
 
-    windows_us: np.ndarray
-    scanned: np.ndarray
+    windows_us: Int64s
+    scanned: Int64s
     """One more than windows."""
-    since: np.ndarray
+    since: Int64s
     """The arrival number of the first tuple whose output the window's queries are to get."""
-    throughput: np.ndarray
+    throughput: Floats
     """MaxQT(PW(level, other level)), by which MQT chooses."""
-    reached: np.ndarray
+    reached: Int64s
     """What was last released to the window, of the held output of the tuple that it waits for."""
-    responses: np.ndarray
+    responses: Floats
     """[window]: how many output tuples were released, the sum of their response times, and the longest."""
 
 
 @folded_borrowing
-def bucket_of(key, n_buckets):
+def bucket_of(key: int, n_buckets: int) -> int | np.int64:
     """`n_buckets` is a power of two; a single one makes nested loops."""
     if n_buckets == 1:
         return 0
@@ -70,7 +71,9 @@ def bucket_of(key, n_buckets):
 
 
 @folded_borrowing
-def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
+def admit(
+    links: Int64s, waits: Int64s, scanned: Int64s, largest_us: int, heads: Int64s, counts: Int64s, now: float
+) -> None:
     """Puts all tuples that have arrived by now into the join buffers and to the end of the line."""
     while scanned[0] < counts[N_PUSHED] and links[scanned[0] - counts[FIRST_ROW], TS] <= now:
         _link(links, waits, heads, scanned[0], counts[FIRST_ROW])
@@ -81,14 +84,14 @@ def admit(links, waits, scanned, largest_us, heads, counts, now) -> None:
 
 
 @kernel
-def link_all(line: SharedLine, heads: np.ndarray, counts: np.ndarray, first: int) -> None:
+def link_all(line: SharedLine, heads: Int64s, counts: Int64s, first: int) -> None:
     """Chains all tuples from a number on into the table; nobody waits."""
     for number in range(first, counts[N_PUSHED]):
         _link(line.links, line.waits, heads, number, counts[FIRST_ROW])
 
 
 @folded_borrowing
-def _link(links, waits, heads, number, first_row) -> None:
+def _link(links: Int64s, waits: Int64s, heads: Int64s, number: int, first_row: int) -> None:
     """Chains a tuple into its bucket. It will scan from the newest one of the other stream that came before it."""
     row = number - first_row
     side, bucket = links[row, SIDE], bucket_of(links[row, KEY], heads.shape[0])
@@ -98,7 +101,7 @@ def _link(links, waits, heads, number, first_row) -> None:
 
 
 @folded_borrowing
-def _drop_old(links, scanned, largest_us, counts) -> None:
+def _drop_old(links: Int64s, scanned: Int64s, largest_us: int, counts: Int64s) -> None:
     """Drops what is out of the largest window for whoever still scans, and for all who will come."""
     first_row, oldest = counts[FIRST_ROW], min(scanned[-1], scanned[0] - 1)
     if oldest < first_row:
@@ -109,7 +112,7 @@ def _drop_old(links, scanned, largest_us, counts) -> None:
 
 
 @folded_borrowing
-def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
+def choose(schedule: int, scanned: Int64s, throughput: Floats) -> int:
     """The level of the queue whose head is next to scan one partial window, or nobody."""
     if schedule == LWO:
         return _choose_oldest(scanned)
@@ -119,7 +122,7 @@ def choose(schedule: int, scanned: np.ndarray, throughput: np.ndarray) -> int:
 
 
 @folded_borrowing
-def _choose_oldest(scanned: np.ndarray) -> int:
+def _choose_oldest(scanned: Int64s) -> int:
     """LWO, Largest Window Only: who has begun goes on through the largest window; the others wait in turn."""
     for level in range(len(scanned) - 2, -1, -1):
         if scanned[level + 1] < scanned[level]:
@@ -128,7 +131,7 @@ def _choose_oldest(scanned: np.ndarray) -> int:
 
 
 @folded_borrowing
-def _choose_smallest(scanned: np.ndarray) -> int:
+def _choose_smallest(scanned: Int64s) -> int:
     """SWF, Smallest Window First: the first queue that is not empty, from the smallest window on."""
     for level in range(len(scanned) - 1):
         if scanned[level + 1] < scanned[level]:
@@ -137,7 +140,7 @@ def _choose_smallest(scanned: np.ndarray) -> int:
 
 
 @folded_borrowing
-def _choose_throughput(scanned: np.ndarray, throughput: np.ndarray) -> int:
+def _choose_throughput(scanned: Int64s, throughput: Floats) -> int:
     """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the smallest window."""
     best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1
     for level in range(len(scanned) - 2, -1, -1):

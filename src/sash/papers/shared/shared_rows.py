@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.jit import kernel
 from sash.papers.shared.shared_line import FIRST_ROW, N_PUSHED, TS, SharedLine
 from sash.papers.shared.shared_router import EARLIER, FIRST, LAST, LATER, N_LOGGED
@@ -15,7 +16,7 @@ PLACE, ENDS = range(2)
 
 
 @kernel
-def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
+def merge_rows(ts: Int64s, other_ts: Int64s) -> Int64s:
     """Positions in both arrays, one behind the other, in order of time: each ascends, and of equals the first wins."""
     n_rows, n_others = len(ts), len(other_ts)
     order = np.empty(n_rows + n_others, np.int64)
@@ -31,7 +32,7 @@ def merge_rows(ts: np.ndarray, other_ts: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def find_open(line: SharedLine, scanned: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def find_open(line: SharedLine, scanned: Int64s, counts: Int64s) -> Int64s:
     """The first tuple of the instant that each window still waits for; the number of all tuples if it waits for none.
 
     Descends from window to window.
@@ -48,7 +49,9 @@ def find_open(line: SharedLine, scanned: np.ndarray, counts: np.ndarray) -> np.n
 
 
 @kernel
-def settle(log, ends, first_open, line: SharedLine, first_row) -> tuple:
+def settle(
+    log: Int64s, ends: Int64s, first_open: Int64s, line: SharedLine, first_row: int
+) -> tuple[Int64s, Int64s, Int64s]:
     """Takes the releases out of the log whose later tuple is before the first one that a window is open for, and finds
     their rows, less the pairs whose lives do not overlap.
 
@@ -65,26 +68,24 @@ def settle(log, ends, first_open, line: SharedLine, first_row) -> tuple:
         row, other = cargo[one, PLACE], cargo[two, PLACE]
         if row & 1:
             row, other = other, row
+        # 1. `first_open` descends, so the windows that have settled are the first ones of the range.
         while first < last and later < first_open[first]:
             if begins < expires:
                 at = stops[first]
                 pairs[0, at], pairs[1, at], pairs[2, at], pairs[3, at] = row >> 1, other >> 1, begins, expires
                 stops[first] += 1
             first += 1
+        # 2. The others stay in the log, in their order, for the windows that are left.
         if first < last:
-            log[n_left, FIRST], log[n_left, LAST], log[n_left, LATER], log[n_left, EARLIER] = (
-                first,
-                last,
-                later,
-                earlier,
-            )
+            log[n_left, FIRST], log[n_left, LAST] = first, last
+            log[n_left, LATER], log[n_left, EARLIER] = later, earlier
             n_left += 1
     ends[N_LOGGED] = n_left
     return starts[:n_windows], stops, pairs
 
 
 @kernel
-def _count_settled(log, n_logged, first_open):
+def _count_settled(log: Int64s, n_logged: int, first_open: Int64s) -> Int64s:
     """Where the releases of each window begin if they stand one behind the other, and where the last ones end."""
     starts = np.zeros(len(first_open) + 1, np.int64)
     for place in range(n_logged):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sash.papers.wjoin.wjoin_pipeline import Arrivals
+from sash.papers.wjoin.pipeline_shape import Arrivals
 from sash.store.ordered_window import OrderedWindow
 
 

@@ -14,8 +14,8 @@ from sash.index import multiway_index
 from sash.index.multiway_index import MultiwayCounts
 from sash.papers.wjoin import wjoin_merge
 from sash.papers.wjoin.arrival_order import merge_arrivals
+from sash.papers.wjoin.pipeline_shape import Arrivals
 from sash.papers.wjoin.wjoin_merge import DONE, NO_OUTPUT_ROOM, NONE, Merge, Queues
-from sash.papers.wjoin.wjoin_pipeline import Arrivals
 from sash.store.ordered_window import OrderedWindow
 
 FIRST_CAPACITY = 1024
@@ -107,8 +107,9 @@ class WindowMerge:
         new.ends[:] = n_old
 
     def _run(self, is_muted: bool = False) -> Iterator[np.ndarray]:
-        capacity = min(FIRST_CAPACITY, multiway_index.COMBINATIONS_PER_CHUNK)
-        status = DONE if self._clock is None else NO_OUTPUT_ROOM
+        if self._clock is None:
+            return
+        capacity, status = min(FIRST_CAPACITY, multiway_index.COMBINATIONS_PER_CHUNK), NO_OUTPUT_ROOM
         while status != DONE:
             out = np.empty((len(self._windows), capacity), np.int64)
             status, n_out = wjoin_merge.run(

@@ -24,8 +24,8 @@ from sash.index.multiway_index import MultiwayCounts
 from sash.papers.wjoin import wjoin_buffers, wjoin_pipeline
 from sash.papers.wjoin.arrival_order import merge_arrivals
 from sash.papers.wjoin.pair_bounds import bounded
+from sash.papers.wjoin.pipeline_shape import Arrivals, PipelineShape, ScansUnderWay
 from sash.papers.wjoin.wjoin_buffers import NONE, UNLISTED, Buckets, Slots
-from sash.papers.wjoin.wjoin_pipeline import Arrivals, PipelineShape
 from sash.store.ordered_window import OrderedWindow
 
 LONG_AGO = -(1 << 61)
@@ -95,7 +95,7 @@ class WindowPipeline:
         return merge_arrivals(self._windows, firsts, self._n_keys, self._takes_turns)
 
     def _run(self, arrivals: Arrivals, is_muted: bool = False) -> Iterator[np.ndarray]:
-        self._state[wjoin_pipeline.NEXT] = 0
+        self._scans.state[wjoin_pipeline.NEXT] = 0
         capacity = min(FIRST_CAPACITY, multiway_index.COMBINATIONS_PER_CHUNK)
         status = wjoin_pipeline.NO_OUTPUT_ROOM
         while status != wjoin_pipeline.DONE:
@@ -111,28 +111,15 @@ class WindowPipeline:
                 capacity = min(2 * capacity, multiway_index.COMBINATIONS_PER_CHUNK)
 
     def _step(self, arrivals: Arrivals, out: np.ndarray, is_muted: bool) -> tuple[int, int]:
-        return wjoin_pipeline.run(
-            arrivals,
-            self._pipeline,
-            self._slots,
-            self._buckets,
-            self._newest,
-            self._horizons,
-            self._stack,
-            self._state,
-            out,
-            is_muted,
-            self._counters,
-        )
+        buffers = self._slots, self._buckets
+        return wjoin_pipeline.run(arrivals, self._pipeline, *buffers, self._scans, out, is_muted, self._counters)
 
     def _clear(self) -> None:
-        n_buffers = 2 * (len(self._windows) - 1)
-        self._newest = np.full(len(self._windows), LONG_AGO)
-        self._horizons = np.full(n_buffers, 2 * LONG_AGO)
-        self._stack = np.zeros((len(self._windows), 4), np.int64)
-        self._state = np.zeros(4, np.int64)
+        n_streams, n_buffers = len(self._windows), 2 * (len(self._windows) - 1)
+        stack, state = np.zeros((n_streams, 4), np.int64), np.zeros(4, np.int64)
+        self._scans = ScansUnderWay(np.full(n_streams, LONG_AGO), stack, state)
         self._slots = _empty_slots(0, len(self._windows), self._n_keys)
-        self._buckets = _empty_buckets(np.ones(n_buffers, np.int64))
+        self._buckets = _empty_buckets(np.ones(n_buffers, np.int64), np.full(n_buffers, 2 * LONG_AGO))
         self._add_slots()
 
     def _add_slots(self) -> None:
@@ -152,7 +139,7 @@ class WindowPipeline:
         n_buckets = np.diff(old.starts)
         is_keyed = np.repeat(self._pipeline.node_keys.any(axis=1), 2)
         is_crowded = (old.held > wjoin_pipeline.MOST_PER_BUCKET * n_buckets) & is_keyed
-        self._buckets = _empty_buckets(np.where(is_crowded, BUCKET_GROWTH * n_buckets, n_buckets))
+        self._buckets = _empty_buckets(np.where(is_crowded, BUCKET_GROWTH * n_buckets, n_buckets), old.horizons)
         wjoin_buffers.regroup(old, self._buckets, self._slots, self._pipeline.node_keys)
 
 
@@ -168,10 +155,10 @@ def _empty_slots(capacity: int, n_streams: int, n_keys: int) -> Slots:
     return Slots(members, members.copy(), keys, low, high, following, np.array([NONE]))
 
 
-def _empty_buckets(n_buckets: np.ndarray) -> Buckets:
+def _empty_buckets(n_buckets: np.ndarray, horizons: np.ndarray) -> Buckets:
     starts = np.concatenate([[0], np.cumsum(n_buckets)]).astype(np.int64)
     first, last, before, after = (np.full(starts[-1], NONE) for _ in range(4))
     stalest, freshest = (np.full(len(n_buckets), NONE) for _ in range(2))
     visited_at = np.full(starts[-1], UNLISTED)
     held = np.zeros(len(n_buckets), np.int64)
-    return Buckets(first, last, visited_at, before, after, starts, stalest, freshest, held)
+    return Buckets(first, last, visited_at, before, after, starts, stalest, freshest, held, horizons)

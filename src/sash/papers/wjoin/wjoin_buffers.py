@@ -7,12 +7,15 @@ stream may lie. So a tuple and an m_tuple are within the window if their interva
 interval ends before the horizon of its buffer.
 """
 
+# pyright: reportArgumentType=false
+# An item at a place that is itself an item is an array to pyright, and a number to numba.
 from __future__ import annotations
 
 from typing import NamedTuple
 
 import numpy as np
 
+from sash.kernels.arrays import Bools, Int64s
 from sash.kernels.hashing import mix64
 from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 
@@ -27,35 +30,37 @@ UNLISTED = np.iinfo(np.int64).min
 class Slots(NamedTuple):
     """Source tuples and m_tuples: a row number and a time-stamp for each member, in the columns of its stream."""
 
-    rows: np.ndarray
-    ts: np.ndarray
-    keys: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    following: np.ndarray
+    rows: Int64s
+    ts: Int64s
+    keys: Int64s
+    low: Int64s
+    high: Int64s
+    following: Int64s
     """The next slot of the same bucket, or of the free ones."""
-    free: np.ndarray
+    free: Int64s
     """[the first free slot]"""
 
 
 class Buckets(NamedTuple):
     """Chains of slots. Those of a buffer that are not empty are in a list, the longest unvisited one first."""
 
-    first: np.ndarray
-    last: np.ndarray
-    visited_at: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-    starts: np.ndarray
+    first: Int64s
+    last: Int64s
+    visited_at: Int64s
+    before: Int64s
+    after: Int64s
+    starts: Int64s
     """The first bucket of each buffer, and the end of all."""
-    stalest: np.ndarray
-    freshest: np.ndarray
-    held: np.ndarray
+    stalest: Int64s
+    freshest: Int64s
+    held: Int64s
     """How many slots are in each buffer."""
+    horizons: Int64s
+    """What ends before it is out, in each buffer."""
 
 
 @inlined_borrowing
-def bucket_of(buffer, keys, slot, node_keys, buckets):
+def bucket_of(buffer: int, keys: Int64s, slot: int, node_keys: Bools, buckets: Buckets) -> int | np.int64:
     """The bucket of a buffer for the keys that its node compares; a buffer may have one bucket alone."""
     start = buckets.starts[buffer]
     n_buckets = buckets.starts[buffer + 1] - start
@@ -69,7 +74,7 @@ def bucket_of(buffer, keys, slot, node_keys, buckets):
 
 
 @borrowing_kernel
-def take_slot(slots):
+def take_slot(slots: Slots) -> int:
     """A slot that was free. There must be one."""
     slot = slots.free[0]
     slots.free[0] = slots.following[slot]
@@ -77,7 +82,7 @@ def take_slot(slots):
 
 
 @borrowing_kernel
-def append(slot, buffer, clock, node_keys, slots, buckets):
+def append(slot: int, buffer: int, clock: int, node_keys: Bools, slots: Slots, buckets: Buckets) -> None:
     """Puts a slot at the end of its bucket."""
     bucket = bucket_of(buffer, slots.keys, slot, node_keys, buckets)
     slots.following[slot] = NONE
@@ -92,7 +97,7 @@ def append(slot, buffer, clock, node_keys, slots, buckets):
 
 
 @borrowing_kernel
-def remove(slot, previous, bucket, buffer, slots, buckets):
+def remove(slot: int, previous: int, bucket: int, buffer: int, slots: Slots, buckets: Buckets) -> int:
     """Takes a slot out of its bucket and frees it. `previous` is the one before it, or NONE. Returns the next one."""
     following = slots.following[slot]
     if previous == NONE:
@@ -108,7 +113,7 @@ def remove(slot, previous, bucket, buffer, slots, buckets):
 
 
 @borrowing_kernel
-def touch(bucket, buffer, clock, buckets):
+def touch(bucket: int, buffer: int, clock: int, buckets: Buckets) -> None:
     """Notes that a bucket is visited now."""
     if buckets.visited_at[bucket] != UNLISTED:
         _unlist(bucket, buffer, buckets)
@@ -116,7 +121,7 @@ def touch(bucket, buffer, clock, buckets):
 
 
 @borrowing_kernel
-def sweep(bucket, buffer, horizon, slots, buckets, counters):
+def sweep(bucket: int, buffer: int, horizon: int, slots: Slots, buckets: Buckets, counters: Int64s) -> None:
     """Removes the slots of a bucket that are out."""
     previous, slot = NONE, buckets.first[bucket]
     while slot != NONE:
@@ -128,19 +133,23 @@ def sweep(bucket, buffer, horizon, slots, buckets, counters):
             previous, slot = slot, slots.following[slot]
 
 
-@borrowing_kernel
-def update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters):
+@inlined_borrowing
+def update_rarely_probed(
+    buffer: int, clock: int, spans: Int64s, slots: Slots, buckets: Buckets, counters: Int64s
+) -> None:
     """HW-join's update routine: sweeps the buckets that nothing has probed for longer than their tuples live.
 
     Every tuple that was there when such a bucket was visited last may have gone out unseen. Each look at the bucket
     that has waited longest is a check, as is each tuple of those swept.
     """
+    span, horizon = spans[buffer], buckets.horizons[buffer]
     while buckets.stalest[buffer] != NONE:
         bucket = buckets.stalest[buffer]
         counters[CHECKED] += 1
         if clock - buckets.visited_at[bucket] <= span:
             return
         sweep(bucket, buffer, horizon, slots, buckets, counters)
+        # Swept now, it has waited shortest; an empty one need not be visited at all.
         _unlist(bucket, buffer, buckets)
         if buckets.first[bucket] == NONE:
             buckets.visited_at[bucket] = UNLISTED
@@ -149,7 +158,7 @@ def update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters)
 
 
 @borrowing_kernel
-def regroup(old, new, slots, node_keys):
+def regroup(old: Buckets, new: Buckets, slots: Slots, node_keys: Bools) -> None:
     """Moves all slots into buckets of other numbers. The order of visits stays as it was."""
     for buffer in range(old.held.shape[0]):
         bucket = old.stalest[buffer]
@@ -163,7 +172,7 @@ def regroup(old, new, slots, node_keys):
 
 
 @borrowing_kernel
-def _list_last(bucket, buffer, clock, buckets):
+def _list_last(bucket: int, buffer: int, clock: int, buckets: Buckets) -> None:
     freshest = buckets.freshest[buffer]
     buckets.visited_at[bucket] = clock
     buckets.before[bucket] = freshest
@@ -176,7 +185,7 @@ def _list_last(bucket, buffer, clock, buckets):
 
 
 @borrowing_kernel
-def _unlist(bucket, buffer, buckets):
+def _unlist(bucket: int, buffer: int, buckets: Buckets) -> None:
     before, after = buckets.before[bucket], buckets.after[bucket]
     if before == NONE:
         buckets.stalest[buffer] = after

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sash.kernels.arrays import Int64s
 from sash.kernels.jit import borrowing_kernel, inlined_borrowing
 from sash.papers.wjoin.wjoin_buffers import CHECKED, COMPARED, INSERTED, OUTPUT, REMOVED
 
@@ -38,29 +39,38 @@ LONG_AGO = np.int64(-(1 << 62))
 class Queues(NamedTuple):
     """The tuples of each stream, a line for each: from `heads` to `admitted` its buffer, up to `ends` its next ones."""
 
-    rows: np.ndarray
-    ts: np.ndarray
-    keys: np.ndarray
-    heads: np.ndarray
-    admitted: np.ndarray
-    ends: np.ndarray
+    rows: Int64s
+    ts: Int64s
+    keys: Int64s
+    heads: Int64s
+    admitted: Int64s
+    ends: Int64s
 
 
 class Merge(NamedTuple):
     """What does not change while a join runs."""
 
-    ahead: np.ndarray
+    ahead: Int64s
     """How far tuples of other streams may lie ahead of one of each stream, at most."""
-    behind: np.ndarray
-    partners: np.ndarray
+    behind: Int64s
+    partners: Int64s
     """[new, stream, key]: the stream to compare a key with, when tuples of `stream` are tried in the nested loop of a
     tuple of `new`; NONE if there is nothing to compare."""
-    refined: np.ndarray
+    refined: Int64s
     """The bounds that combinations have to keep in the end, if windows are wider; else no lines."""
 
 
 @borrowing_kernel
-def run(queues, merge, clock, state, cursors, out, is_muted, counters):
+def run(
+    queues: Queues,
+    merge: Merge,
+    clock: int,
+    state: Int64s,
+    cursors: Int64s,
+    out: Int64s,
+    is_muted: bool,
+    counters: Int64s,
+) -> tuple[int, int]:
     """Goes on as far as the queues allow. Returns why it stopped, and how many combinations there are in `out`.
 
     Muted, it drops and admits, but joins nothing.
@@ -89,7 +99,7 @@ def run(queues, merge, clock, state, cursors, out, is_muted, counters):
 
 
 @borrowing_kernel
-def _find_start(queues, merge, clock, counters):
+def _find_start(queues: Queues, merge: Merge, clock: int, counters: Int64s) -> bool:
     """Mode 1: whether there is a starting N_tuple. It goes around the streams until all heads in a row are within the
     windows of one another; a head that is too far ahead begins a new period.
 
@@ -101,6 +111,7 @@ def _find_start(queues, merge, clock, counters):
     low = latest = LONG_AGO
     high = earliest = -LONG_AGO
     while n_included < n_streams:
+        # 1. A stream without tuples stands at the clock: its next one is not earlier.
         is_there = queues.heads[stream] < queues.ends[stream]
         ts = queues.ts[stream, queues.heads[stream]] if is_there else clock
         counters[CHECKED] += 1
@@ -108,9 +119,11 @@ def _find_start(queues, merge, clock, counters):
         if ts < low or ts + ahead < latest:  # never at the clock: no tuple is later
             _drop_head(stream, queues, counters)
             continue
+        # 2. Too far ahead of those before it: they are looked at again, in a period that begins with this head.
         if ts > high or ts - behind > earliest:
             n_included, is_known = 0, True
             high, earliest = ts + ahead, ts
+        # 3. Within the windows of all heads so far, and these in its own.
         low, latest = max(low, ts - behind), max(latest, ts)
         high, earliest = min(high, ts + ahead), min(earliest, ts)
         n_included += 1
@@ -120,7 +133,7 @@ def _find_start(queues, merge, clock, counters):
 
 
 @borrowing_kernel
-def _drop_head(stream, queues, counters):
+def _drop_head(stream: int, queues: Queues, counters: Int64s) -> None:
     if queues.admitted[stream] > queues.heads[stream]:
         counters[REMOVED] += 1
     queues.heads[stream] += 1
@@ -128,7 +141,7 @@ def _drop_head(stream, queues, counters):
 
 
 @borrowing_kernel
-def _end_of_period(queues, merge):
+def _end_of_period(queues: Queues, merge: Merge) -> tuple[int, int]:
     """When the period of the heads ends, and the stream whose head ends it."""
     end, ending = queues.ts[0, queues.heads[0]] + merge.ahead[0], 0
     for stream in range(1, len(queues.heads)):
@@ -139,7 +152,7 @@ def _end_of_period(queues, merge):
 
 
 @borrowing_kernel
-def _next_stream(queues, end):
+def _next_stream(queues: Queues, end: int) -> int:
     """The stream with the earliest tuple to be admitted, or NONE."""
     best, best_ts = NONE, end
     for stream in range(len(queues.heads)):
@@ -152,7 +165,7 @@ def _next_stream(queues, end):
 
 
 @borrowing_kernel
-def _is_beyond(end, queues, clock):
+def _is_beyond(end: int, queues: Queues, clock: int) -> bool:
     """Whether the next tuple of every stream lies beyond the period, once none that is there can be admitted."""
     for stream in range(len(queues.heads)):
         if queues.admitted[stream] == queues.ends[stream] and clock <= end:
@@ -161,7 +174,7 @@ def _is_beyond(end, queues, clock):
 
 
 @borrowing_kernel
-def _admit(stream, queues, state, cursors, is_muted, counters):
+def _admit(stream: int, queues: Queues, state: Int64s, cursors: Int64s, is_muted: bool, counters: Int64s) -> None:
     """Puts the next tuple into its buffer, and starts its nested loop if each other buffer has a tuple."""
     counters[CHECKED] += 1
     counters[INSERTED] += 1
@@ -178,21 +191,25 @@ def _admit(stream, queues, state, cursors, is_muted, counters):
 
 
 @inlined_borrowing
-def _stream_at(level, new):
+def _stream_at(level: int, new: int) -> int:
     """The nested loop goes through the other streams in their order."""
     return level - 1 if level <= new else level
 
 
 @borrowing_kernel
-def _join(queues, merge, state, cursors, out, n_out, counters):
+def _join(
+    queues: Queues, merge: Merge, state: Int64s, cursors: Int64s, out: Int64s, n_out: int, counters: Int64s
+) -> int:
     """Goes on with a nested loop. `cursors` are one past the tuple chosen from each stream. It ends in ADMITTING."""
     new, level, last = state[NEW], state[LEVEL], len(queues.heads) - 1
     while level > 0:
+        # 1. A buffer that has been gone through: back to the one before it.
         stream = _stream_at(level, new)
         at = cursors[stream]
         if at == queues.admitted[stream]:
             level -= 1
             continue
+        # 2. Room first, so that a tuple is compared once, however often the kernel stops.
         if n_out == out.shape[1]:
             state[LEVEL] = level
             return n_out
@@ -214,7 +231,7 @@ def _join(queues, merge, state, cursors, out, n_out, counters):
 
 
 @inlined_borrowing
-def _agrees(stream, at, partners, new, keys, cursors):
+def _agrees(stream: int, at: int, partners: Int64s, new: int, keys: Int64s, cursors: Int64s) -> bool:
     for key in range(keys.shape[2]):
         partner = partners[new, stream, key]
         if partner != NONE and keys[stream, at, key] != keys[partner, cursors[partner] - 1, key]:
@@ -223,7 +240,7 @@ def _agrees(stream, at, partners, new, keys, cursors):
 
 
 @borrowing_kernel
-def _is_refined(ts, cursors, refined, counters):
+def _is_refined(ts: Int64s, cursors: Int64s, refined: Int64s, counters: Int64s) -> bool:
     """The refine step (§5.1): one comparison for each pair of an N_tuple."""
     n_streams = len(refined)
     counters[COMPARED] += n_streams * (n_streams - 1) // 2

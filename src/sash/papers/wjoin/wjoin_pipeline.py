@@ -6,13 +6,13 @@ before the node below goes on. The scans under way are a stack, one node above t
 kernel can stop anywhere for want of room and go on later.
 """
 
+# pyright: reportArgumentType=false
+# An item at a place that is itself an item is an array to pyright, and a number to numba.
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
+from sash.kernels.arrays import Bools, Int64s
 from sash.kernels.jit import borrowing_kernel, inlined_borrowing
+from sash.papers.wjoin.pipeline_shape import Arrivals, PipelineShape, ScansUnderWay
 from sash.papers.wjoin.wjoin_buffers import (
     CHECKED,
     COMPARED,
@@ -22,6 +22,8 @@ from sash.papers.wjoin.wjoin_buffers import (
     OUTPUT,
     REMOVED,
     RIGHT,
+    Buckets,
+    Slots,
     append,
     bucket_of,
     remove,
@@ -41,39 +43,24 @@ PROBE, BUCKET, PREVIOUS, CURSOR = 0, 1, 2, 3
 MOST_PER_BUCKET = 2
 
 
-class Arrivals(NamedTuple):
-    """Tuples in an order in which those of each stream are in order of time."""
-
-    streams: np.ndarray
-    rows: np.ndarray
-    ts: np.ndarray
-    keys: np.ndarray
-
-
-class PipelineShape(NamedTuple):
-    """What does not change while a join runs."""
-
-    reach: np.ndarray
-    refined: np.ndarray
-    """The bounds that combinations have to keep in the end, for a filter with wider ones; else no lines."""
-    has_key: np.ndarray
-    node_keys: np.ndarray
-    """Which keys each node compares."""
-    spans: np.ndarray
-    """How much later than a tuple of each buffer one from the other side may come that joins it, at most."""
-    is_hashed: bool
-    update_every: int
-    """0: buffers are updated as they are scanned; else only after so many arrivals."""
-
-
 @borrowing_kernel
-def run(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, out, is_muted, counters):
+def run(
+    arrivals: Arrivals,
+    pipeline: PipelineShape,
+    slots: Slots,
+    buckets: Buckets,
+    scans: ScansUnderWay,
+    out: Int64s,
+    is_muted: bool,
+    counters: Int64s,
+) -> tuple[int, int]:
     """Goes on with the arrivals. Returns why it stopped, and how many combinations there are in `out`.
 
     Muted, it builds the buffers of all nodes but finds no combinations.
     """
-    n_streams, n_out = len(pipeline.reach), 0
+    (_, stack, state), n_streams, n_out = scans, len(pipeline.reach), 0
     while True:
+        # 1. An arrival is taken when all scans of the one before are over, and only if it finds room.
         depth = state[DEPTH]
         if depth == 0:
             if state[NEXT] == len(arrivals.ts):
@@ -82,16 +69,18 @@ def run(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, out,
                 return NO_SLOT, n_out
             if pipeline.is_hashed and _is_crowded(buckets, pipeline.node_keys):
                 return CROWDED, n_out
-            _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, counters)
+            _begin(arrivals, pipeline, slots, buckets, scans, counters)
             continue
         node = state[LOWEST] + depth - 1
         if is_muted and node == n_streams - 2:
             state[DEPTH] -= 1
             continue
+        # 2. m_tuples probe right buffers, as all tuples of the first stream do; any other comes from the right.
         buffer = 2 * node + RIGHT
         if depth == 1 and arrivals.streams[state[NEXT] - 1] == node + 1:
             buffer = 2 * node + LEFT
-        status, n_out = _scan(buffer, stack[depth - 1], pipeline, slots, buckets, horizons, out, n_out, counters)
+        # 3. The scan on top goes on: depth first, so that no more scans are under way than there are nodes.
+        status, n_out = _scan(buffer, stack[depth - 1], pipeline, slots, buckets, out, n_out, counters)
         if status == DONE:
             state[DEPTH] -= 1
         elif status == CLIMBS:
@@ -102,7 +91,7 @@ def run(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, out,
 
 
 @borrowing_kernel
-def _is_crowded(buckets, node_keys):
+def _is_crowded(buckets: Buckets, node_keys: Bools) -> bool:
     for buffer in range(len(buckets.held)):
         n_buckets = buckets.starts[buffer + 1] - buckets.starts[buffer]
         if buckets.held[buffer] > MOST_PER_BUCKET * n_buckets and node_keys[buffer >> 1].any():
@@ -111,13 +100,18 @@ def _is_crowded(buckets, node_keys):
 
 
 @borrowing_kernel
-def _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, counters):
+def _begin(
+    arrivals: Arrivals, pipeline: PipelineShape, slots: Slots, buckets: Buckets, scans: ScansUnderWay, counters: Int64s
+) -> None:
     """Takes the next arrival: updates the vectors of time-stamps, inserts it, and starts its scan."""
+    # 1. The horizons first: what is out by this time-stamp is not kept for it.
+    newest, stack, state = scans
     at = state[NEXT]
     stream, ts = arrivals.streams[at], arrivals.ts[at]
     newest[stream] = ts
-    _move_horizons(pipeline.reach, newest, horizons)
-    _update(stream, ts, pipeline, slots, buckets, horizons, state, counters)
+    _move_horizons(pipeline.reach, newest, buckets.horizons)
+    _update(stream, ts, pipeline, slots, buckets, state, counters)
+    # 2. The first stream is the left side of the lowest node, and has a period as m_tuples have.
     slot = take_slot(slots)
     slots.rows[slot, stream] = arrivals.rows[at]
     slots.ts[slot, stream] = ts
@@ -130,6 +124,7 @@ def _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, c
         slots.low[slot] = slots.high[slot] = ts
     append(slot, 2 * node + side, ts, pipeline.node_keys, slots, buckets)
     counters[INSERTED] += 1
+    # 3. From here on the scan is under way: what it needs is on the stack when the kernel stops.
     state[NEXT] += 1
     state[LOWEST] = node
     state[DEPTH] = 1
@@ -137,7 +132,7 @@ def _begin(arrivals, pipeline, slots, buckets, newest, horizons, stack, state, c
 
 
 @borrowing_kernel
-def _move_horizons(reach, newest, horizons):
+def _move_horizons(reach: Int64s, newest: Int64s, horizons: Int64s) -> None:
     """IsOut for each buffer: what ends before its horizon is further away than the window from the newest tuple of
     every stream on the other side. A single stream is not enough: another may lag behind (Fig. 3).
     """
@@ -150,30 +145,25 @@ def _move_horizons(reach, newest, horizons):
 
 
 @borrowing_kernel
-def _update(stream, clock, pipeline, slots, buckets, horizons, state, counters):
+def _update(
+    stream: int, clock: int, pipeline: PipelineShape, slots: Slots, buckets: Buckets, state: Int64s, counters: Int64s
+) -> None:
     """Removes what is out, apart from scans: from buckets that are rarely probed, or from all at long intervals."""
     if pipeline.update_every:
         state[SINCE_UPDATE] += 1
         if state[SINCE_UPDATE] >= pipeline.update_every:
             state[SINCE_UPDATE] = 0
-            for buffer in range(len(horizons)):
+            for buffer in range(len(buckets.horizons)):
                 for bucket in range(buckets.starts[buffer], buckets.starts[buffer + 1]):
-                    sweep(bucket, buffer, horizons[buffer], slots, buckets, counters)
+                    sweep(bucket, buffer, buckets.horizons[buffer], slots, buckets, counters)
     elif pipeline.is_hashed:
-        if stream > 0:
-            _update_one(2 * (stream - 1) + LEFT, clock, pipeline, slots, buckets, horizons, counters)
-        for right in range(stream + 1, len(pipeline.reach)):
-            _update_one(2 * (right - 1) + RIGHT, clock, pipeline, slots, buckets, horizons, counters)
+        for right in range(max(stream, 1), len(pipeline.reach)):
+            buffer = 2 * (right - 1) + (LEFT if right == stream else RIGHT)
+            update_rarely_probed(buffer, clock, pipeline.spans, slots, buckets, counters)
 
 
 @borrowing_kernel
-def _update_one(buffer, clock, pipeline, slots, buckets, horizons, counters):
-    span, horizon = pipeline.spans[buffer], horizons[buffer]
-    update_rarely_probed(buffer, clock, span, horizon, slots, buckets, counters)
-
-
-@borrowing_kernel
-def _set_period(slot, node, reach, slots):
+def _set_period(slot: int, node: int, reach: Int64s, slots: Slots) -> None:
     """GetPeriod: where tuples of the node's right stream must lie, for each member of an m_tuple."""
     right = node + 1
     low, high = slots.ts[slot, 0] - reach[right, 0], slots.ts[slot, 0] + reach[0, right]
@@ -184,7 +174,9 @@ def _set_period(slot, node, reach, slots):
 
 
 @borrowing_kernel
-def _start_scan(buffer, probe, clock, scan, pipeline, slots, buckets):
+def _start_scan(
+    buffer: int, probe: int, clock: int, scan: Int64s, pipeline: PipelineShape, slots: Slots, buckets: Buckets
+) -> None:
     bucket = bucket_of(buffer, slots.keys, probe, pipeline.node_keys, buckets)
     touch(bucket, buffer, clock, buckets)
     scan[PROBE], scan[BUCKET] = probe, bucket
@@ -192,29 +184,41 @@ def _start_scan(buffer, probe, clock, scan, pipeline, slots, buckets):
 
 
 @borrowing_kernel
-def _scan(buffer, scan, pipeline, slots, buckets, horizons, out, n_out, counters):
+def _scan(
+    buffer: int,
+    scan: Int64s,
+    pipeline: PipelineShape,
+    slots: Slots,
+    buckets: Buckets,
+    out: Int64s,
+    n_out: int,
+    counters: Int64s,
+) -> tuple[int, int]:
     """Goes on with a scan, up to the next match that climbs: it is the slot in PREVIOUS then.
 
     Before a tuple is looked at there must be room for what may come of it.
     """
-    node, horizon = buffer >> 1, horizons[buffer]
+    node, horizon = buffer >> 1, buckets.horizons[buffer]
     probe, bucket, previous, cursor = scan[PROBE], scan[BUCKET], scan[PREVIOUS], scan[CURSOR]
     is_last, is_eager = node == len(pipeline.reach) - 2, pipeline.update_every == 0
     low, high = slots.low[probe], slots.high[probe]
     status = DONE
     while cursor != NONE:
+        # 1. Room first: whatever is looked at counts, and must not be looked at twice.
         if is_last and n_out == out.shape[1]:
             status = NO_OUTPUT_ROOM
             break
         if not is_last and slots.free[0] == NONE:
             status = NO_SLOT
             break
+        # 2. A scan is the time to remove what is out.
         if is_eager:
             counters[CHECKED] += 1
             if slots.high[cursor] < horizon:
                 counters[REMOVED] += 1
                 cursor = remove(cursor, previous, bucket, buffer, slots, buckets)
                 continue
+        # 3. The cursor moves on before anybody climbs: the scan goes on behind the match.
         counters[COMPARED] += 1
         previous, cursor = cursor, slots.following[cursor]
         if slots.low[previous] > high or slots.high[previous] < low:
@@ -230,7 +234,7 @@ def _scan(buffer, scan, pipeline, slots, buckets, horizons, out, n_out, counters
 
 
 @inlined_borrowing
-def _has_equal_keys(slot, other, node_keys, keys):
+def _has_equal_keys(slot: int, other: int, node_keys: Bools, keys: Int64s) -> bool:
     for key in range(len(node_keys)):  # noqa: SIM110
         if node_keys[key] and keys[slot, key] != keys[other, key]:
             return False
@@ -238,10 +242,20 @@ def _has_equal_keys(slot, other, node_keys, keys):
 
 
 @borrowing_kernel
-def _emit(buffer, probe, match, pipeline, slots, out, n_out, counters):
+def _emit(
+    buffer: int,
+    probe: int,
+    match: int,
+    pipeline: PipelineShape,
+    slots: Slots,
+    out: Int64s,
+    n_out: int,
+    counters: Int64s,
+) -> int:
     """Puts out a combination, unless it does not pass the refine step (§5.1): one comparison for each pair."""
     left, right = (match, probe) if buffer & 1 == LEFT else (probe, match)
     last = len(pipeline.reach) - 1
+    # 1. Wider bounds have let it through; now each pair of members counts.
     if len(pipeline.refined):
         counters[COMPARED] += last * (last + 1) // 2
         for i in range(last + 1):
@@ -249,6 +263,7 @@ def _emit(buffer, probe, match, pipeline, slots, out, n_out, counters):
                 since = slots.ts[left if i < last else right, i]
                 if slots.ts[left if j < last else right, j] - since > pipeline.refined[i, j]:
                     return n_out
+    # 2. The right side has the last member alone.
     for member in range(last):
         out[member, n_out] = slots.rows[left, member]
     out[last, n_out] = slots.rows[right, last]
@@ -257,7 +272,16 @@ def _emit(buffer, probe, match, pipeline, slots, out, n_out, counters):
 
 
 @borrowing_kernel
-def _climb(buffer, stack, depth, clock, pipeline, slots, buckets, counters):
+def _climb(
+    buffer: int,
+    stack: Int64s,
+    depth: int,
+    clock: int,
+    pipeline: PipelineShape,
+    slots: Slots,
+    buckets: Buckets,
+    counters: Int64s,
+) -> None:
     """A match goes to the next node: into its left buffer, and through its right one."""
     probe, match = stack[depth - 1, PROBE], stack[depth - 1, PREVIOUS]
     left, right = (match, probe) if buffer & 1 == LEFT else (probe, match)
