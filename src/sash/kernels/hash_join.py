@@ -19,7 +19,7 @@ import numpy as np
 
 from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
-from sash.kernels.jit import inlined_kernel, kernel
+from sash.kernels.jit import borrowing_kernel, inlined_kernel, kernel
 
 KEY, HEADS = 0, 1
 SLOT_WIDTH = 4
@@ -106,7 +106,7 @@ def link(
     return last, n_free
 
 
-@kernel
+@borrowing_kernel
 def _reverse(first: int, last: int, out_other: Int64s, out_ts: Int64s, out_expires: Int64s) -> None:
     """Turns the pairs of one tuple round: oldest first is how most columns grow, so that less is left to sort."""
     last -= 1
@@ -128,11 +128,25 @@ def arrive(
     used up any more. Returns the next row, the number of pairs, the number of slots that may still be used up, and the
     number of rows looked at.
     """
+    return _arrive(side, first, last, sides, table, n_out, out, np.empty(GROUP + 1, np.int64))
+
+
+@borrowing_kernel
+def _arrive(
+    side: int,
+    first: int,
+    last: int,
+    sides: JoinSides,
+    table: SlotTable,
+    n_out: int,
+    out: PairRoom,
+    homes: Int64s,
+) -> tuple[int, int, int, int]:
+    """`arrive` with room for the homes of a group: it makes no array itself, so that none is counted per row."""
     keys, own, own_base, other, other_base = sides
     (slots, floors, n_free), (out_own, out_other, out_ts, out_expires) = table, out
     n_slots = slots.shape[0]
     other_floor = floors[1 - side]
-    homes = np.empty(GROUP + 1, np.int64)
     n_scanned = 0
     start = first
     while start < last:

@@ -18,7 +18,7 @@ import numpy as np
 
 from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
-from sash.kernels.jit import inlined_kernel, kernel
+from sash.kernels.jit import borrowing_kernel, inlined_kernel
 
 HASH, ID = 0, 1
 SLOT_WIDTH = 2
@@ -44,7 +44,7 @@ def _home_of(hash: int, n_slots: int) -> np.int64:
     return np.int64(mix64(hash) & np.uint64(n_slots - 1))
 
 
-@kernel
+@borrowing_kernel
 def match(pending: Int64s, search: KeySearch, slots: Int64s, n_ids: int, n_new: int, adds: bool, new: NewIds) -> int:
     """The next id with the same hash for each of the `pending` rows; -1 if there is none left.
 
@@ -75,7 +75,7 @@ def match(pending: Int64s, search: KeySearch, slots: Int64s, n_ids: int, n_new: 
     return n_new
 
 
-@kernel
+@borrowing_kernel
 def fill(hashes: Int64s, first: int, last: int, skipped: int, slots: Int64s) -> None:
     """Puts the ids `first..last-1` into slots; but not `skipped`."""
     n_slots = slots.shape[0]

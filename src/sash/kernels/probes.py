@@ -15,7 +15,7 @@ import numpy as np
 
 from sash.kernels.arrays import Int64s
 from sash.kernels.hashing import mix64
-from sash.kernels.jit import inlined_kernel, kernel
+from sash.kernels.jit import borrowing_kernel, inlined_kernel
 
 KEY, HEADS = 0, 1
 TIME, EXPIRY, LINKS = 0, 1, 2
@@ -76,7 +76,7 @@ def home_of(key: int, n_slots: int) -> np.int64:
     return np.int64(mix64(key) & np.uint64(n_slots - 1))
 
 
-@kernel
+@borrowing_kernel
 def _is_forgotten(slots: Int64s, position: int, floors: Int64s) -> bool:
     is_forgotten = True
     for window in range(floors.shape[0]):
@@ -84,7 +84,7 @@ def _is_forgotten(slots: Int64s, position: int, floors: Int64s) -> bool:
     return is_forgotten
 
 
-@kernel
+@borrowing_kernel
 def link(
     window: int, first: int, last: int, rows: ProbedRows, column: int, floors: Int64s, slots: Int64s, n_free: int
 ) -> tuple[int, int]:
@@ -119,7 +119,7 @@ def link(
     return last, n_free
 
 
-@kernel
+@borrowing_kernel
 def count_keys(slots: Int64s, floors: Int64s) -> int:
     """How many keys have rows that are not gone."""
     n_keys = 0
@@ -146,7 +146,7 @@ def _period(times: Int64s, bound: Int64s, idx: int, target: int, arriving: int, 
     return low, high
 
 
-@kernel
+@borrowing_kernel
 def expand_by_key(
     partials: Partials, start: int, target: int, wanted: WantedKeys, slots: Int64s, rows: ProbedRows, out: GrownRoom
 ) -> tuple[int, int, int]:
@@ -198,7 +198,7 @@ def expand_by_key(
     return keys.shape[0], n_out, n_looked
 
 
-@kernel
+@borrowing_kernel
 def _first_since(ts: Int64s, low: int, high: int, time: int) -> int:
     """The first of `ts[low:high]`, which never falls, that is not before a time."""
     while low < high:
@@ -210,7 +210,7 @@ def _first_since(ts: Int64s, low: int, high: int, time: int) -> int:
     return low
 
 
-@kernel
+@borrowing_kernel
 def expand_by_time(
     partials: Partials, start: int, target: int, rows: TimedRows, out: GrownRoom
 ) -> tuple[int, int, int]:
