@@ -119,6 +119,14 @@ WINDOWS = (
         "",
     ),
     Mistake(
+        "numbers-of-rows-that-groups-share",
+        "count_window",
+        "operators/count_window.py",
+        '("_log", "_next_id")',
+        '("_log",)',
+        ("tests/operators/test_live_state.py -k CountWindow",),
+    ),
+    Mistake(
         "a-slide-that-rounds-down",
         "slide",
         "operators/slide.py",

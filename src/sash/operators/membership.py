@@ -46,6 +46,7 @@ CHANGES_PER_CALL = 1 << 16
 @dataclass(frozen=True, slots=True)
 class MembershipSpec:
     """Passes on the `columns` of left tuples, whose `left_keys` are compared with the `right_keys`, of the same types.
+    Tuples with equal columns have equal keys.
 
     NULL equals nothing, or, where rows are compared as rows (`nulls_match`), itself. `id_columns`, if given, receive
     what identifies a row: its content, and when it expires.
