@@ -25,7 +25,7 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, pipeline, running_group_by, window_join
+from sash.operators import keyed, membership, operator_tree, running_group_by, window_join
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -35,8 +35,9 @@ from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
 from sash.operators.multiway_join import Condition, MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateless
+from sash.operators.operator_names import TapName
+from sash.operators.operator_tree import OPERATORS
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
-from sash.operators.pipeline import OPERATORS
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
@@ -44,6 +45,7 @@ from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.plan.physical import Plan
 from sash.store import key_index, trace
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.block_log import BLOCK_PREFIX, BlockLog
@@ -287,9 +289,9 @@ def tapped(schedule: str, **more: Any) -> Served:
     """Three queries, of which one came later."""
     columns = tuple((f"{side}.{name}", f"{alias}.{name}") for side, alias in (("l", "A"), ("r", "B")) for name in "ksn")
     taps = (
-        Tap("q0", (WINDOW_US, 4), (None, 0), columns, (("A.k", "B.k"),), None),
-        Tap("q1", (WINDOW_US, 4), (1, None), columns, (("A.k", "B.k"),), '"A.n" <> "B.n"'),
-        Tap("q2", (2, 2), (None, None), columns, (("A.k", "B.k"),), None),
+        Tap(TapName("q", 0), (WINDOW_US, 4), (None, 0), columns, (("A.k", "B.k"),), None),
+        Tap(TapName("q", 1), (WINDOW_US, 4), (1, None), columns, (("A.k", "B.k"),), '"A.n" <> "B.n"'),
+        Tap(TapName("q", 2), (2, 2), (None, None), columns, (("A.k", "B.k"),), None),
     )
     conditions = (('"l.n" > 2', '"l.n" < 9'), ('"r.n" > 1',))
     join = WindowJoinSpec((("l.k", "r.k"),), None, (WINDOW_US, 4), method=more.get("method", JoinMethod(HASH)))
@@ -424,7 +426,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_group_by, "MAX_BLOCKS", 3)
     monkeypatch.setattr(window_join, "N_TELLING", 2)
     monkeypatch.setattr(replan, "POLICY", Restless())
-    monkeypatch.setattr(pipeline, "N_PACED", N_PACED)
+    monkeypatch.setattr(operator_tree, "N_PACED", N_PACED)
     monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
 
 
@@ -464,7 +466,7 @@ def test_whole_plans_serve_groups_in_turn(data: st.DataObject) -> None:
     for _ in range(2):
         arrivals = {name: data.draw(some_rows(table)) for name, table in case.arrivals.items()}
         scripts.append(partial(run_plan, case=case, arrivals=arrivals, steps=data.draw(arrival_cuts(arrivals))))
-    make = partial(case.plan.pipeline, case.tables, in_order=True)
+    make = partial(Plan.alone(case.plan).pipeline, case.tables)
     check_live_state(make, scripts, data.draw(st.lists(st.integers(0, 1), max_size=12)))
 
 
@@ -477,7 +479,7 @@ def some_rows(draw: st.DrawFn, table: pa.Table) -> pa.Table:
 def run_plan(operators: Any, case: Case, arrivals: dict[str, pa.Table], steps: list[Step]) -> Iterator[list]:
     """A query whose operators are these."""
     query = case.start()
-    query._pipeline = operators
+    query._job.pipeline = operators
     for step in steps:
         if isinstance(step, Push):
             yield query.push(step.stream, arrivals[step.stream].slice(step.start, step.stop - step.start)).to_pylist()

@@ -75,7 +75,7 @@ JOINS = (
         "since-when-a-tap-looks-forgotten-at-a-restart",
         "tapped_join",
         "operators/tapped_join.py",
-        'registers.get(f"since {tap.name} {side}", BEGINNING)',
+        "known.get(tap.name, BEGINNING)",
         "BEGINNING",
         ("tests/operators/test_tapped_join.py",),
     ),
