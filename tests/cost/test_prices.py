@@ -38,8 +38,8 @@ def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
     assert costs_path() == Path("/config/sash/costs.json")
     monkeypatch.delenv("XDG_CONFIG_HOME")
-    monkeypatch.setenv("HOME", "/home/you")
-    assert costs_path() == Path("/home/you/.config/sash/costs.json")
+    monkeypatch.setenv("HOME", "/arena/you")
+    assert costs_path() == Path("/arena/you/.config/sash/costs.json")
 
 
 ONE = {"scan": 1, "insert": 1, "invalidate": 1, "check": 1, "output": 1, "far_insert": 1, "far_output": 1}

@@ -68,7 +68,7 @@ class RestartFromJournal:
             del self._store[key]
         fresh = start(case)
         fresh._job.pipeline.restore(self._store, query._job.pipeline.registers())
-        fresh._intake.hand(query._intake.held())
+        fresh._intake.import_state(query._intake.export_state())
         return fresh
 
 

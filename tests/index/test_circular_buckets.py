@@ -22,7 +22,7 @@ from sash.index.join_index import LEFT, RIGHT, JoinCounts
 from sash.kernels.bucket_join import DEAD
 from sash.kernels.hashing import mix64
 from sash.store.batch import NEVER
-from sash.store.vector import Directory, Home, Memory, dump, load
+from sash.store.vector import Arena, Directory, Memory, dump, load
 
 
 @dataclass
@@ -79,12 +79,12 @@ def overlapping(left: list[tuple[int, int, int]], right: list[tuple[int, int, in
 
 
 def run(
-    calls: list[Call], n_buckets: int | tuple[int, int], invalidation: str, home: Home | None = None
+    calls: list[Call], n_buckets: int | tuple[int, int], invalidation: str, arena: Arena | None = None
 ) -> tuple[CircularBuckets, list[tuple[int, int]]]:
     """The index after all calls, and the pairs it found."""
-    home = home or Memory()
+    arena = arena or Memory()
     sides = Rows(), Rows()
-    index = CircularBuckets(sides, n_buckets, invalidation, home)
+    index = CircularBuckets(sides, n_buckets, invalidation, arena)
     found = []
     for call in calls:
         firsts = sides[LEFT].add(list(call.left)), sides[RIGHT].add(list(call.right))
@@ -92,8 +92,8 @@ def run(
             found += zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)
         for side in sides:
             side.forget_dead(call.clock)
-        if isinstance(home, Directory):
-            index = load(dump(index, home), home)
+        if isinstance(arena, Directory):
+            index = load(dump(index, arena), arena)
             sides = index._sides
     return index, sorted(found)
 
@@ -151,8 +151,8 @@ def test_all_overlapping_pairs_are_found_once(invalidation, are_least, calls, n_
 @given(calls=out_of_order(), n_buckets=BUCKETS, invalidation=st.sampled_from(INVALIDATIONS))
 def test_another_process_goes_on_with_the_files(calls, n_buckets, invalidation) -> None:
     with TemporaryDirectory() as directory:
-        home = Directory(Path(directory), resident_bytes=0)
-        assert run(calls, n_buckets, invalidation, home)[1] == expected(calls)
+        arena = Directory(Path(directory), resident_bytes=0)
+        assert run(calls, n_buckets, invalidation, arena)[1] == expected(calls)
 
 
 class Paper:

@@ -49,8 +49,8 @@ class Model:
     """All tuples that ever came: (number, key, ts, expires)."""
 
     def __post_init__(self) -> None:
-        home = Directory(self.directory, resident_bytes=0) if self.directory else None
-        self.windows = [Window(SCHEMA, partial(int64_column, name="key"), life, home) for life in WINDOWS_US]
+        arena = Directory(self.directory, resident_bytes=0) if self.directory else None
+        self.windows = [Window(SCHEMA, partial(int64_column, name="key"), life, arena) for life in WINDOWS_US]
         self.index = HashIndex(self.windows)
 
     def take(self, step: Step) -> None:
@@ -99,7 +99,7 @@ class Model:
     def _restart(self) -> None:
         """From the logs; or, if the arrays are in files, by mapping them anew."""
         if self.directory:
-            state = dump((self.windows, self.index), self.windows[0].home)
+            state = dump((self.windows, self.index), self.windows[0].arena)
             self.windows, self.index = load(state, Directory(self.directory, resident_bytes=0))
             return
         old, self.windows = self.windows, Model().windows

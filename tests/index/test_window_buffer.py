@@ -59,12 +59,12 @@ class Made:
 
 @dataclass(frozen=True)
 class Step:
-    """What happens until the clock has moved on. `retired` says which living tuple ends, by place, and how soon."""
+    """What happens until the clock has moved on. `retracted` says which living tuple ends, by place, and how soon."""
 
     progress: int
     tuples: tuple[Made, ...] = ()
     probes: tuple[Made, ...] = ()
-    retired: tuple[tuple[int, int], ...] = ()
+    retracted: tuple[tuple[int, int], ...] = ()
     restarts: bool = False
 
 
@@ -87,9 +87,9 @@ class Model:
         new = [self._make(made) for made in step.tuples]
         self.tuples += new
         self.buffer.insert(as_table(new), clock)
-        retired = self._retire(step, clock)
+        retracted = self._retract(step, clock)
         self._probe([self._make(made) for made in step.probes])
-        self.buffer.evict(clock, retired)
+        self.buffer.evict(clock, retracted)
         self.clock = clock
         if step.restarts:
             self._restart(clock)
@@ -99,14 +99,14 @@ class Model:
         return [one for one in self.tuples if one.end > self.clock + 1]
 
     def _fresh(self) -> WindowBuffer:
-        home = Directory(self.directory, resident_bytes=0) if self.directory else None
-        return WindowBuffer(SCHEMA, partial(int64_column, name="key"), self.window_us, self.n_buckets, home)
+        arena = Directory(self.directory, resident_bytes=0) if self.directory else None
+        return WindowBuffer(SCHEMA, partial(int64_column, name="key"), self.window_us, self.n_buckets, arena)
 
     def _restart(self, clock: int) -> None:
         """From the log; or, if the arrays are in files, by mapping them anew."""
         old = self.buffer
         if self.directory:
-            self.buffer = load(dump(old, old.home), Directory(self.directory, resident_bytes=0))
+            self.buffer = load(dump(old, old.arena), Directory(self.directory, resident_bytes=0))
         else:
             self.buffer = self._fresh()
             self.buffer.restore(old.log.entries(), old.log.next_number, clock)
@@ -117,16 +117,16 @@ class Model:
         expires = ts + min(lives) if lives else NEVER
         return Tuple(next(self.numbers), made.key, ts, expires, expires)
 
-    def _retire(self, step: Step, clock: int) -> np.ndarray:
+    def _retract(self, step: Step, clock: int) -> np.ndarray:
         living, chosen = self.living(), {}
-        for place, after in step.retired:
+        for place, after in step.retracted:
             one = living[place % len(living)] if living else None
             if one and one.number not in chosen:
                 when = max(self.clock, one.ts) + after
                 if when <= clock and when < one.end:
                     one.end, chosen[one.number] = when, one
         batch = as_table(list(chosen.values()), ts=[one.end for one in chosen.values()])
-        return self.buffer.retire(batch, int64_column(batch, "key")) if chosen else np.empty(0, np.int64)
+        return self.buffer.retract(batch, int64_column(batch, "key")) if chosen else np.empty(0, np.int64)
 
     def _probe(self, probes: list[Tuple]) -> None:
         keys, ts, ends = (np.array([getattr(one, name) for one in probes], np.int64) for name in ("key", "ts", "end"))
@@ -163,7 +163,7 @@ STEPS = st.lists(
         progress=st.integers(0, 12),
         tuples=MADE.map(tuple),
         probes=MADE.map(tuple),
-        retired=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=4).map(tuple),
+        retracted=st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=4).map(tuple),
         restarts=st.booleans(),
     ),
     max_size=10,
@@ -172,7 +172,7 @@ STEPS = st.lists(
 
 @pytest.mark.parametrize("are_least", [False, True], ids=["usual sizes", "least sizes"])
 @given(steps=STEPS, window_us=st.none() | st.integers(1, 20), n_buckets=st.sampled_from([None, 1]))
-@example([Step(1, (Made(0),)), Step(5, probes=(Made(0, 5),), retired=((0, 3),))], None, None)
+@example([Step(1, (Made(0),)), Step(5, probes=(Made(0, 5),), retracted=((0, 3),))], None, None)
 def test_probes_find_what_a_list_of_everything_would(are_least: bool, steps: list[Step], window_us, n_buckets) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if are_least:
@@ -232,7 +232,7 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
     model.take(Step(1, tuples=(Made(0),)))
     for _ in range(400):
         model.take(
-            Step(3, tuples=tuple(Made(1) for _ in range(20)), retired=tuple((place, 1) for place in range(1, 21)))
+            Step(3, tuples=tuple(Made(1) for _ in range(20)), retracted=tuple((place, 1) for place in range(1, 21)))
         )
     assert len(model.living()) == 1
     assert model.buffer.log.n_rows <= 2

@@ -466,13 +466,13 @@ def test_renumbered_groups_and_another_process_change_nothing(
     runs = data.draw(run_lists(nullable(values)))
     reference = apply(make_accumulator(function, type, result, Memory()), runs, type)
     path = tmp_path_factory.mktemp("vectors")
-    home = Directory(path)
-    accumulator, numbers = make_accumulator(function, type, result, home), {group: group for group in range(N_GROUPS)}
+    arena = Directory(path)
+    accumulator, numbers = make_accumulator(function, type, result, arena), {group: group for group in range(N_GROUPS)}
     for run, pair in zip(runs, reference, strict=True):
         before, after = accumulator.apply(as_runs([run], numbers), argument([run], type))
         assert show((before[0].as_py(), after[0].as_py())) == show(pair)
-        data_of_state, home = dump(accumulator, home), Directory(path)
-        accumulator = load(data_of_state, home)
+        data_of_state, arena = dump(accumulator, arena), Directory(path)
+        accumulator = load(data_of_state, arena)
         accumulator.compact(np.arange(N_GROUPS)[::-1].copy())
         numbers = {group: N_GROUPS - 1 - number for group, number in numbers.items()}
 
@@ -500,8 +500,8 @@ def test_what_was_written_down_goes_on_as_it_was(
     type, values = SORTABLE[name]
     runs = data.draw(entering_runs(values))
     reference = apply(make_accumulator(function, type, result, Memory()), runs, type)
-    home = Directory(tmp_path_factory.mktemp("vectors"))
-    accumulator, numbers = make_running_accumulator(function, type, result, home), dict(enumerate(range(N_GROUPS)))
+    arena = Directory(tmp_path_factory.mktemp("vectors"))
+    accumulator, numbers = make_running_accumulator(function, type, result, arena), dict(enumerate(range(N_GROUPS)))
     groups: set[int] = set()
     for run, pair in zip(runs, reference, strict=True):
         before, after = accumulator.apply(as_runs([run], numbers), argument([run], type))
@@ -509,7 +509,7 @@ def test_what_was_written_down_goes_on_as_it_was(
         groups.add(run[0].group)
         if data.draw(st.booleans()):
             dumped = accumulator.dump(np.array([numbers[group] for group in groups]))
-            accumulator, numbers = make_running_accumulator(function, type, result, home), _turned(numbers)
+            accumulator, numbers = make_running_accumulator(function, type, result, arena), _turned(numbers)
             accumulator.load(np.array([numbers[group] for group in groups]), dumped)
 
 

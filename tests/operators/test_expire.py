@@ -92,20 +92,20 @@ def test_every_tuple_leaves_exactly_once(lives: list[Life], clocks: list[tuple[i
 
     Lives are (ts, length, taken back after, if at all); tuples come in the step in which the clock reaches them."""
     positives = [(1, ts, ts + length, number // 2, number % 2) for number, (ts, length, _) in enumerate(lives)]
-    taken_back = [
+    retracted = [
         (-1, ts + after, ts + length, number // 2, number % 2)
         for number, (ts, length, after) in enumerate(lives)
         if after is not None and 0 < after < length
     ]
-    ended = {change[3:] for change in taken_back}
+    ended = {change[3:] for change in retracted}
     by_itself = [(-1, expires, expires, a, b) for _, _, expires, a, b in positives if (a, b) not in ended]
     operator, seen, last = Expire(ExpireSpec(window_us), SCHEMA), [], -1
     for clock, restarts in [*sorted(clocks), (30, False)]:
-        due = [change for change in [*positives, *taken_back] if last < change[1] <= clock]
+        due = [change for change in [*positives, *retracted] if last < change[1] <= clock]
         out = changes_of(operator.process([signed(due)], clock))
         assert all(last < ts <= clock for _, ts, *_ in out)
         seen += out
         last = max(last, clock)
         operator = restart(operator) if restarts else operator
-    everything = [*positives, *taken_back, *by_itself]
+    everything = [*positives, *retracted, *by_itself]
     assert seen == sorted(everything, key=lambda change: (change[1], change[0], *change[2:]))

@@ -94,9 +94,9 @@ def test_forgotten_keys_get_new_identities_unless_the_log_recalls_them() -> None
 
 @pytest.mark.parametrize("has_identity", [True, False])
 def test_another_process_goes_on(has_identity: bool, tmp_path) -> None:
-    home = Directory(tmp_path)
-    keys = Keys(SCHEMA, has_identity, home)
+    arena = Directory(tmp_path)
+    keys = Keys(SCHEMA, has_identity, arena)
     ids = keys.encode(tuples("a", "b", None))
-    other = load(dump(keys, home), Directory(tmp_path))
+    other = load(dump(keys, arena), Directory(tmp_path))
     assert other.encode(tuples(None, "c", "a")).tolist() == [ids[2], 3, ids[0]]
     assert other.next_identity == (4 if has_identity else 0)

@@ -145,6 +145,7 @@ def run_script(
 ) -> Iterator[tuple]:
     """As a pipeline would: the clock moves bit by bit if much expires, and who wants to hear of frontiers does."""
     random, last = Random(seed), 0
+    hears, keeps = bool(isinstance(operator, FrontierReader)), bool(isinstance(operator, FrontierKeeper))
     for clock in clocks:
         until = last
         while until < clock:
@@ -155,10 +156,10 @@ def run_script(
                 signed(due(own, last, upto, served.lives.are_told), columns)
                 for own, columns in zip(lives, served.schemas, strict=True)
             ]
-            if isinstance(operator, FrontierReader) and random.random() < 0.7:
+            if hears and random.random() < 0.7:
                 operator.hear([(draw_frontier(random, own, until),) for own in lives])
             answer = rows_of(served.step(operator, inputs, until))
-            frontier = operator.frontier(until + 1) if isinstance(operator, FrontierKeeper) else None
+            frontier = operator.frontier(until + 1) if keeps else None
             told = changes_of_logs(operator) if random.random() < 0.3 else None
             yield until, answer, frontier, operator.registers(), told
             last = upto
@@ -263,8 +264,14 @@ GROUPED = ("k s v x time",)
 
 
 def grouped(lives: Lives = MIXED, **more: Any) -> Served:
-    is_clocked, window_us = not lives.are_told, None if lives.length_us == NEVER else WINDOW_US
-    spec = {"keys": ("k",), "calls": CALLS, "time": "time", "window_us": window_us, "is_clocked": is_clocked}
+    by_negatives, window_us = lives.are_told, None if lives.length_us == NEVER else WINDOW_US
+    spec = {
+        "keys": ("k",),
+        "calls": CALLS,
+        "time": "time",
+        "window_us": window_us,
+        "expires_by_negatives": by_negatives,
+    }
     return Served(GroupBy, GroupBySpec(**spec | more), GROUPED, lives)
 
 
@@ -275,13 +282,13 @@ def running(**more: Any) -> Served:
 
 def distinct(lives: Lives, ids: tuple[str, ...] = ()) -> Served:
     window_us = None if lives.length_us == NEVER else WINDOW_US
-    return Served(Distinct, DistinctSpec(("s", "v"), window_us, not lives.are_told, ids), ("s v",), lives)
+    return Served(Distinct, DistinctSpec(("s", "v"), window_us, lives.are_told, ids), ("s v",), lives)
 
 
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
     """Of rows, or by a key that follows from them."""
     names = (("s",), ("s",), ("w.s",)) if of_rows else (("v", "s"), ("key.s",), ("w.s",))
-    spec = MembershipSpec(rule, *names, (WINDOW_US, WINDOW_US), not lives.are_told, of_rows, ids)
+    spec = MembershipSpec(rule, *names, (WINDOW_US, WINDOW_US), lives.are_told, of_rows, ids)
     return Served(Membership, spec, ("s v key.s", "w.s"), lives)
 
 
@@ -302,9 +309,11 @@ def tapped(schedule: str, **more: Any) -> Served:
 def pour(join: TappedJoin, inputs: Sequence[pa.Table], clock: int) -> list[tuple[Any, pa.Table]]:
     """What all taps give, and now and then what one would have given that is opened now."""
     given = [
-        ((each.complete_us, tap), table) for each in join.pour(inputs, clock) for tap, table in each.tables.items()
+        ((each.complete_us, tap), table)
+        for each in join.tap_outputs(inputs, clock)
+        for tap, table in each.tables.items()
     ]
-    return given if clock % 3 else [*given, ("glimpse", join.glimpse(1, clock))]
+    return given if clock % 3 else [*given, ("backfill", join.backfill(1, clock))]
 
 
 def open_tap(join: TappedJoin, random: Random) -> None:
@@ -335,9 +344,9 @@ CASES: dict[type, dict[str, Served]] = {
         "of strings": Served(WindowJoin, join_spec(METHODS[0], keys=(("A.s", "B.s"),)), PAIR, WHOLE),
         "without keys": Served(WindowJoin, join_spec(METHODS[1], keys=(), residual='"A.k" < "B.k"'), PAIR, WHOLE),
         "between rows": Served(WindowJoin, join_spec(METHODS[0], windows_us=(None, None)), PAIR, WHOLE),
-        "taken back": Served(WindowJoin, join_spec(METHODS[0], takes_back=True), PAIR_WITH_IDS, MIXED),
+        "taken back": Served(WindowJoin, join_spec(METHODS[0], has_identities=True), PAIR_WITH_IDS, MIXED),
         "taken back, told": Served(
-            WindowJoin, join_spec(METHODS[-1], takes_back=True, is_told=True), PAIR_WITH_IDS, TOLD
+            WindowJoin, join_spec(METHODS[-1], has_identities=True, expires_by_negatives=True), PAIR_WITH_IDS, TOLD
         ),
         "of changing methods": Served(WindowJoin, join_spec(METHODS[0]), PAIR, WHOLE, meddle=adopt_another),
         "re-planned": Served(WindowJoin, join_spec(METHODS[0], choice=choose_method(None, True)), PAIR, WHOLE),
@@ -373,8 +382,8 @@ CASES: dict[type, dict[str, Served]] = {
         "of all": running(keys=()),
     },
     PartialAggregate: {
-        "clocked": Served(PartialAggregate, PartialAggregateSpec(("v",), WINDOW_US, True), ("v",)),
-        "told": Served(PartialAggregate, PartialAggregateSpec(("v",), WINDOW_US, False), ("v",), TOLD),
+        "clocked": Served(PartialAggregate, PartialAggregateSpec(("v",), WINDOW_US, False), ("v",)),
+        "told": Served(PartialAggregate, PartialAggregateSpec(("v",), WINDOW_US, True), ("v",), TOLD),
     },
     Membership: {
         **{rule: member(rule, MIXED, of_rows=True) for rule in RULES},

@@ -17,7 +17,7 @@ import sash
 from sash.operators.partial_aggregate import ROWS, PartialAggregate, PartialAggregateSpec, can_add_up
 from sash.store.batch import SIGNED_FIELDS
 
-SPEC = PartialAggregateSpec(("x",), 8, is_clocked=True)
+SPEC = PartialAggregateSpec(("x",), 8, expires_by_negatives=False)
 ADDED = [ROWS, "_part.countx", "_part.sumx", "_ts"]
 
 

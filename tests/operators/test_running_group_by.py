@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from sash.operators import running_group_by
 from sash.operators.grouping import Call
-from sash.operators.operator import hand_to, held_by
+from sash.operators.operator import export_live, import_live
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.store.batch import BEGINNING, NEVER, OP, SIGNED_FIELDS, TS
 from sash.store.vector import Directory, Memory, dump, load
@@ -202,13 +202,13 @@ def test_many_small_blocks_become_few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_process_goes_on_with_the_vectors(tmp_path: Path) -> None:
-    home = Directory(tmp_path)
+    arena = Directory(tmp_path)
     operator = RunningGroupBy(SPEC, SCHEMA)
-    operator.reset(home)
+    operator.reset(arena)
     step(operator, (1, "a", 5), (2, "b", 7))
-    state, home = dump(held_by(operator), home), Directory(tmp_path)
+    state, arena = dump(export_live(operator), arena), Directory(tmp_path)
     other = RunningGroupBy(SPEC, SCHEMA)
-    hand_to(other, load(state, home))
+    import_live(other, load(state, arena))
     assert step(other, (3, "a", 1)) == [(-1, 3, ("a", 1, 5, 5, 5)), (1, 3, ("a", 2, 6, 1, 1))]
     other.reset(Memory())
     assert step(other, (3, "a", 1)) == [(1, 3, ("a", 1, 1, 1, 1))]

@@ -76,12 +76,12 @@ def pour(join: TappedJoin, both: Sequence[Sequence[Row]], clock: int) -> dict[Ta
     """What each tap gives for a step; it is complete to the time that it says, and at last to the clock."""
     seen: dict[TapName, list[tuple]] = {tap.name: [] for tap in join.taps}
     reached: dict[TapName, int] = {}
-    for poured in join.pour([table_of(rows, side, 1) for side, rows in enumerate(both)], clock):
-        for number, table in poured.tables.items():
+    for output in join.tap_outputs([table_of(rows, side, 1) for side, rows in enumerate(both)], clock):
+        for number, table in output.tables.items():
             name, times = join.taps[number].name, table[TS].to_pylist()
             assert times == sorted(times)
-            assert all(reached.get(name, -1) < ts <= poured.complete_us for ts in times)
-            reached[name] = poured.complete_us
+            assert all(reached.get(name, -1) < ts <= output.complete_us for ts in times)
+            reached[name] = output.complete_us
             seen[name] += rows_of(table)
     assert reached == dict.fromkeys(seen, clock)
     return seen
@@ -176,7 +176,7 @@ def test_a_join_with_other_taps_goes_on_with_the_tuples_of_this_one(left, right,
 
 
 @given(left=ROWS, right=ROWS, asked=ASKED, clock=st.integers(0, 40))
-def test_a_glimpse_is_what_the_tuples_in_the_windows_make(left, right, asked, clock) -> None:
+def test_a_backfill_is_what_the_tuples_in_the_windows_make(left, right, asked, clock) -> None:
     """
     clock              |
     window      [------|           what has come earlier is not seen, what has come since makes its pairs at once
@@ -185,7 +185,7 @@ def test_a_glimpse_is_what_the_tuples_in_the_windows_make(left, right, asked, cl
     pour(join, [between(left, -1, clock), between(right, -1, clock)], clock)
     number = next(number for number, tap in enumerate(join.taps) if tap.name == TapName("q", 0))
     inside = [between(rows, clock - asked.windows[side], clock) for side, rows in enumerate((left, right))]
-    assert sorted(rows_of(join.glimpse(number, clock)), key=repr) == sorted(Alone(asked).step(inside, clock), key=repr)
+    assert sorted(rows_of(join.backfill(number, clock)), key=repr) == sorted(Alone(asked).step(inside, clock), key=repr)
 
 
 @given(left=ROWS, right=ROWS, asked=ASKED, since=st.tuples(st.integers(-1, 40), st.integers(-1, 40)))

@@ -92,7 +92,9 @@ LIVES = st.lists(
 
 
 def make_told(window_us: int) -> WindowJoin:
-    spec = WindowJoinSpec((("A.k", "B.k"),), None, (window_us, window_us), is_told=True, takes_back=True)
+    spec = WindowJoinSpec(
+        (("A.k", "B.k"),), None, (window_us, window_us), expires_by_negatives=True, has_identities=True
+    )
     return WindowJoin(spec, *(pa.schema([*columns, *SIGNED_FIELDS]) for columns in TOLD))
 
 

@@ -386,11 +386,11 @@ OTHERS = (
     ),
     Mistake(
         "a-new-query-told-that-nothing-is-missing",
-        "keeping",
-        "operators/keeping.py",
+        "retention",
+        "operators/retention.py",
         "whole_us = max(whole_us, clock - self.window_us)",
         "whole_us = min(whole_us, clock - self.window_us)",
-        ("tests/operators/test_keeping.py",),
+        ("tests/operators/test_retention.py",),
     ),
 )
 

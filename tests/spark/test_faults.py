@@ -120,7 +120,7 @@ def run_program(folder, runs: dict[str, dict], environment: dict[str, str] | Non
 
 
 def test_workers_that_serve_one_task_each(folder, outputs):
-    """They find on the shelf what others have left there."""
+    """They find in the cache what others have left there."""
     write_streams(folder, ONE_FRAGMENT, 3)
     expected, _ = folder.run_embedded("embedded")
     (tally,) = run_program(folder, {"spark": {}}, session={"spark.python.worker.reuse": "false"})

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
 from sash.spark import spark_session as sash_session
-from sash.spark.shelf import Budget
+from sash.spark.group_cache import Budget
 from sash.spark.spark_session import check_session, find_log, read_budget, spark_session
 
 

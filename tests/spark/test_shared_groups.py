@@ -51,7 +51,7 @@ class Store:
     """As it was left in memory."""
 
     def save(self, group: Group) -> None:
-        self.head, self.held = group.head(), group.held()
+        self.head, self.held = group.head(), group.export_live()
         puts, deletes = group.take_changes()
         self.entries.update(puts)
         for key in deletes:
@@ -122,7 +122,7 @@ class Run:
         group = Group(self.plan, pipeline, number, grp, self.n_groups)
         if store.head and group.goes_on(store.head) and self._choose(2):
             assert store.held is not None
-            group.hand(store.held)
+            group.import_live(store.held)
             return group
         group.reset(Memory())
         if store.head:

@@ -1,7 +1,7 @@
 """Laws 2, 4 and 5 for the stateful stage, without Spark: attempts fail, hang, come back late, and are tried again.
 
 Around the stage stands what Spark would give it: a state store that keeps what a committed attempt has written and
-nothing else, and a shelf that keeps whatever any attempt has left there. Whatever happens to the attempts, what the
+nothing else, and a cache that keeps whatever any attempt has left there. Whatever happens to the attempts, what the
 committed ones have answered is what embedded gives.
 """
 
@@ -27,8 +27,8 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark import stage as sash_stage
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
+from sash.spark.group_cache import Budget, GroupCache
 from sash.spark.packing import pack_frame
-from sash.spark.shelf import Budget, Shelf
 from sash.spark.stage import GroupStage
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
@@ -51,13 +51,13 @@ class Fate:
     is_elsewhere: bool = False
     """Another worker runs it, which has never seen this query."""
     is_evicted: bool = False
-    """All that rests on the shelf is lost."""
+    """All that rests in the cache is lost."""
     is_haunted: bool = False
     """Attempts that have hung so far come to their end."""
 
     @property
     def has_effect(self) -> bool:
-        """Whether the attempt takes the group from the shelf, now or late, and is not committed."""
+        """Whether the attempt takes the group from the cache, now or late, and is not committed."""
         return self.end in (FAILS_AT_END, HANGS) or (self.end == FAILS and self.n_answers > 0)
 
 
@@ -171,15 +171,15 @@ class Machine:
     def _attempt(self, fragment: int, group: int, messages: list[Message], entries: Entries) -> Generator[pd.DataFrame]:
         stage = GroupStage(self.plan, self.relations, fragment, self.n_groups, self.budget)
         stage.init(Handle(entries))
-        stage._open_shelf = self._open_shelf
+        stage._open_cache = self._open_cache
         rows = pd.DataFrame(messages, columns=list(Message._fields))
         frames = stage.handleInputRows((f"label {group}",), iter([rows]), None)
         assert isinstance(frames, Generator)
         return frames
 
-    def _open_shelf(self) -> Shelf:
+    def _open_cache(self) -> GroupCache:
         (self.directory / "memory").mkdir(exist_ok=True)
-        return Shelf(self.directory / "memory", self.directory / "disk", self.budget)
+        return GroupCache(self.directory / "memory", self.directory / "disk", self.budget)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -286,7 +286,7 @@ def test_two_fragments_over_many_batches(tmp_path, name):
 
 
 def test_what_a_failed_attempt_has_left_is_never_taken(tmp_path):
-    """It saved the group, and even put it on the shelf: but the token of the committed state is another one."""
+    """It saved the group, and even put it into the cache: but the token of the committed state is another one."""
     case = Case("SELECT A.v FROM a A [ROWS 2]", {"a": sash.stream(readings(0), "ts", "0 us")})
     machine = Machine(Plan.alone(case.plan), {}, 1, tmp_path)
     steps = [Push("a", start, start + 40) for start in range(0, 120, 40)]

@@ -77,10 +77,10 @@ def test_strings_without_a_use_are_forgotten_when_they_are_the_most(few: set[int
 
 
 def test_another_process_goes_on_with_them(tmp_path: Path):
-    home = Directory(tmp_path)
-    strings = ByteStrings(home)
+    arena = Directory(tmp_path)
+    strings = ByteStrings(arena)
     intern(strings, [b"a", b"bc"])
-    data = dump(strings, home)
+    data = dump(strings, arena)
     del strings
     strings = load(data, Directory(tmp_path))
     assert intern(strings, [b"bc", b"d"]) == [1, 2]

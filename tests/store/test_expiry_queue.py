@@ -39,7 +39,7 @@ class Model:
     entries: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.queue = ExpiryQueue(self._home())
+        self.queue = ExpiryQueue(self._arena())
 
     def take(self, step: Step) -> None:
         push(self.queue, step.entries)
@@ -49,13 +49,13 @@ class Model:
         if step.n_max is not None:
             clock = self.queue.pace(step.clock, step.n_max)
             assert clock == pace(self.entries, step.clock, step.n_max)
-        if step.restarts and (home := self._home()) is not None:
-            self.queue = load(dump(self.queue, self.queue._home), home)
+        if step.restarts and (arena := self._arena()) is not None:
+            self.queue = load(dump(self.queue, self.queue._arena), arena)
         assert pop(self.queue, clock) == [entry for entry in self.entries if entry[0] <= clock]
         self.entries = [entry for entry in self.entries if entry[0] > clock]
         assert len(self.queue) == len(self.entries)
 
-    def _home(self) -> Directory | None:
+    def _arena(self) -> Directory | None:
         return Directory(self.directory, resident_bytes=0) if self.directory else None
 
 

@@ -21,7 +21,7 @@ def step(trace: Trace, changes: list[Change], clock: int) -> list[tuple[int, int
 
 def test_what_was_taken_back_expires_without_a_word() -> None:
     """Key 0 is forgotten, and key 1 becomes 0; then nothing is renumbered but once more."""
-    trace = Trace(pa.schema([*COLUMNS, *SIGNED_FIELDS]), 16, is_clocked=True)
+    trace = Trace(pa.schema([*COLUMNS, *SIGNED_FIELDS]), 16, expires_by_negatives=False)
     step(trace, [*TAKEN_BACK, KEPT], 1)
     trace.renumber(np.array([-1, 0]))
     trace.renumber(np.array([0]))

@@ -68,7 +68,7 @@ class Model:
     ids: dict[tuple, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.index = KeyIndex(self.schema, self._home())
+        self.index = KeyIndex(self.schema, self._arena())
 
     def take(self, step: Step) -> None:
         batch = as_table(step.rows, self.schema, step.stored)
@@ -81,8 +81,8 @@ class Model:
         self._check_keys()
         if step.is_dead:
             self._compact(step.is_dead)
-        if step.restarts and (home := self._home()) is not None:
-            self.index = load(dump(self.index, self.index._home), home)
+        if step.restarts and (arena := self._arena()) is not None:
+            self.index = load(dump(self.index, self.index._arena), arena)
         self._check_keys()
 
     def _compact(self, is_dead: tuple[bool, ...]) -> None:
@@ -105,7 +105,7 @@ class Model:
         assert [canonical(row) for row in seen] == list(self.ids)[::-1]
         assert not any(is_negative_zero(value) for row in seen for value in row)
 
-    def _home(self) -> Directory | None:
+    def _arena(self) -> Directory | None:
         return Directory(self.directory, resident_bytes=0) if self.directory else None
 
 

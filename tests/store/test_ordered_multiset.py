@@ -130,11 +130,11 @@ def test_values_can_be_renumbered_when_nodes_are_free():
 
 
 def test_another_process_goes_on_with_it(tmp_path: Path):
-    home = Directory(tmp_path)
-    multiset = OrderedMultiset(home)
+    arena = Directory(tmp_path)
+    multiset = OrderedMultiset(arena)
     for value in (5, 3, 5):
         change(multiset, 1, value, 1, NO_WORDS)
-    data = dump(multiset, home)
+    data = dump(multiset, arena)
     del multiset
     multiset = load(data, Directory(tmp_path))
     change(multiset, 1, 5, -1, NO_WORDS)

@@ -117,9 +117,9 @@ def test_rows_keep_their_numbers_until_the_window_says_otherwise() -> None:
 
 
 def test_a_window_may_rest_in_files(tmp_path) -> None:
-    home = Directory(tmp_path)
-    each = OrderedWindow(SCHEMA, KEYS, SPAN_US, home)
+    arena = Directory(tmp_path)
+    each = OrderedWindow(SCHEMA, KEYS, SPAN_US, arena)
     each.insert(tuples([3, 5, 5, 7]), 0)
-    other = load(dump(each, home), Directory(tmp_path))
+    other = load(dump(each, arena), Directory(tmp_path))
     assert times_of(other, 4) == [5, 5, 7]
     assert other.keys[:4, 0].tolist() == [3, 5, 5, 7]

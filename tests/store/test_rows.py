@@ -55,8 +55,8 @@ def test_rows_are_read_as_they_came(type: pa.DataType, in_files: bool, data) -> 
     schema = pa.schema([("value", type), ("number", pa.int64())])
     columns = st.lists(st.none() | VALUES[type] if data.draw(st.booleans()) else VALUES[type], max_size=12)
     with TemporaryDirectory() as directory:
-        home = Directory(Path(directory)) if in_files else Memory()
-        rows, kept = Rows(schema, home), schema.empty_table()
+        arena = Directory(Path(directory)) if in_files else Memory()
+        rows, kept = Rows(schema, arena), schema.empty_table()
         for _ in range(data.draw(st.integers(1, 5))):
             values = data.draw(columns)
             table = pa.table({"value": pa.array(values, type), "number": pa.array(range(len(values)))}, schema=schema)
@@ -67,8 +67,8 @@ def test_rows_are_read_as_they_came(type: pa.DataType, in_files: bool, data) -> 
             rows.drop_before(rows.base + n_gone)
             kept = kept.slice(n_gone)
             if in_files and data.draw(st.booleans()):
-                rows = load(dump(rows, home), Directory(Path(directory)))
-                home = rows._columns["number"].items._home
+                rows = load(dump(rows, arena), Directory(Path(directory)))
+                arena = rows._columns["number"].items._arena
             check(rows, kept, data)
 
 

@@ -22,11 +22,11 @@ from support.steps import Change, Lived, due, signed
 COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])
 WINDOW_US = 16
-CLOCKED, TOLD = True, False
+BY_CLOCK, BY_NEGATIVES = False, True
 
 
-def make(is_clocked: bool = CLOCKED, window_us: int | None = WINDOW_US) -> Trace:
-    return Trace(SCHEMA, window_us, is_clocked)
+def make(by_negatives: bool = BY_CLOCK, window_us: int | None = WINDOW_US) -> Trace:
+    return Trace(SCHEMA, window_us, by_negatives)
 
 
 def ids_of(tuples: pa.Table) -> np.ndarray:
@@ -50,8 +50,8 @@ def events_of(events: Events) -> list[tuple]:
     return list(zip(*(each.tolist() for each in columns), strict=True))
 
 
-def restarted(trace: Trace, is_clocked: bool, window_us: int | None = WINDOW_US) -> Trace:
-    fresh = make(is_clocked, window_us)
+def restarted(trace: Trace, by_negatives: bool, window_us: int | None = WINDOW_US) -> Trace:
+    fresh = make(by_negatives, window_us)
     for events in fresh.restore(trace.log.entries(), trace.log.next_number, trace.clock, ids_of):
         assert (events.int64("_expires") > trace.clock).all()
     return fresh
@@ -71,18 +71,18 @@ def test_a_tuple_happens_when_it_comes_and_when_it_expires() -> None:
 
 
 def test_one_that_is_told_waits_for_the_negative() -> None:
-    trace = make(TOLD)
+    trace = make(BY_NEGATIVES)
     assert step(trace, [(1, 1, 17, (5, 0))], 1) == [(1, 5, 1, 0)]
     assert step(trace, [(-1, 17, 17, (5, 0))], 17) == [(17, 5, -1, 0)]
     assert trace.log.n_rows == 0
 
 
-@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
-def test_what_is_taken_back_early_does_not_leave_again(is_clocked: bool) -> None:
+@pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
+def test_what_is_taken_back_early_does_not_leave_again(by_negatives: bool) -> None:
     """
     +0 [1, 17)   -0 at 4         happens   +0 at 1   -0 at 4    at 17 both stop to count: -0 and +0, nothing in sum
     """
-    trace = make(is_clocked)
+    trace = make(by_negatives)
     assert step(trace, [(1, 1, 17, (5, 0))], 1) == [(1, 5, 1, 0)]
     assert step(trace, [(-1, 4, 17, (5, 0))], 4) == [(4, 5, -1, 0)]
     at_expiry = step(trace, [], 17)
@@ -128,27 +128,27 @@ def test_pace_says_how_far_time_may_go() -> None:
     paced = trace.pace(50, 3)
     assert 10 <= paced < 17
     assert len(step(trace, [], paced)) <= 4
-    assert make(TOLD).pace(50, 3) == 50
+    assert make(BY_NEGATIVES).pace(50, 3) == 50
 
 
-@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
-def test_renumbered_ids_hold_for_what_is_kept(is_clocked: bool) -> None:
-    trace = make(is_clocked)
+@pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
+def test_renumbered_ids_hold_for_what_is_kept(by_negatives: bool) -> None:
+    trace = make(by_negatives)
     step(trace, [(1, 1, 17, (0, 0)), (1, 1, 18, (2, 1))], 1)
     trace.renumber(np.array([1, -1, 0]))
-    if is_clocked:
+    if not by_negatives:
         assert events_of(trace.step(signed([], COLUMNS), np.empty(0, np.int64), 18)) == [(17, 1, -1, 0), (18, 0, -1, 1)]
     else:
         assert trace._ids.array[: trace.log.rows.n_rows].tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+@pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
 def test_tuples_that_never_expire_are_struck_out_with_what_takes_them_back(
-    is_clocked: bool, monkeypatch: pytest.MonkeyPatch
+    by_negatives: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a window of two rows: what is kept follows the window, not the run. Of equal tuples one goes."""
     monkeypatch.setattr(trace_module, "MIN_STRUCK_OUT", 8)
-    trace, sums = make(is_clocked, None), Counter()
+    trace, sums = make(by_negatives, None), Counter()
     for clock in range(1, 200):
         changes = [(1, clock, NEVER, (clock % 3, clock % 2))]
         changes += [(-1, clock, NEVER, ((clock - 2) % 3, clock % 2))] if clock > 2 else []
@@ -177,29 +177,29 @@ def test_what_was_taken_back_and_has_expired_does_not_count(monkeypatch: pytest.
 
 
 def test_another_process_goes_on(tmp_path) -> None:
-    home = Directory(tmp_path)
-    trace = Trace(SCHEMA, WINDOW_US, True, home)
+    arena = Directory(tmp_path)
+    trace = Trace(SCHEMA, WINDOW_US, False, arena)
     step(trace, [(1, 1, 17, (5, 0)), (1, 1, 18, (6, 1))], 1)
-    other = load(dump(trace, home), Directory(tmp_path))
+    other = load(dump(trace, arena), Directory(tmp_path))
     assert step(other, [(-1, 4, 18, (6, 1))], 4) == [(4, 6, -1, 1)]
     assert step(other, [], 17) == [(17, 5, -1, 0)]
 
 
-@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
-def test_what_has_expired_within_a_block_is_not_brought_back(is_clocked: bool) -> None:
+@pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
+def test_what_has_expired_within_a_block_is_not_brought_back(by_negatives: bool) -> None:
     """
     clock      1             16               restart   17
     happens   +0 +1          -0                         -1          one block holds both until 17
     """
     lives = [lived(0, 0, 1, 15), lived(0, 1, 1, 16)]
-    trace = make(is_clocked)
-    step(trace, due(lives, 0, 1, not is_clocked), 1)
-    assert step(trace, due(lives, 1, 16, not is_clocked), 16) == [(16, 0, -1, 0)]
+    trace = make(by_negatives)
+    step(trace, due(lives, 0, 1, by_negatives), 1)
+    assert step(trace, due(lives, 1, 16, by_negatives), 16) == [(16, 0, -1, 0)]
     assert trace.log.n_rows == 2
-    fresh = make(is_clocked)
+    fresh = make(by_negatives)
     held = fresh.restore(trace.log.entries(), trace.log.next_number, trace.clock, ids_of)
     assert [events_of(events) for events in held] == [[(0, 0, 1, 1)]]
-    assert step(fresh, due(lives, 16, 17, not is_clocked), 17) == [(17, 0, -1, 1)]
+    assert step(fresh, due(lives, 16, 17, by_negatives), 17) == [(17, 0, -1, 1)]
 
 
 LIVES = st.lists(
@@ -213,20 +213,20 @@ LIVES = st.lists(
 )
 
 
-@pytest.mark.parametrize("is_clocked", [CLOCKED, TOLD])
+@pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
 @pytest.mark.parametrize("min_struck_out", [0, trace_module.MIN_STRUCK_OUT])
 @given(lives=LIVES, cuts=st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=6))
 @example([lived(0, 0, 1, 5, back=2), lived(0, 1, 1, 5)], [(1, True), (2, True), (3, True)])
-def test_in_sum_events_are_the_lives(min_struck_out: int, is_clocked: bool, lives: list[Lived], cuts) -> None:
+def test_in_sum_events_are_the_lives(min_struck_out: int, by_negatives: bool, lives: list[Lived], cuts) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace_module, "MIN_STRUCK_OUT", min_struck_out)
-        trace, seen, last = make(is_clocked), [], 0
+        trace, seen, last = make(by_negatives), [], 0
         for clock, restarts in [*sorted(cuts), (60, False)]:
-            events = step(trace, due(lives, last, clock, not is_clocked), clock)
+            events = step(trace, due(lives, last, clock, by_negatives), clock)
             assert all(last < time <= clock for time, *_ in events)
             seen += events
             last = max(last, clock)
-            trace = restarted(trace, is_clocked) if restarts else trace
+            trace = restarted(trace, by_negatives) if restarts else trace
         assert trace.log.n_rows == 0
     for instant in range(40):
         count: Counter[tuple] = Counter()

@@ -42,7 +42,7 @@ def fingerprint_of(members: Mapping[str, Any]) -> Fingerprint:
     first_paths: dict[int, str] = {}
     # What is made while looking has to stay, or another object may get its number.
     made: list[Any] = []
-    waiting = list(reversed(members.items()))
+    waiting: list[tuple[str, Any]] = list(members.items())[::-1]
     while waiting:
         path, value = waiting.pop()
         if isinstance(value, _VALUES):

@@ -17,7 +17,7 @@ from itertools import chain, cycle
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
-from sash.operators.operator import hand_to, held_by
+from sash.operators.operator import export_live, import_live
 from sash.operators.operator_set import OperatorSet
 from sash.store.vector import Memory
 from support.fingerprints import Fingerprint, differences, fingerprint_of, members_of
@@ -35,15 +35,15 @@ NO_STATE = {
 
 def take_out(served: Any) -> Any:
     """All that an operator, or a set of operators, keeps from step to step."""
-    return served.held() if isinstance(served, OperatorSet) else held_by(served)
+    return served.export_live() if isinstance(served, OperatorSet) else export_live(served)
 
 
 def put_in(served: Any, state: Any) -> None:
     """Lets it go on with what was taken out."""
     if isinstance(served, OperatorSet):
-        served.hand(state)
+        served.import_live(state)
     else:
-        hand_to(served, state)
+        import_live(served, state)
 
 
 def check_live_state(make: Callable[[], Any], scripts: Sequence[Script], turns: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from sash.operators.operator import Operator, hand_to, held_by
+from sash.operators.operator import Operator, export_live, import_live
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
 from sash.store.vector import Directory, dump, load
 
@@ -93,18 +93,18 @@ class StateShelf:
 
     def __init__(self, path: Path):
         self._path = path
-        self._home = Directory(path)
+        self._arena = Directory(path)
 
     def start(self, make: Callable[[], Any]) -> Any:
         """A fresh operator whose state lives here."""
         operator = make()
-        operator.reset(self._home)
+        operator.reset(self._arena)
         return operator
 
     def moved(self, operator: Operator, make: Callable[[], Any]) -> Any:
         """Another operator that goes on with the same state."""
-        state = dump(held_by(operator), self._home)
-        self._home = Directory(self._path)
+        state = dump(export_live(operator), self._arena)
+        self._arena = Directory(self._path)
         fresh = make()
-        hand_to(fresh, load(state, self._home))
+        import_live(fresh, load(state, self._arena))
         return fresh

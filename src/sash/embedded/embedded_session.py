@@ -128,8 +128,8 @@ class EmbeddedSession:
         self._refuse_in_step()
         bookmarks = self._delivery.bookmarks()
         written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
-        jobs = {key: job.held() for key, job in self._jobs.items()}
-        return seal("session", (jobs, self._begun_us, self._streams.held(), written))
+        jobs = {key: job.export_state() for key, job in self._jobs.items()}
+        return seal("session", (jobs, self._begun_us, self._streams.export_state(), written))
 
     def restore(self, snapshot: bytes, queries: Queries) -> None:
         """Goes on from a snapshot with these queries. One that it knows goes on in its directory, less what was
@@ -181,10 +181,10 @@ class EmbeddedSession:
         self._become(self._queries)
         self._jobs = {key: job for key, job in self._jobs.items() if key in jobs}
         for key, job in self._jobs.items():
-            job.hand(jobs[key])
+            job.import_state(jobs[key])
         goes_on = {name for job in self._jobs.values() for name in job.plan.queries}
         self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
-        self._streams.hand(streams)
+        self._streams.import_state(streams)
         self._become(self._queries)
 
     def _push(self, stream: str, rows: pa.Table) -> Iterator[Answer]:

@@ -137,13 +137,13 @@ class Intake:
         """How far the stream of each slot has come."""
         return {slot.number: self.clocks[slot.source.name].clock for slot in slots}
 
-    def held(self) -> Any:
-        """All that is needed to go on; see `hand`."""
+    def export_state(self) -> Any:
+        """All that is needed to go on; see `import_state`."""
         clocks = {name: astuple(clock) for name, clock in self.clocks.items()}
         return clocks, self.n_read, self.late, self.rejected, self.waiting
 
-    def hand(self, state: Any) -> None:
-        """Goes on with what `held` gave."""
+    def import_state(self, state: Any) -> None:
+        """Goes on with what `export_state` gave."""
         clocks, self.n_read, self.late, self.rejected, self.waiting = state
         self.clocks = {name: StreamClock(*values) for name, values in clocks.items()}
         self.notes.forget()

@@ -135,14 +135,14 @@ class Query:
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
-        return seal("query", self._job.held())
+        return seal("query", self._job.export_state())
 
     def restore(self, snapshot: bytes) -> None:
         """Becomes the query that the snapshot was taken of; it must be of the same text.
 
         Raises SourceError, and stays as it was, if the snapshot is damaged, or of another query or version.
         """
-        self._job.hand(unseal("query", snapshot))
+        self._job.import_state(unseal("query", snapshot))
 
     def _warn(self) -> None:
         """Tells whoever pushes."""

@@ -82,19 +82,19 @@ class RunningJob:
         """Until when a query may lack what its windows should hold; None if it never did."""
         return self.pipeline.partial_until_us(query)
 
-    def held(self) -> Any:
-        """All that is needed to go on in another process; see `hand`."""
-        return self.plan.fingerprint, (self.pipeline.entries(), self.pipeline.registers()), self.intake.held()
+    def export_state(self) -> Any:
+        """All that is needed to go on in another process; see `import_state`."""
+        return self.plan.fingerprint, (self.pipeline.entries(), self.pipeline.registers()), self.intake.export_state()
 
-    def hand(self, held: Any) -> None:
-        """Goes on with what `held` gave: for queries that share, of the same join, if not of the same queries."""
+    def import_state(self, held: Any) -> None:
+        """Goes on with what `export_state` gave: of queries that share, those with the same join, if not the same."""
         fingerprint, (entries, registers), intake = held
         if fingerprint != self.plan.fingerprint:
             of = "another query; restore it into the query it was taken of"
             if self.plan.trunk is not None:
                 of = "queries with another join; restore it into those"
             raise SourceError(f"the snapshot belongs to {of}")
-        self.intake.hand(intake)
+        self.intake.import_state(intake)
         self.pipeline.restore(entries, registers, self.intake.newest_us)
 
     def _served_in_order(self, plan: Plan) -> Plan:

@@ -84,9 +84,9 @@ class SessionStreams:
         """Rows that could not be taken, by stream, with all the columns they were pushed with and a `_reason`."""
         return {name: intake.rejected[name] for name, intake in self._intakes.items()}
 
-    def held(self) -> dict[str, Any]:
-        """All that is needed to go on; see `hand`."""
-        return {name: intake.held() for name, intake in self._intakes.items()}
+    def export_state(self) -> dict[str, Any]:
+        """All that is needed to go on; see `import_state`."""
+        return {name: intake.export_state() for name, intake in self._intakes.items()}
 
     def refuse_unknown(self, held: Iterable[str]) -> None:
         """Raises SourceError if a snapshot has streams that are not here."""
@@ -94,7 +94,7 @@ class SessionStreams:
             if name not in self._intakes:
                 raise SourceError(f"the snapshot has the stream `{name}`, and this session has not; register it first")
 
-    def hand(self, held: Mapping[str, Any]) -> None:
-        """Goes on with what `held` gave."""
+    def import_state(self, held: Mapping[str, Any]) -> None:
+        """Goes on with what `export_state` gave."""
         for name, state in held.items():
-            self._intakes[name].hand(state)
+            self._intakes[name].import_state(state)

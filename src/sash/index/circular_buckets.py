@@ -1,7 +1,7 @@
 """The index of Kostowski's window joins: for each side, hash buckets that are circular buffers in order of arrival.
 
 The owner keeps the rows, this keeps the buckets. `arrive` is the paper's algorithm, tuple by tuple. Where tuples can
-be taken back, a step goes in phases instead: all are inserted, some are retired, and then both sides are probed.
+be taken back, a step goes in phases instead: all are inserted, some are retracted, and then both sides are probed.
 
     strategy        an arrival on A removes stale tuples from        stale tuples that stay
     probe           the bucket of B that is probed                   until that bucket is probed again
@@ -23,7 +23,7 @@ from sash.kernels import bucket_join, buckets
 from sash.kernels.bucket_join import MatchRoom, OrderedArrivals, ProbingTuples, Samples
 from sash.kernels.buckets import HEAD_WIDTH, HELD, SLOT_WIDTH, TOP, Table
 from sash.store.batch import BEGINNING, NEVER
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 INVALIDATIONS = ("probe", "probe_insert", "probe_all", "optimal")
 FIRST_BUCKETS = 1024
@@ -67,14 +67,14 @@ class CircularBuckets:
         sides: Sequence[Side],
         n_buckets: int | tuple[int, ...] | None,
         invalidation: str = "probe_insert",
-        home: Home | None = None,
+        arena: Arena | None = None,
     ):
-        self._home = home or Memory()
+        self._arena = arena or Memory()
         self._sides = tuple(sides)
         self._strategy = INVALIDATIONS.index(invalidation)
         self._is_growing = n_buckets is None
         each = n_buckets if isinstance(n_buckets, tuple) else (n_buckets or FIRST_BUCKETS,) * len(self._sides)
-        self._buckets = tuple(_Buckets(number, self._home) for number in each)
+        self._buckets = tuple(_Buckets(number, self._arena) for number in each)
         self._counters = np.zeros(buckets.N_COUNTERS, np.int64)
         self._clock = BEGINNING
         self.sample(np.empty(0, np.int64))
@@ -101,10 +101,10 @@ class CircularBuckets:
         while reason != bucket_join.DONE:
             out = MatchRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
             sides, noted = (self._table(0), self._table(1)), (self._counters, self._samples)
-            reason, n_out = bucket_join.arrive(*sides, arrivals, self._home.step, bounds, out, *noted)
+            reason, n_out = bucket_join.arrive(*sides, arrivals, self._arena.rows_per_call, bounds, out, *noted)
             if n_out:
                 yield out[0][:n_out], out[1][:n_out]
-            self._home.relax()
+            self._arena.release_pages()
             if reason == bucket_join.NO_OUTPUT_ROOM and 2 * n_out <= capacity:
                 capacity *= 2
             elif reason in (bucket_join.NO_LEFT_ROOM, bucket_join.NO_RIGHT_ROOM):
@@ -127,14 +127,14 @@ class CircularBuckets:
             buckets.remove_all_stale(self._table(side), self._clock, self._counters)
         capacity, first, probing = join_index.PAIRS_PER_CHUNK, 0, ProbingTuples(keys, ts, ends)
         while first < len(keys):
-            last = min(len(keys), first + self._home.step)
+            last = min(len(keys), first + self._arena.rows_per_call)
             out = MatchRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
             upto, n_out = bucket_join.probe(
                 self._table(side), probing, first, last, row_limit, self._clock, out, self._counters
             )
             if n_out:
                 yield out[0][:n_out], out[1][:n_out]
-            self._home.relax()
+            self._arena.release_pages()
             capacity = 2 * capacity if upto < last and 2 * n_out <= capacity else capacity
             first = upto
 
@@ -195,9 +195,9 @@ class CircularBuckets:
     def _insert(self, side: int, first: int, last: int) -> None:
         is_eager = self._strategy == bucket_join.PROBE_INSERT
         while first < last:
-            stop = min(last, first + self._home.step)
+            stop = min(last, first + self._arena.rows_per_call)
             first = bucket_join.insert(self._table(side), first, stop, self._clock, is_eager, self._counters)
-            self._home.relax()
+            self._arena.release_pages()
             if first < stop:
                 self._buckets[side].make_room()
 
@@ -214,12 +214,12 @@ class CircularBuckets:
 class _Buckets:
     """The buckets of one side."""
 
-    def __init__(self, n_buckets: int, home: Home):
+    def __init__(self, n_buckets: int, arena: Arena):
         assert n_buckets >= 1
         self.state = np.zeros(2, np.int64)
-        self._heads = Vector(np.int64, home, HEAD_WIDTH, capacity=n_buckets)
-        self._slot_keys = Vector(np.int64, home)
-        self._slots = Vector(np.int64, home, SLOT_WIDTH)
+        self._heads = Vector(np.int64, arena, HEAD_WIDTH, capacity=n_buckets)
+        self._slot_keys = Vector(np.int64, arena)
+        self._slots = Vector(np.int64, arena, SLOT_WIDTH)
         self.clear()
 
     def __len__(self) -> int:

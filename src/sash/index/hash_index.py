@@ -27,8 +27,8 @@ class HashIndex:
 
     def __init__(self, windows: Sequence[Window]):
         self._windows = tuple(windows)
-        self._home = windows[LEFT].home
-        self._slots = Vector(np.int64, self._home, hash_join.SLOT_WIDTH)
+        self._arena = windows[LEFT].arena
+        self._slots = Vector(np.int64, self._arena, hash_join.SLOT_WIDTH)
         self._n_free = 0
         self._n_scanned = self._n_inserted = self._n_output = 0
         self.refill()
@@ -40,7 +40,7 @@ class HashIndex:
         self._n_inserted += sum(window.next_row - first for window, first in zip(self._windows, firsts))
         for side, stop, floors in self._turns(firsts):
             while upto[side] < stop:
-                first, last = upto[side], min(stop, upto[side] + self._home.step)
+                first, last = upto[side], min(stop, upto[side] + self._arena.rows_per_call)
                 upto[side], n_out = self._arrive(side, (first, last), floors, out, n_out)
                 if upto[side] == last:
                     continue
@@ -115,7 +115,7 @@ class HashIndex:
         table, room = SlotTable(self._slots.array, floors, self._n_free), PairRoom(*rows, out.ts, out.expires)
         upto, n_out, self._n_free, n_scanned = hash_join.arrive(side, *span, sides, table, n_out, room)
         self._n_scanned += n_scanned
-        self._home.relax()
+        self._arena.release_pages()
         return upto, n_out
 
     def _fill(self, n_slots: int, upto: list[int]) -> None:
@@ -129,11 +129,11 @@ class HashIndex:
                 if not self._n_free:
                     self._fill(4 * n_slots, upto)
                     return
-                last = min(upto[side], first + self._home.step)
+                last = min(upto[side], first + self._arena.rows_per_call)
                 table = SlotTable(self._slots.array, self._floors(), self._n_free)
                 rows = window.keys, window.records, window.base
                 first, self._n_free = hash_join.link(side, first, last, *rows, table)
-                self._home.relax()
+                self._arena.release_pages()
 
     def _enough_slots(self) -> int:
         """So many that the keys that are there take less than half of what may be taken."""

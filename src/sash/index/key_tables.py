@@ -24,8 +24,8 @@ class KeyTables:
         """`has_key[window, key]` says which keys the rows of a window have."""
         self.has_key = has_key
         self._windows = tuple(windows)
-        self._home = windows[0].home
-        self._tables = [Vector(np.int64, self._home, probes.HEADS + len(windows)) for _ in range(has_key.shape[1])]
+        self._arena = windows[0].arena
+        self._tables = [Vector(np.int64, self._arena, probes.HEADS + len(windows)) for _ in range(has_key.shape[1])]
         self._n_free = [0] * len(self._tables)
         self.refill()
 
@@ -58,12 +58,12 @@ class KeyTables:
         """Puts rows into a key's table; False if it had not enough room for all of them."""
         each = self._windows[window]
         while first < last and self._n_free[key]:
-            stop = min(last, first + self._home.step)
+            stop = min(last, first + self._arena.rows_per_call)
             rows = probes.ProbedRows(each.keys, each.records, each.base, each.floor)
             first, self._n_free[key] = probes.link(
                 window, first, stop, rows, key, self._floors(), self._tables[key].array, self._n_free[key]
             )
-            self._home.relax()
+            self._arena.release_pages()
         return first == last
 
     def _fill(self, key: int, n_slots: int) -> None:

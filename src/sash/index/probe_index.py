@@ -73,7 +73,7 @@ class ProbeIndex:
         self._windows = tuple(windows)
         self._tables = KeyTables(windows, has_key)
         self._reach = reach
-        self._home = windows[0].home
+        self._arena = windows[0].arena
         self._n_looked = self._n_inserted = self._n_output = 0
         self._is_product = has_key.shape[1] == 1 and bool(has_key.all()) and not is_refined
 
@@ -199,7 +199,7 @@ class ProbeIndex:
                 timed = probes.TimedRows(window.ts, window.base, window.floor, window.next_row)
                 reached, n_out, n_looked = probes.expand_by_time(partials, start, target, timed, out)
             self._n_looked += n_looked
-            self._home.relax()
+            self._arena.release_pages()
             if n_out:
                 yield parents[:n_out], rows[:n_out]
             elif reached == start:

@@ -12,7 +12,7 @@ from sash.index.join_index import LEFT
 from sash.store.batch import NEVER, TS, int64_column
 from sash.store.block_log import Adapt, as_it_is
 from sash.store.block_window import NO_ROWS
-from sash.store.vector import Home
+from sash.store.vector import Arena
 from sash.store.window import KeyOf, Window
 
 
@@ -25,18 +25,18 @@ class WindowBuffer(Window):
         key_of: KeyOf,
         window_us: int | None,
         n_buckets: int | None = None,
-        home: Home | None = None,
+        arena: Arena | None = None,
     ):
         """`window_us` is the longest life of a tuple if there is one; `n_buckets` fixes their number."""
-        super().__init__(schema, key_of, window_us, home)
-        self._buckets = CircularBuckets((self,), n_buckets, "probe", self.home)
+        super().__init__(schema, key_of, window_us, arena)
+        self._buckets = CircularBuckets((self,), n_buckets, "probe", self.arena)
 
     def insert(self, batch: pa.Table, clock: int) -> None:
         first_new = self.next_row
         super().insert(batch, clock)
         self._buckets.insert(LEFT, first_new, self.next_row)
 
-    def retire(self, batch: pa.Table, keys: np.ndarray) -> np.ndarray:
+    def retract(self, batch: pa.Table, keys: np.ndarray) -> np.ndarray:
         """Ends the tuples with the same keys and identities at the batch's `_ts`. Returns their rows."""
         times = int64_column(batch, TS)
         rows = self._buckets.find(LEFT, keys, self.ids_of(batch), times)
@@ -50,9 +50,9 @@ class WindowBuffer(Window):
         """Pairs (probing tuple, row) that join, in chunks; rows from `row_limit` on are left out."""
         return self._buckets.probe(LEFT, keys, ts, ends, row_limit)
 
-    def evict(self, clock: int, retired: np.ndarray = NO_ROWS) -> None:
+    def evict(self, clock: int, retracted: np.ndarray = NO_ROWS) -> None:
         n_rebuilds = self.n_rebuilds
-        super().evict(clock, retired)
+        super().evict(clock, retracted)
         self._buckets.advance(clock)
         if self.n_rebuilds > n_rebuilds:
             self._buckets.refill()

@@ -20,7 +20,7 @@ from sash.operators.evaluator import quote, run
 from sash.operators.operator import Unpaced
 from sash.store.batch import NEVER, OP, TS, concat, int64_column, with_columns
 from sash.store.block_log import BlockLog
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class CountWindow(Unpaced):
         self.schema = input.append(pa.field(spec.id_column, pa.int64()))
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
-        self._log = BlockLog(self.schema, home)
+    def reset(self, arena: Arena) -> None:
+        self._log = BlockLog(self.schema, arena)
         self._next_id = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:

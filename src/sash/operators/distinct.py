@@ -25,7 +25,7 @@ from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_c
 from sash.store.block_log import BlockLog
 from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class DistinctSpec:
 
     columns: tuple[str, ...]
     window_us: int | None
-    is_clocked: bool
+    expires_by_negatives: bool
     id_columns: tuple[str, ...] = ()
 
 
@@ -54,13 +54,13 @@ class Distinct:
         self.schema = pa.schema([*self._key_schema, *ids, *SIGNED_FIELDS])
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         window_us = self.spec.window_us
-        self._trace = Trace(with_identity(self._input, True), window_us, self.spec.is_clocked, home)
-        self._answer = Trace(with_identity(pa.schema(SIGNED_FIELDS), True), window_us, False, home)
-        self._keys = Keys(self._key_schema, True, home)
-        self._members = OrderedMultiset(home)
-        self._shown = Vector(np.int64, home)
+        self._trace = Trace(with_identity(self._input, True), window_us, self.spec.expires_by_negatives, arena)
+        self._answer = Trace(with_identity(pa.schema(SIGNED_FIELDS), True), window_us, False, arena)
+        self._keys = Keys(self._key_schema, True, arena)
+        self._members = OrderedMultiset(arena)
+        self._shown = Vector(np.int64, arena)
         self._n_keys = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -101,7 +101,7 @@ class Distinct:
         runs, out = EventRuns(events.starts, events.run_ids, events.signs), ShownChanges(run, expires, sign)
         n_out = follow(runs, events.int64(EXPIRES), self._shown.array, self._members.treaps(), out)
         ts, expires, sign = events.run_times[run[:n_out]], expires[:n_out], sign[:n_out]
-        if self.spec.is_clocked:
+        if not self.spec.expires_by_negatives:
             early = (sign > 0) | (ts < expires)
             run, ts, expires, sign = run[:n_out][early], ts[early], expires[early], sign[early]
         return events.run_ids[run[: len(ts)]], pa.table({TS: ts, EXPIRES: expires, OP: sign})

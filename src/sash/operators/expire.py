@@ -21,7 +21,7 @@ from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS, conca
 from sash.store.block_log import BlockLog
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.keys import encode_keys
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Expire:
         self._ids = tuple(name for name in input.names if name.startswith(ID_PREFIX))
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         key_of = partial(encode_keys, columns=self._ids)
-        self._buffer = WindowBuffer(self.schema, key_of, self.spec.window_us, home=home)
-        self._queue = ExpiryQueue(home)
+        self._buffer = WindowBuffer(self.schema, key_of, self.spec.window_us, arena=arena)
+        self._queue = ExpiryQueue(arena)
         self._clock = BEGINNING
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -57,13 +57,13 @@ class Expire:
         first_new = self._buffer.log.next_row
         self._buffer.insert(batch.filter(pa.array(positive & (expires < NEVER))), horizon)
         self._await(first_new)
-        taken_back = batch.filter(pa.array(~positive & (expires < NEVER)))
-        retired = np.empty(0, np.int64)
-        if taken_back.num_rows:
-            retired = self._buffer.retire(taken_back, encode_keys(taken_back, self._ids))
+        negatives = batch.filter(pa.array(~positive & (expires < NEVER)))
+        retracted = np.empty(0, np.int64)
+        if negatives.num_rows:
+            retracted = self._buffer.retract(negatives, encode_keys(negatives, self._ids))
         due = self._due(clock)
         n_rebuilds = self._buffer.n_rebuilds
-        self._buffer.evict(horizon, retired)
+        self._buffer.evict(horizon, retracted)
         self._clock = clock
         if self._buffer.n_rebuilds > n_rebuilds:
             self._queue.clear()

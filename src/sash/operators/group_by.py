@@ -26,15 +26,16 @@ from sash.operators.keyed import Keys, with_identity
 from sash.store.batch import BEGINNING, SIGNED_FIELDS, concat
 from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBySpec(Grouping):
-    """Over tuples that live for `window_us` at most, if there is a bound, and expire by the clock if `is_clocked`."""
+    """Over tuples that live for `window_us` at most, if there is a bound, and expire by the clock unless
+    `expires_by_negatives`."""
 
     window_us: int | None
-    is_clocked: bool
+    expires_by_negatives: bool
 
 
 class GroupBy:
@@ -49,15 +50,15 @@ class GroupBy:
         self.schema = self._rows.schema
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         has_identity = self.spec.id_column is not None
         logged = with_identity(self._input, has_identity)
-        self._trace = Trace(logged, self.spec.window_us, self.spec.is_clocked, home)
-        self._keys = Keys(self._rows.key_schema, has_identity, home)
-        self._sizes = Vector(np.int64, home)
+        self._trace = Trace(logged, self.spec.window_us, self.spec.expires_by_negatives, arena)
+        self._keys = Keys(self._rows.key_schema, has_identity, arena)
+        self._sizes = Vector(np.int64, arena)
         self._n_groups = 0
         self._accumulators = [
-            make_accumulator(call.function, type, call.type, home)
+            make_accumulator(call.function, type, call.type, arena)
             for call, type in zip(self.spec.calls, self._rows.types, strict=True)
         ]
         self._has_started = False

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.store.batch import int64_column, with_columns
 from sash.store.key_index import KeyIndex
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 IDENTITY = "_key"
 MIN_DEAD = 1024
@@ -21,11 +21,11 @@ MIN_DEAD = 1024
 class Keys:
     """The keys of a trace's tuples."""
 
-    def __init__(self, schema: pa.Schema, has_identity: bool, home: Home):
-        self.index = KeyIndex(schema, home)
+    def __init__(self, schema: pa.Schema, has_identity: bool, arena: Arena):
+        self.index = KeyIndex(schema, arena)
         self.names = schema.names
         self._has_identity = has_identity
-        self._identities = Vector(np.int64, home)
+        self._identities = Vector(np.int64, arena)
         self.next_identity = 0
 
     @property

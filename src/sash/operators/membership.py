@@ -31,7 +31,7 @@ from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 LEFT, RIGHT = 0, 1
 RULES = {
@@ -57,7 +57,7 @@ class MembershipSpec:
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     windows_us: tuple[int | None, int | None]
-    is_clocked: bool
+    expires_by_negatives: bool
     nulls_match: bool = False
     id_columns: tuple[str, ...] = ()
 
@@ -91,19 +91,19 @@ class Membership:
         self.schema = pa.schema([*self._content_schema, *ids, *SIGNED_FIELDS])
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         spec = self.spec
         left = with_identity(self._left, bool(spec.id_columns))
         self._traces = [
-            Trace(schema, window_us, spec.is_clocked, home)
+            Trace(schema, window_us, spec.expires_by_negatives, arena)
             for schema, window_us in zip((left, self._right), spec.windows_us, strict=True)
         ]
-        self._contents = Keys(self._content_schema, bool(spec.id_columns), home)
+        self._contents = Keys(self._content_schema, bool(spec.id_columns), arena)
         # Where rows are compared as rows, a content is its own key.
-        self._keys = None if spec.columns == spec.left_keys else KeyIndex(self._key_schema, home)
-        self._key_of, self._links = Vector(np.int64, home), Vector(np.int64, home, kernel.LINK_WIDTH)
-        self._sides = Vector(np.int64, home, kernel.KEY_WIDTH)
-        self._members = OrderedMultiset(home)
+        self._keys = None if spec.columns == spec.left_keys else KeyIndex(self._key_schema, arena)
+        self._key_of, self._links = Vector(np.int64, arena), Vector(np.int64, arena, kernel.LINK_WIDTH)
+        self._sides = Vector(np.int64, arena, kernel.KEY_WIDTH)
+        self._members = OrderedMultiset(arena)
         self._n_seen = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -213,7 +213,7 @@ class Membership:
         self._n_seen = max(n_keys, self._n_seen)
 
     def _rows(self, ts: np.ndarray, contents: np.ndarray, expires: np.ndarray, sign: np.ndarray) -> pa.Table:
-        if self.spec.is_clocked:
+        if not self.spec.expires_by_negatives:
             early = (sign > 0) | (ts < expires)
             ts, contents, expires, sign = ts[early], contents[early], expires[early], sign[early]
         columns: dict[str, ColumnLike] = {**self._contents.take(contents), TS: ts, EXPIRES: expires, OP: sign}

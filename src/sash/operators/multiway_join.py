@@ -32,7 +32,7 @@ from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, T
 from sash.store.block_log import BlockLog
 from sash.store.keys import is_exact
 from sash.store.ordered_window import OrderedWindow
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
@@ -117,9 +117,9 @@ class MultiwayJoin(Unpaced):
         self._read = [[name for name in input.names if quote(name) in read] for input in inputs]
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         self._windows = [
-            OrderedWindow(input, columns, span_us, home)
+            OrderedWindow(input, columns, span_us, arena)
             for input, columns, span_us in zip(self._inputs, self._key_columns, self.spec.spans_us, strict=True)
         ]
         self._clock = BEGINNING

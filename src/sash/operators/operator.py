@@ -6,7 +6,7 @@ about. What it returns depends on the tuples and the clock alone, never on how t
 
 State is a set of logs (`logs`) and a few integers (`registers`); nothing else survives a restart. All that an operator
 keeps from step to step, indexes included, is in the attributes that `STATE` names, so that one operator can serve many
-partition groups in turn: `held_by` takes the state of a group out, `hand_to` puts it back.
+partition groups in turn: `export_live` takes the state of a group out, `import_live` puts it back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import pyarrow as pa
 
 from sash.store.block_log import BlockLog
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 
 class Operator(Protocol):
@@ -37,8 +37,8 @@ class Operator(Protocol):
         """The latest time up to which at most about `n_max` of its tuples expire by themselves; `clock` at most."""
         ...
 
-    def reset(self, home: Home) -> None:
-        """Forgets everything. What it keeps from now on has its vectors in `home`."""
+    def reset(self, arena: Arena) -> None:
+        """Forgets everything. What it keeps from now on has its vectors in `arena`."""
         ...
 
     def logs(self) -> dict[str, BlockLog]:
@@ -98,7 +98,7 @@ class Stateless(Unpaced):
 
     STATE: ClassVar[tuple[str, ...]] = ()
 
-    def reset(self, home: Home) -> None:
+    def reset(self, arena: Arena) -> None:
         pass
 
     def logs(self) -> dict[str, BlockLog]:
@@ -111,12 +111,12 @@ class Stateless(Unpaced):
         return {}
 
 
-def held_by(operator: Operator) -> dict[str, Any]:
+def export_live(operator: Operator) -> dict[str, Any]:
     """All that an operator keeps from step to step."""
     return {name: getattr(operator, name) for name in operator.STATE}
 
 
-def hand_to(operator: Operator, state: Mapping[str, Any]) -> None:
-    """Lets an operator go on with a state that `held_by` took."""
+def import_live(operator: Operator, state: Mapping[str, Any]) -> None:
+    """Lets an operator go on with a state that `export_live` took."""
     for name, value in state.items():
         setattr(operator, name, value)

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sash.operators.operator import Operator, hand_to, held_by
+from sash.operators.operator import Operator, export_live, import_live
 from sash.operators.operator_names import EntryName, OperatorName
 from sash.store.block_log import BlockLog
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 
 class OperatorSet(ABC):
@@ -19,19 +19,19 @@ class OperatorSet(ABC):
     def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators by name."""
 
-    def reset(self, home: Home) -> None:
-        """Starts afresh, with everything that is kept from now on in `home`."""
+    def reset(self, arena: Arena) -> None:
+        """Starts afresh, with everything that is kept from now on in `arena`."""
         for _, operator in self.operators():
-            operator.reset(home)
+            operator.reset(arena)
 
-    def held(self) -> dict[Any, Any]:
+    def export_live(self) -> dict[Any, Any]:
         """All that the operators keep from step to step, by their names."""
-        return {name: held_by(operator) for name, operator in self.operators()}
+        return {name: export_live(operator) for name, operator in self.operators()}
 
-    def hand(self, state: Mapping[Any, Any]) -> None:
-        """Goes on with what `held` gave, of this set or of another one of the same plan."""
+    def import_live(self, state: Mapping[Any, Any]) -> None:
+        """Goes on with what `export_live` gave, of this set or of another one of the same plan."""
         for name, operator in self.operators():
-            hand_to(operator, state[name])
+            import_live(operator, state[name])
 
     def logs(self) -> dict[OperatorName, list[BlockLog]]:
         """The logs of each operator, by its name."""

@@ -21,7 +21,7 @@ from sash.operators.accumulators.argument_columns import integer_words, is_integ
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
 from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 ROWS = "_part.rows"
 LOW = np.int64(0xFFFFFFFF)
@@ -36,7 +36,7 @@ class PartialAggregateSpec:
 
     arguments: tuple[str, ...]
     window_us: int | None
-    is_clocked: bool
+    expires_by_negatives: bool
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -74,8 +74,8 @@ class PartialAggregate:
         self.schema = pa.schema([*fields, *SIGNED_FIELDS])
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
-        self._trace = Trace(self._input, self.spec.window_us, self.spec.is_clocked, home)
+    def reset(self, arena: Arena) -> None:
+        self._trace = Trace(self._input, self.spec.window_us, self.spec.expires_by_negatives, arena)
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs

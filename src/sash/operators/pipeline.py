@@ -25,14 +25,14 @@ from typing import Any
 import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
-from sash.operators.keeping import Keeping
 from sash.operators.operator import Operator
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import OperatorTree, Work
-from sash.operators.tapped_join import Poured, TappedJoin
+from sash.operators.retention import Retention
+from sash.operators.tapped_join import TapOutput, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 JOIN = OperatorName("join")
 MEMBERS = "members"
@@ -46,7 +46,7 @@ class Trunk:
 
     inputs: tuple[OperatorTree, OperatorTree]
     join: TappedJoin
-    keeping: tuple[Keeping, Keeping]
+    retention: tuple[Retention, Retention]
     """What a join that starts now keeps of each stream."""
     tap_conditions: tuple[tuple[str | None, str | None], ...]
     """By tap, the condition that it puts on each side."""
@@ -70,7 +70,7 @@ class Pipeline(OperatorSet):
     def __init__(self, trunk: Trunk | None, branches: Iterable[Branch]):
         self._trunk = trunk
         self._branches = {each.name: each for each in branches}
-        self._kept = trunk.keeping if trunk else None
+        self._kept = trunk.retention if trunk else None
         self._pending: dict[BranchName, dict[int, pa.Table]] = {}
         """By branch and slot, what a query begins with; it comes in at the next step."""
         self._orphans: set[str] = set()
@@ -102,12 +102,12 @@ class Pipeline(OperatorSet):
                 yield from self._run(name, arrivals, clock, clocks)
             return
         progress = dict.fromkeys(range(len(self._trunk.join.taps)), BEGINNING)
-        for poured in self._pour(self._trunk, arrivals, clock, clocks or {}):
-            progress |= dict.fromkeys(poured.tables, poured.complete_us)
+        for given in self._tap_outputs(self._trunk, arrivals, clock, clocks or {}):
+            progress |= dict.fromkeys(given.tables, given.complete_us)
             for name, held in waiting.items():
                 taps = self._branches[name].taps
-                if poured.tables.keys() & set(taps.values()):
-                    _fill(held, {slot: poured.tables[tap] for slot, tap in taps.items() if tap in poured.tables})
+                if given.tables.keys() & set(taps.values()):
+                    _fill(held, {slot: given.tables[tap] for slot, tap in taps.items() if tap in given.tables})
                     until = min(progress[tap] for tap in taps.values())
                     is_uneven = any(progress[tap] > until for tap in taps.values())
                     yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
@@ -151,16 +151,16 @@ class Pipeline(OperatorSet):
         ]
         return max(until, default=None)
 
-    def reset(self, home: Home) -> None:
-        super().reset(home)
-        self._kept = self._trunk.keeping if self._trunk else None
+    def reset(self, arena: Arena) -> None:
+        super().reset(arena)
+        self._kept = self._trunk.retention if self._trunk else None
         self._forget_change()
 
-    def held(self) -> dict[Any, Any]:
-        return super().held() | {KEPT: self._kept}
+    def export_live(self) -> dict[Any, Any]:
+        return super().export_live() | {KEPT: self._kept}
 
-    def hand(self, state: Mapping[Any, Any]) -> None:
-        super().hand(state)
+    def import_live(self, state: Mapping[Any, Any]) -> None:
+        super().import_live(state)
         self._kept = state[KEPT]
         self._forget_change()
 
@@ -173,7 +173,7 @@ class Pipeline(OperatorSet):
         # A query that has not begun yet begins anew wherever this goes on.
         waiting = {name.query for name in self._pending}
         members = {name.query: each.fingerprint for name, each in self._branches.items() if name.query not in waiting}
-        kept = {} if self._kept is None else {str(side): each.facts() for side, each in enumerate(self._kept)}
+        kept = {} if self._kept is None else {str(side): each.to_json() for side, each in enumerate(self._kept)}
         return super().registers() | {MEMBERS: members, KEPT: kept}
 
     def restore(self, entries: Mapping[str, bytes], registers: Mapping[str, Any], seen_us: int = BEGINNING) -> None:
@@ -199,9 +199,9 @@ class Pipeline(OperatorSet):
         """What was restored here may have been left in the middle: it was another group's, or an attempt failed."""
         self._pending, self._orphans = {}, set()
 
-    def _changed(self, trunk: Trunk, kept: Mapping[str, Any], clock: int, seen_us: int) -> tuple[Keeping, Keeping]:
-        old = [Keeping(**kept[str(side)]) for side in (LEFT, RIGHT)]
-        left, right = (each.changed(wanted, clock, seen_us) for each, wanted in zip(old, trunk.keeping))
+    def _changed(self, trunk: Trunk, kept: Mapping[str, Any], clock: int, seen_us: int) -> tuple[Retention, Retention]:
+        old = [Retention(**kept[str(side)]) for side in (LEFT, RIGHT)]
+        left, right = (each.after_change(wanted, clock, seen_us) for each, wanted in zip(old, trunk.retention))
         return left, right
 
     def _open(self, trunk: Trunk, name: BranchName, clock: int) -> None:
@@ -210,23 +210,23 @@ class Pipeline(OperatorSet):
         join = trunk.join
         for slot, number in self._branches[name].taps.items():
             tap = join.taps[number]
-            for side, keeping in enumerate(self._kept):
-                columns = [old for old, _ in tap.columns if old in keeping.columns]
+            for side, kept in enumerate(self._kept):
+                columns = [old for old, _ in tap.columns if old in kept.columns]
                 condition = trunk.tap_conditions[number][side]
-                join.since_us[number, side] = keeping.since_us(tap.windows_us[side], columns, condition, clock)
-            self._pending.setdefault(name, {})[slot] = join.glimpse(number, clock)
+                join.since_us[number, side] = kept.missing_until_us(tap.windows_us[side], columns, condition, clock)
+            self._pending.setdefault(name, {})[slot] = join.backfill(number, clock)
 
-    def _pour(
+    def _tap_outputs(
         self, trunk: Trunk, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
-    ) -> Iterator[Poured]:
+    ) -> Iterator[TapOutput]:
         inputs = [tree.step(arrivals, clock, clocks) for tree in trunk.inputs]
         work = self._join_work
         work.rows_in = sum(batch.num_rows for batch in inputs)
         started = perf_counter()
-        for poured in trunk.join.pour(inputs, clock):
+        for given in trunk.join.tap_outputs(inputs, clock):
             work.seconds += perf_counter() - started
-            work.rows_out += sum(table.num_rows for table in poured.tables.values())
-            yield poured
+            work.rows_out += sum(table.num_rows for table in given.tables.values())
+            yield given
             started = perf_counter()
         work.seconds += perf_counter() - started
 

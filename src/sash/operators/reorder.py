@@ -20,7 +20,7 @@ import pyarrow as pa
 from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, NEVER, TS, concat, conformed, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Reorder(Unpaced):
         self._input = input
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
-        self._log = BlockLog(self._input, home)
+    def reset(self, arena: Arena) -> None:
+        self._log = BlockLog(self._input, arena)
         self._clock = BEGINNING
         self._next_id = 0
         self._oldest_us = NEVER

@@ -27,7 +27,7 @@ from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, ColumnLike, concat, 
 from sash.store.block_log import Block, BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.trace import Events
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 
 MIN_GONE = 1024
 MAX_BLOCKS = 256
@@ -50,14 +50,14 @@ class RunningGroupBy(Unpaced):
         self.schema = self._rows.schema
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
-        self._keys = Keys(self._rows.key_schema, self.spec.id_column is not None, home)
+    def reset(self, arena: Arena) -> None:
+        self._keys = Keys(self._rows.key_schema, self.spec.id_column is not None, arena)
         self._accumulators = [
-            make_running_accumulator(call.function, type, call.type, home)
+            make_running_accumulator(call.function, type, call.type, arena)
             for call, type in zip(self.spec.calls, self._rows.types, strict=True)
         ]
-        self._log = BlockLog(self._written(np.empty(0, np.int64)).schema, home)
-        self._places = GroupArray(np.int64, home)
+        self._log = BlockLog(self._written(np.empty(0, np.int64)).schema, arena)
+        self._places = GroupArray(np.int64, arena)
         """The row of each group in the log, from 1 on; 0 if it has none."""
         self._has_started = False
 

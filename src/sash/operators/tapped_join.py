@@ -48,7 +48,7 @@ from sash.store.batch import (
 )
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
-from sash.store.vector import Home
+from sash.store.vector import Arena
 from sash.store.window import Window
 
 LWO = "lwo"
@@ -87,7 +87,7 @@ class TappedJoinSpec:
     def __post_init__(self) -> None:
         assert all(one.reach_us >= other.reach_us for one, other in zip(self.taps, self.taps[1:]))
         assert self.join.choice is None
-        assert not self.join.takes_back
+        assert not self.join.has_identities
 
     @property
     def classes_us(self) -> list[int]:
@@ -96,7 +96,7 @@ class TappedJoinSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Poured:
+class TapOutput:
     """What some taps gave."""
 
     complete_us: int
@@ -106,7 +106,7 @@ class Poured:
 
 
 class TappedJoin(WindowJoin):
-    """Runs a `TappedJoinSpec`. It is run by `pour`; `process` gives the pairs of the largest window."""
+    """Runs a `TappedJoinSpec`. It is run by `tap_outputs`; `process` gives the pairs of the largest window."""
 
     STATE: ClassVar[tuple[str, ...]] = (*WindowJoin.STATE, "since_us")
 
@@ -125,12 +125,12 @@ class TappedJoin(WindowJoin):
         ]
         super().__init__(spec.join, left, right)
 
-    def reset(self, home: Home) -> None:
-        super().reset(home)
+    def reset(self, arena: Arena) -> None:
+        super().reset(arena)
         self.since_us = np.full((len(self.taps), 2), BEGINNING, np.int64)
         """By tap and side: it has not seen tuples up to this time."""
 
-    def pour(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[Poured]:
+    def tap_outputs(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
         """What the taps give for these tuples; smaller windows may be served before larger ones."""
         inputs = [
             join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
@@ -139,22 +139,22 @@ class TappedJoin(WindowJoin):
         firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
         horizon = self._horizon(clock)
         if isinstance(self._index, ScheduledIndex):
-            yield from self._pour_by_turns(self._index, inputs, firsts, clock)
+            yield from self._outputs_by_turns(self._index, inputs, firsts, clock)
         else:
             parts: dict[int, list[pa.Table]] = {}
             for pairs in self._pairs(inputs, firsts, horizon):
                 self._route(pairs, 0, len(self.taps), parts)
-            yield Poured(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
+            yield TapOutput(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
         self._clock = clock
 
-    def glimpse(self, tap: int, clock: int) -> pa.Table:
+    def backfill(self, tap: int, clock: int) -> pa.Table:
         """What a tap would have given until now of the tuples that are in its windows at the clock."""
         spec = TappedJoinSpec(self.spec, self._conditions, (self.taps[tap],))
         twin = TappedJoin(spec, *self._inputs)
         windows = self._tap_windows[tap : tap + 1]
         twin.since_us = np.maximum(self.since_us[tap : tap + 1], np.maximum(clock, BEGINNING + windows) - windows)
-        (poured,) = twin.pour([_rows_of(window) for window in self._windows], clock)
-        return poured.tables[0]
+        (given,) = twin.tap_outputs([_rows_of(window) for window in self._windows], clock)
+        return given.tables[0]
 
     def registers(self) -> dict[str, Any]:
         since = [[*tap.name, *map(int, self.since_us[number])] for number, tap in enumerate(self.taps)]
@@ -178,12 +178,12 @@ class TappedJoin(WindowJoin):
         tuples = conformed(tuples, self._inputs[side])
         return with_columns(tuples, **{EXPIRES: expiries(int64_column(tuples, TS), window_us)})
 
-    def _make_window(self, side: int, home: Home) -> LabelledWindow:
+    def _make_window(self, side: int, arena: Arena) -> LabelledWindow:
         key_of = partial(encode_keys, columns=self._key_columns[side])
         demanded = tuple(tap.conditions[side] for tap in self.taps)
         labels_of = partial(label_tuples, conditions=self._conditions[side], demanded=demanded)
         n_words = count_words(len(self.taps))
-        return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], home)
+        return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], arena)
 
     def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
         if self._serving_order == LWO:
@@ -192,9 +192,9 @@ class TappedJoin(WindowJoin):
         n_queries = [reaches.count(each) for each in self._classes_us]
         return ScheduledIndex(self._windows, self._classes_us, n_queries, self._serving_order)
 
-    def _pour_by_turns(
+    def _outputs_by_turns(
         self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], clock: int
-    ) -> Iterator[Poured]:
+    ) -> Iterator[TapOutput]:
         horizon = self._horizon(clock)
         for window, batch in zip(self._windows, inputs, strict=True):
             window.insert(batch, horizon)
@@ -202,7 +202,7 @@ class TappedJoin(WindowJoin):
             first, last = self._taps_of(self._classes_us[turn.window])
             parts: dict[int, list[pa.Table]] = {}
             self._route(turn.pairs, first, last, parts)
-            yield Poured(turn.complete_us, {tap: self._joined(tap, parts) for tap in range(first, last)})
+            yield TapOutput(turn.complete_us, {tap: self._joined(tap, parts) for tap in range(first, last)})
         self._evict([NO_ROWS, NO_ROWS], horizon)
 
     def _taps_of(self, reach_us: int) -> tuple[int, int]:

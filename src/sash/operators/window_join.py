@@ -36,7 +36,7 @@ from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
-from sash.store.vector import Home, Memory
+from sash.store.vector import Arena, Memory
 from sash.store.window import Window
 
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
@@ -52,9 +52,9 @@ class WindowJoinSpec:
     keys: tuple[tuple[str, str], ...]
     residual: str | None
     windows_us: tuple[int | None, int | None]
-    is_told: bool = False
+    expires_by_negatives: bool = False
     """Whether what expires comes as a negative tuple; else a pair that expires with a member needs none."""
-    takes_back: bool = False
+    has_identities: bool = False
     """Whether tuples carry identities, by which they may be taken back."""
     method: JoinMethod = field(default=JoinMethod(HASH), repr=False)
     """How pairs are found. It is no part of what tells plans apart: state does not depend on it."""
@@ -80,8 +80,8 @@ class WindowJoin(Unpaced):
         self._payload = [[name for name in side.names if name not in SIGNED_NAMES] for side in self._inputs]
         self.reset(Memory())
 
-    def reset(self, home: Home) -> None:
-        self._windows = [self._make_window(side, home) for side in (LEFT, RIGHT)]
+    def reset(self, arena: Arena) -> None:
+        self._windows = [self._make_window(side, arena) for side in (LEFT, RIGHT)]
         self._method = self.spec.method
         self._index = self._make_index()
         self._clock = BEGINNING
@@ -96,7 +96,7 @@ class WindowJoin(Unpaced):
         firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
         horizon = self._horizon(clock)
         done, held = self._index.counts, self._n_held
-        if isinstance(self._index, CircularBuckets) and self.spec.takes_back:
+        if isinstance(self._index, CircularBuckets) and self.spec.has_identities:
             found = self._signed_pairs(self._index, inputs, firsts, horizon)
         else:
             found = [self._form(pairs, +1) for pairs in self._pairs(inputs, firsts, horizon)]
@@ -149,7 +149,7 @@ class WindowJoin(Unpaced):
     @property
     def _may_replan(self) -> bool:
         choice = self.spec.choice
-        return choice is not None and not choice.is_hinted and choice.has_keys and not self.spec.takes_back
+        return choice is not None and not choice.is_hinted and choice.has_keys and not self.spec.has_identities
 
     def _begin(self, inputs: Sequence[pa.Table]) -> None:
         """Chooses the method by the first step that tells something, if the plan knew nothing of the load."""
@@ -185,19 +185,19 @@ class WindowJoin(Unpaced):
 
     def _horizon(self, clock: int) -> int:
         """A tuple that expires at clock + 1 meets no other any more; but if it is told to expire, it must be there."""
-        return max(clock, BEGINNING + 1) - 1 if self.spec.is_told else clock
+        return max(clock, BEGINNING + 1) - 1 if self.spec.expires_by_negatives else clock
 
-    def _make_window(self, side: int, home: Home) -> Window:
+    def _make_window(self, side: int, arena: Arena) -> Window:
         key_of = partial(encode_keys, columns=self._key_columns[side])
-        return Window(self._inputs[side], key_of, self.spec.windows_us[side], home)
+        return Window(self._inputs[side], key_of, self.spec.windows_us[side], arena)
 
     def _make_index(self) -> HashIndex | CircularBuckets:
         """Tuples that are taken back have to be found in the middle of a window, which is what buckets are for."""
         method = self._method
-        if method.algorithm == HASH and not self.spec.takes_back:
+        if method.algorithm == HASH and not self.spec.has_identities:
             return HashIndex(self._windows)
         how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
-        return CircularBuckets(self._windows, *how, self._windows[LEFT].home)
+        return CircularBuckets(self._windows, *how, self._windows[LEFT].arena)
 
     def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
         """The pairs of this step, where none is ever taken back. After the last one, tuples that are dead are gone."""
@@ -215,25 +215,25 @@ class WindowJoin(Unpaced):
         for side, batch in enumerate(inputs):
             self._windows[side].insert(batch.filter(pa.array(signs(batch) > 0)), horizon)
             index.insert(side, firsts[side], self._windows[side].next_row)
-        retired = [self._retire(index, side, batch) for side, batch in enumerate(inputs)]
+        retracted = [self._retract(index, side, batch) for side, batch in enumerate(inputs)]
         found = [
             *self._new_pairs(index, LEFT, firsts[LEFT], NEVER),
             *self._new_pairs(index, RIGHT, firsts[RIGHT], firsts[LEFT]),
-            *self._lost_pairs(index, LEFT, retired[LEFT]),
-            *self._lost_pairs(index, RIGHT, retired[RIGHT]),
+            *self._lost_pairs(index, LEFT, retracted[LEFT]),
+            *self._lost_pairs(index, RIGHT, retracted[RIGHT]),
         ]
-        self._evict([self._taken_back(side, rows) for side, rows in enumerate(retired)], horizon)
+        self._evict([self._noted(side, rows) for side, rows in enumerate(retracted)], horizon)
         return found
 
-    def _evict(self, retired: list[np.ndarray], horizon: int) -> None:
+    def _evict(self, retracted: list[np.ndarray], horizon: int) -> None:
         n_rebuilds = sum(window.n_rebuilds for window in self._windows)
-        for window, rows in zip(self._windows, retired, strict=True):
+        for window, rows in zip(self._windows, retracted, strict=True):
             window.evict(horizon, rows)
         self._index.advance(horizon)
         if sum(window.n_rebuilds for window in self._windows) > n_rebuilds:
             self._index.refill()
 
-    def _retire(self, index: CircularBuckets, side: int, batch: pa.Table) -> np.ndarray:
+    def _retract(self, index: CircularBuckets, side: int, batch: pa.Table) -> np.ndarray:
         """Ends the tuples that this step's negatives take back, and returns their rows."""
         negatives = batch.filter(pa.array(signs(batch) < 0))
         if not negatives.num_rows:
@@ -244,12 +244,12 @@ class WindowJoin(Unpaced):
         window.ends[rows - window.base] = times
         return rows
 
-    def _taken_back(self, side: int, retired: np.ndarray) -> np.ndarray:
-        """Of the retired tuples those that did not just expire, which needs no note."""
-        if not self.spec.is_told or not len(retired):
-            return retired
-        _, expires, ends = self._windows[side].values(retired)
-        return retired[ends < expires]
+    def _noted(self, side: int, retracted: np.ndarray) -> np.ndarray:
+        """Of the retracted tuples those that did not just expire, which needs no note."""
+        if not self.spec.expires_by_negatives or not len(retracted):
+            return retracted
+        _, expires, ends = self._windows[side].values(retracted)
+        return retracted[ends < expires]
 
     def _new_pairs(self, index: CircularBuckets, side: int, first_new: int, other_limit: int) -> Iterator[pa.Table]:
         """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
@@ -261,14 +261,14 @@ class WindowJoin(Unpaced):
             pairs = Pairs(*pair, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
             yield self._form(pairs, +1)
 
-    def _lost_pairs(self, index: CircularBuckets, side: int, retired: np.ndarray) -> Iterator[pa.Table]:
+    def _lost_pairs(self, index: CircularBuckets, side: int, retracted: np.ndarray) -> Iterator[pa.Table]:
         """Pairs that end because a tuple of this side was taken back; of two that end together the left one counts."""
-        for own, other in self._overlaps(index, side, retired, NEVER):
+        for own, other in self._overlaps(index, side, retracted, NEVER):
             _, own_expires, own_ends = self._windows[side].values(own)
             _, other_expires, other_ends = self._windows[1 - side].values(other)
             expires = np.minimum(own_expires, other_expires)
             is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
-            chosen = is_first & (own_ends <= expires if self.spec.is_told else own_ends < expires)
+            chosen = is_first & (own_ends <= expires if self.spec.expires_by_negatives else own_ends < expires)
             if chosen.any():
                 pair = (own[chosen], other[chosen]) if side == LEFT else (other[chosen], own[chosen])
                 yield self._form(Pairs(*pair, own_ends[chosen], expires[chosen]), -1)

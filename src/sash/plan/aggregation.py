@@ -61,7 +61,7 @@ class GroupByClause:
 
     def _adds_up(self, flow: Flow) -> bool:
         """Whether parts of a global aggregate are worked out where the tuples are: not if they are in one place."""
-        is_spread = flow.spread.slot is None and flow.spread.classes != ()
+        is_spread = flow.distribution.slot is None and flow.distribution.classes != ()
         is_moving = flow.life_us is not None or flow.retracts
         return (
             is_spread
@@ -73,7 +73,7 @@ class GroupByClause:
 
     def _in_parts(self, flow: Flow, with_ids: bool) -> Flow:
         """Each partition group says what an instant adds; one group adds up what all say."""
-        partial = PartialAggregateSpec(tuple(self._types), flow.life_us, not flow.is_told)
+        partial = PartialAggregateSpec(tuple(self._types), flow.life_us, flow.expires_by_negatives)
         flow = flow.then(partial, columns=partial.columns, life_us=None, retracts=False)
         flow = self._draft.distribute(flow, ())
         calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, self._types)) for name in partial.columns)
@@ -116,7 +116,7 @@ class GroupByClause:
             ids=(spec.id_column,) if spec.id_column else (),
             life_us=None,
             retracts=True,
-            spread=flow.spread.renamed({name: [name] for name in spec.keys}),
+            distribution=flow.distribution.renamed({name: [name] for name in spec.keys}),
         )
 
 
@@ -131,7 +131,7 @@ def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroup
     common = {field.name: getattr(grouping, field.name) for field in fields(grouping)}
     if flow.life_us is None and not flow.retracts:
         return RunningGroupBySpec(**common)
-    return GroupBySpec(**common, window_us=flow.life_us, is_clocked=not flow.is_told)
+    return GroupBySpec(**common, window_us=flow.life_us, expires_by_negatives=flow.expires_by_negatives)
 
 
 def _sum_type(part: str, types: dict[str, pa.DataType]) -> pa.DataType:

@@ -89,8 +89,8 @@ class _Builder:
         """FROM and WHERE."""
         is_consumed = query.is_grouped or query.bound.is_distinct
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
-        takes_back = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
-        needs = (with_ids and not is_consumed) or (is_joined and takes_back)
+        has_identities = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
+        needs = (with_ids and not is_consumed) or (is_joined and has_identities)
         needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
         flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
         if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
@@ -139,17 +139,17 @@ class _Builder:
         content = (*columns, *(flow.ids if with_ids else ()))
         ids = flow.ids if with_ids else ()
         return self._membership(flow, matches, MembershipSpec(
-            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), not flow.is_told,
+            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
         ), columns=columns, ids=ids)  # fmt: skip
 
     def _membership(self, flow: Flow, matches: Flow, spec: MembershipSpec, columns, ids) -> Flow:
-        spread = flow.spread.renamed({name: [name] for name in columns})
-        return flow.then(spec, matches, columns=columns, ids=ids, retracts=True, spread=spread)
+        distribution = flow.distribution.renamed({name: [name] for name in columns})
+        return flow.then(spec, matches, columns=columns, ids=ids, retracts=True, distribution=distribution)
 
     def _distinct(self, flow: Flow, with_ids: bool) -> Flow:
         flow = self._draft.gather(replace(flow, ids=()), flow.columns)
         ids = (ROW_ID, EXPIRY_ID) if with_ids else ()
-        return flow.then(DistinctSpec(flow.columns, flow.life_us, not flow.is_told, ids), ids=ids)
+        return flow.then(DistinctSpec(flow.columns, flow.life_us, flow.expires_by_negatives, ids), ids=ids)
 
     def _set_operation(self, body: SetOperation, with_ids: bool) -> Flow:
         bound, is_union = body.bound, body.bound.operation == "union"
@@ -166,7 +166,7 @@ class _Builder:
         ids = (ROW_ID, EXPIRY_ID) if with_ids and bound.is_all else ()
         spec = MembershipSpec(
             f"{bound.operation}_all" if bound.is_all else rule, names, names, names,
-            (left.life_us, right.life_us), not left.is_told, nulls_match=True, id_columns=ids,
+            (left.life_us, right.life_us), left.expires_by_negatives, nulls_match=True, id_columns=ids,
         )  # fmt: skip
         flow = self._membership(left, right, spec, names, ids)
         return flow if bound.is_all else self._distinct(flow, with_ids)
@@ -185,15 +185,15 @@ class _Builder:
         ]
         spec = UnionSpec(left.columns, left.ids, right.ids)
         lives = [each.life_us for each in sides if each.life_us is not None]
-        is_same = sides[0].spread == sides[1].spread
-        is_one = any(each.spread == ONE_GROUP for each in sides)
+        is_same = sides[0].distribution == sides[1].distribution
+        is_one = any(each.distribution == ONE_GROUP for each in sides)
         return sides[0].then(
             spec,
             sides[1],
             ids=spec.ids,
             life_us=max(lives, default=None),
             retracts=left.retracts or right.retracts,
-            spread=ONE_GROUP if is_one else sides[0].spread if is_same else SCATTERED,
+            distribution=ONE_GROUP if is_one else sides[0].distribution if is_same else SCATTERED,
         )
 
     def _replaces(self, query: Select) -> bool:

@@ -17,7 +17,7 @@ from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
 from sash.plan.distribution import own_partition
-from sash.plan.flow import Flow, Spread, spread_by
+from sash.plan.flow import Distribution, Flow, distributed_by
 from sash.plan.logical import Scan
 from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
@@ -90,7 +90,7 @@ class Draft:
             if sql in plain:
                 names.setdefault(plain[sql], []).append(name)
         spec = ProjectSpec(tuple(items), (*SIGNED, *flow.ids), predicate)
-        return flow.then(spec, columns=tuple(name for name, _ in items), spread=flow.spread.renamed(names))
+        return flow.then(spec, columns=tuple(name for name, _ in items), distribution=flow.distribution.renamed(names))
 
     def compute(self, flow: Flow, computed: Iterable[tuple[str, exp.Expr]]) -> Flow:
         """The flow with further columns."""
@@ -105,57 +105,57 @@ class Draft:
 
     def expire(self, flow: Flow) -> Flow:
         """The flow with a negative tuple for everything that expires: W-EXPIRE stands here."""
-        if flow.is_told or flow.life_us is None:
-            return replace(flow, is_told=True)
-        return flow.then(ExpireSpec(flow.life_us), is_told=True)
+        if flow.expires_by_negatives or flow.life_us is None:
+            return replace(flow, expires_by_negatives=True)
+        return flow.then(ExpireSpec(flow.life_us), expires_by_negatives=True)
 
     def agree(self, left: Flow, right: Flow) -> tuple[Flow, Flow]:
         """Two inputs of one operator tell expirations in the same way."""
         expiring = [flow for flow in (left, right) if flow.life_us is not None]
-        if any(flow.is_told for flow in expiring):
+        if any(flow.expires_by_negatives for flow in expiring):
             return self.expire(left), self.expire(right)
         return left, right
 
     def gather(self, flow: Flow, columns: Sequence[str]) -> Flow:
         """The flow such that tuples that agree in the columns are in one group."""
-        if flow.spread.fits(columns) and (columns or flow.spread.classes == ()):
-            return replace(flow, spread=flow.spread.fixed())
+        if flow.distribution.co_locates(columns) and (columns or flow.distribution.classes == ()):
+            return replace(flow, distribution=flow.distribution.fixed())
         return self.distribute(flow, columns)
 
     def distribute(self, flow: Flow, columns: Sequence[str]) -> Flow:
         """The flow such that a tuple is in the group that the hash of the columns says; in the only one without."""
-        spread = flow.spread
-        if spread.slot is not None and all(name in (spread.origins or {}) for name in columns):
-            self._partitions[spread.slot] = tuple((spread.origins or {})[name] for name in columns)
-            return replace(flow, spread=spread_by(columns))
-        if spread.is_by(columns):
+        distribution = flow.distribution
+        if distribution.slot is not None and all(name in (distribution.origins or {}) for name in columns):
+            self._partitions[distribution.slot] = tuple((distribution.origins or {})[name] for name in columns)
+            return replace(flow, distribution=distributed_by(columns))
+        if distribution.is_hash_of(columns):
             return flow
         self._next_exchange += 1
         exchange = ExchangeSpec(self._next_exchange - 1, tuple(columns))
-        return flow.then(exchange, spread=spread_by(columns))
+        return flow.then(exchange, distribution=distributed_by(columns))
 
     def meet(self, left: Flow, left_keys: Sequence[str], right: Flow, right_keys: Sequence[str]) -> tuple[Flow, Flow]:
         """Two flows such that tuples with equal keys are in one group, and that tell expirations in the same way."""
         left, right = self.agree(left, right)
-        classes = left.spread.classes
-        if classes and left.spread.fits(left_keys):
+        classes = left.distribution.classes
+        if classes and left.distribution.co_locates(left_keys):
             chosen = [next(idx for idx, name in enumerate(left_keys) if name in each) for each in classes]
-            left = replace(left, spread=left.spread.fixed())
+            left = replace(left, distribution=left.distribution.fixed())
             return left, self.distribute(right, [right_keys[idx] for idx in chosen])
         return self.distribute(left, left_keys), self.distribute(right, right_keys)
 
     def settle(self, flow: Flow) -> Flow:
         """A flow whose stream is spread in one way or another, and stays so."""
-        return replace(flow, spread=flow.spread.fixed())
+        return replace(flow, distribution=flow.distribution.fixed())
 
-    def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Spread:
+    def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Distribution:
         window = scan.source.window
         if isinstance(window, RowsWindow):
             by = own_partition(scan)
-            return replace(spread_by(by), slot=number, origins={name: name for name in by})
+            return replace(distributed_by(by), slot=number, origins={name: name for name in by})
         alias, schema = scan.source.alias, scan.source.info.schema
         unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
-        return Spread(None, number, {name: name for name in columns if name not in unhashable})
+        return Distribution(None, number, {name: name for name in columns if name not in unhashable})
 
 
 def conjunction(conjuncts: Iterable[exp.Expr]) -> str | None:

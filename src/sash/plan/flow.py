@@ -9,7 +9,7 @@ from sash.operators.operator_tree import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Distribution:
     """How tuples are spread over partition groups.
 
     `classes` are what is hashed, in this order, each with the columns that hold it; () if there is one group, None if
@@ -22,42 +22,42 @@ class Spread:
     slot: int | None = None
     origins: Mapping[str, str] | None = None
 
-    def renamed(self, names: Mapping[str, Sequence[str]]) -> Spread:
+    def renamed(self, names: Mapping[str, Sequence[str]]) -> Distribution:
         """After columns got new names; those without one are gone."""
         origins = {new: old for name, old in (self.origins or {}).items() for new in names.get(name, ())}
         if self.classes is None:
             return replace(self, origins=origins)
         classes = tuple(frozenset(new for name in each for new in names.get(name, ())) for each in self.classes)
-        return Spread(classes if all(classes) else None, self.slot, origins)
+        return Distribution(classes if all(classes) else None, self.slot, origins)
 
-    def fixed(self) -> Spread:
+    def fixed(self) -> Distribution:
         """As it is, from now on."""
-        return Spread(self.classes)
+        return Distribution(self.classes)
 
-    def fits(self, columns: Sequence[str]) -> bool:
+    def co_locates(self, columns: Sequence[str]) -> bool:
         """Whether tuples that agree in these columns are in one group."""
         return self.classes is not None and all(each & set(columns) for each in self.classes)
 
-    def is_by(self, columns: Sequence[str]) -> bool:
+    def is_hash_of(self, columns: Sequence[str]) -> bool:
         """Whether a tuple is in the group that the hash of these columns, in this order, says."""
         if self.classes is None or len(self.classes) != len(columns):
             return False
         return all(name in each for name, each in zip(columns, self.classes))
 
-    def with_equal(self, pairs: Sequence[tuple[str, str]]) -> Spread:
+    def with_equal(self, pairs: Sequence[tuple[str, str]]) -> Distribution:
         """Where tuples are joined: columns that are equal in each of them hold the same."""
         classes = self.classes
         for pair in pairs if classes else ():
             classes = tuple(each | set(pair) if each & set(pair) else each for each in classes or ())
-        return Spread(classes)
+        return Distribution(classes)
 
 
-ONE_GROUP = Spread(())
-SCATTERED = Spread(None)
+ONE_GROUP = Distribution(())
+SCATTERED = Distribution(None)
 
 
-def spread_by(columns: Sequence[str]) -> Spread:
-    return Spread(tuple(frozenset([name]) for name in columns))
+def distributed_by(columns: Sequence[str]) -> Distribution:
+    return Distribution(tuple(frozenset([name]) for name in columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,11 @@ class Flow:
     ids: tuple[str, ...]
     life_us: int | None
     """The longest life of a tuple; None if tuples do not expire."""
-    is_told: bool
+    expires_by_negatives: bool
     """Whether what expires comes as a negative tuple, so that nobody above has to look at the clock."""
     retracts: bool
     """Whether tuples may be taken back before they expire."""
-    spread: Spread
+    distribution: Distribution
 
     def then(self, spec, *others: Flow, **changes) -> Flow:
         """An operator on this flow, and on others."""

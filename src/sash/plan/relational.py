@@ -18,7 +18,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.column_names import columns_of
 from sash.plan.distribution import LEFT, RIGHT, Partitioning, choose_partitioning
 from sash.plan.draft import Draft, conjunction
-from sash.plan.flow import Flow, Spread
+from sash.plan.flow import Distribution, Flow
 from sash.plan.hints import Hints
 from sash.plan.logical import Body, Join, Relational, Scan, Select, scans_of
 from sash.plan.multiway import (
@@ -138,16 +138,16 @@ class FromClause:
             algorithm=self._multiway or PROBE,
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )
-        spread = flows[0].spread
+        distribution = flows[0].distribution
         for flow in flows[1:]:
-            spread = _joined(spread, flow.spread)
+            distribution = _joined(distribution, flow.distribution)
         return flows[0].then(
             spec,
             *flows[1:],
             columns=columns,
             ids=tuple(name for flow in flows for name in flow.ids),
             life_us=min(flow.life_us for flow in flows if flow.life_us is not None),
-            spread=spread.with_equal(joining.keys).renamed({name: [name] for name in columns}),
+            distribution=distribution.with_equal(joining.keys).renamed({name: [name] for name in columns}),
         )
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:
@@ -168,12 +168,12 @@ class FromClause:
         flow, alias = self._build_body(body, with_ids), scan.source.alias
         ids = [(f"{ID_PREFIX}{alias}.{name.removeprefix(ID_PREFIX)}", quote(name)) for name in flow.ids]
         columns = [(f"{alias}.{name}", quote(name)) for name in scan.columns]
-        spread = flow.spread.renamed({name: [f"{alias}.{name}"] for name in scan.columns})
+        distribution = flow.distribution.renamed({name: [f"{alias}.{name}"] for name in scan.columns})
         flow = flow.then(
             ProjectSpec((*ids, *columns), SIGNED),
             columns=tuple(name for name, _ in columns),
             ids=tuple(name for name, _ in ids),
-            spread=spread,
+            distribution=distribution,
         )
         return self._draft.keep(self._draft.compute(flow, scan.computed), scan.conjuncts)
 
@@ -191,8 +191,8 @@ class FromClause:
             keys=join.keys,
             residual=conjunction(join.conjuncts),
             windows_us=(left.life_us, right.life_us),
-            is_told=left.is_told and right.is_told,
-            takes_back=bool(left.ids or right.ids),
+            expires_by_negatives=left.expires_by_negatives and right.expires_by_negatives,
+            has_identities=bool(left.ids or right.ids),
             method=choice.method,
             choice=choice,
         )
@@ -203,17 +203,19 @@ class FromClause:
             columns=left.columns + right.columns,
             ids=left.ids + right.ids,
             life_us=min(lives, default=None),
-            is_told=spec.is_told,
+            expires_by_negatives=spec.expires_by_negatives,
             retracts=left.retracts or right.retracts,
-            spread=_joined(left.spread, right.spread).with_equal(join.keys),
+            distribution=_joined(left.distribution, right.distribution).with_equal(join.keys),
         )
 
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
         spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts))
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
-        spread = left.spread if left.spread.slot is not None else left.spread.with_equal(join.keys)
-        return replace(flow, node=Node(spec, (left.node, Node(RelationSpec(lookup.label)))), spread=spread)
+        distribution = (
+            left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)
+        )
+        return replace(flow, node=Node(spec, (left.node, Node(RelationSpec(lookup.label)))), distribution=distribution)
 
     def _exchange(self, flow: Flow, join: Join, side: int) -> Flow:
         """An input of a join, behind an exchange if the plan is cut there."""
@@ -242,7 +244,7 @@ def _may_look_up(input: JoinInput, join: Join) -> bool:
     return bool(read) and read <= set(input.flow.columns)
 
 
-def _joined(left: Spread, right: Spread) -> Spread:
+def _joined(left: Distribution, right: Distribution) -> Distribution:
     if left.classes is None or right.classes is None or len(left.classes) != len(right.classes):
-        return Spread(None)
-    return Spread(tuple(one | other for one, other in zip(left.classes, right.classes)))
+        return Distribution(None)
+    return Distribution(tuple(one | other for one, other in zip(left.classes, right.classes)))

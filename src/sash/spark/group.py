@@ -20,7 +20,7 @@ from sash.spark.hearing import Hearing, Place
 from sash.spark.sorting import SortedOut, rereads
 from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_columns
 from sash.store.codec import decode_table, encode_table
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 FORMAT = 4
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
@@ -84,18 +84,18 @@ class Group:
                 hearing.hear_completion(each)
         return hearing
 
-    def reset(self, home: Home) -> None:
-        """Starts afresh, with everything that is kept from now on in `home`."""
-        self.pipeline.reset(home)
+    def reset(self, arena: Arena) -> None:
+        """Starts afresh, with everything that is kept from now on in `arena`."""
+        self.pipeline.reset(arena)
 
-    def held(self) -> dict[str, Any]:
+    def export_live(self) -> dict[str, Any]:
         """All that the group keeps from batch to batch, indexes included."""
         held = {"clocks": self._clocks, "waiting": self._waiting, "places": self._places}
-        return held | {"pipeline": self.pipeline.held()}
+        return held | {"pipeline": self.pipeline.export_live()}
 
-    def hand(self, state: Mapping[str, Any]) -> None:
-        """Goes on with what `held` gave."""
-        self.pipeline.hand(state["pipeline"])
+    def import_live(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what `export_live` gave."""
+        self.pipeline.import_live(state["pipeline"])
         self._clocks, self._waiting, self._places = state["clocks"], state["waiting"], state["places"]
 
     def _run(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Message]:

@@ -19,7 +19,7 @@ from sash.operators.operator_tree import operator_nodes
 from sash.operators.pipeline import JOIN
 from sash.plan.physical import Plan
 from sash.spark.group import Group
-from sash.spark.shelf import Moves
+from sash.spark.group_cache import Moves
 
 COUNTED = ("changes", "late", "rejects")
 """Kinds of messages whose rows are counted."""

@@ -1,7 +1,7 @@
 """The stateful stage: a fragment's partition groups inside Spark's `transformWithState`.
 
-Spark's state store keeps the group's blocks; its rows and indexes rest on the shelf between batches. A random token
-tells whether the group on the shelf is the one whose state was committed: every attempt writes a fresh one, so what a
+Spark's state store keeps the group's blocks; its rows and indexes rest in the cache between batches. A random token
+tells whether the group in the cache is the one whose state was committed: every attempt writes a fresh one, so what a
 failed or rolled-back attempt left behind never matches, and the group is rebuilt from the blocks.
 """
 
@@ -24,8 +24,8 @@ from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
+from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.metrics import Stopwatch, state_facts
-from sash.spark.shelf import Budget, Shelf, open_shelf
 from sash.store.codec import encode_table
 from sash.store.vector import Directory
 
@@ -98,10 +98,10 @@ class GroupStage(StatefulProcessor):
     def _run_group(self, messages: list[Message]) -> Iterator[Message]:
         watch, number = Stopwatch(), int(messages[0].grp)
         group = Group(self._plan, self._pipeline(), self._fragment, number, self._n_groups)
-        shelf = self._open_shelf()
+        cache = self._open_cache()
         name = f"{_query_id()}-{self._plan.fingerprint[:16]}-{self._fragment}-{number}"
         with watch.state:
-            home = self._load(group, shelf, name)
+            arena = self._load(group, cache, name)
         answers = group.step(messages)
         while True:
             with watch.step:
@@ -110,26 +110,26 @@ class GroupStage(StatefulProcessor):
                 break
             yield answer
         with watch.state:
-            self._save(group, shelf, name, home)
-        yield message("state", state_facts(group, shelf.moves, watch), number)
+            self._save(group, cache, name, arena)
+        yield message("state", state_facts(group, cache.moves, watch), number)
 
-    def _load(self, group: Group, shelf: Shelf, name: str) -> Directory:
-        """Lets the group go on as committed: from the shelf if it has that, else from its blocks."""
+    def _load(self, group: Group, cache: GroupCache, name: str) -> Directory:
+        """Lets the group go on as committed: from the cache if it has that, else from its blocks."""
         saved = self._entries.getValue((HEAD,))
         token, head = (saved[0][:TOKEN_BYTES].hex(), saved[0][TOKEN_BYTES:]) if saved else (None, b"")
-        found = shelf.take(name, token) if token and group.goes_on(head) else None
+        found = cache.check_out(name, token) if token and group.goes_on(head) else None
         if found:
-            state, home = found
-            group.hand(state)
-            return home
-        home = shelf.make(name)
-        group.reset(home)
+            state, arena = found
+            group.import_live(state)
+            return arena
+        arena = cache.create(name)
+        group.reset(arena)
         if token:
-            shelf.moves.n_rebuilds += 1
+            cache.moves.n_rebuilds += 1
             group.restore(head, _Entries(self._entries))
-        return home
+        return arena
 
-    def _save(self, group: Group, shelf: Shelf, name: str, home: Directory) -> None:
+    def _save(self, group: Group, cache: GroupCache, name: str, arena: Directory) -> None:
         puts, deletes = group.take_changes()
         for entry, value in puts.items():
             self._entries.updateValue((entry,), (value,))
@@ -137,7 +137,7 @@ class GroupStage(StatefulProcessor):
             self._entries.removeKey((entry,))
         token = self._new_token()
         self._entries.updateValue((HEAD,), (token + group.head(),))
-        shelf.put(name, token.hex(), group.held(), home)
+        cache.check_in(name, token.hex(), group.export_live(), arena)
 
     def _pipeline(self) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it."""
@@ -149,8 +149,8 @@ class GroupStage(StatefulProcessor):
             _pipelines.popitem(last=False)
         return _pipelines[key]
 
-    def _open_shelf(self) -> Shelf:
-        return open_shelf(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
+    def _open_cache(self) -> GroupCache:
+        return open_group_cache(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
 
 
 class _Entries(Mapping[str, bytes]):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sash.store.codec import decode_table, encode_table
 from sash.store.rows import Rows
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
 
@@ -62,14 +62,14 @@ class Block:
 class BlockLog:
     """Append-only rows in blocks, with deletion by row number and by whole block."""
 
-    def __init__(self, schema: pa.Schema, home: Home | None = None):
-        home = home or Memory()
+    def __init__(self, schema: pa.Schema, arena: Arena | None = None):
+        arena = arena or Memory()
         self.schema = schema
-        self._home = home
-        self.rows = Rows(schema, home)
+        self._arena = arena
+        self.rows = Rows(schema, arena)
         self.blocks: list[Block] = []
         self.next_number = 0
-        self._dead = Vector(np.bool_, home)
+        self._dead = Vector(np.bool_, arena)
         self._puts: dict[str, bytes | Block] = {}
         """A block is encoded when it is asked for: many are gone by then, and in one process nobody asks."""
         self._deletes: set[str] = set()
@@ -181,7 +181,7 @@ class BlockLog:
         for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
             value = entries[f"{BLOCK_PREFIX}{number}"]
             by_number[number] = self._add(number, adapt(decode_table(value)))
-            self._home.relax()
+            self._arena.release_pages()
         for key in entries:
             if key.startswith(NOTE_PREFIX):
                 block = by_number[int(key[1:].split(".")[0])]

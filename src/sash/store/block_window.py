@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sash.store.batch import BEGINNING, EXPIRES, int64_column
 from sash.store.block_log import Adapt, Block, BlockLog, as_it_is
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 CUTS = 8
 MAX_CUTS_PER_BATCH = 64
@@ -28,12 +28,12 @@ NO_ROWS = np.empty(0, np.int64)
 class BlockWindow(ABC):
     """Tuples by row: numbers that grow in order of arrival."""
 
-    def __init__(self, schema: pa.Schema, span_us: int | None, home: Home | None = None, end: str = EXPIRES):
+    def __init__(self, schema: pa.Schema, span_us: int | None, arena: Arena | None = None, end: str = EXPIRES):
         """`end` is the column that tells when a tuple is dead: once the clock has passed it. `span_us` is about how
         long it lies ahead, None if tuples do not die by the clock.
         """
-        self.home = home or Memory()
-        self.log = BlockLog(schema, self.home)
+        self.arena = arena or Memory()
+        self.log = BlockLog(schema, self.arena)
         self.n_rebuilds = 0
         """How often rows have got new numbers."""
         self.n_evicted = 0
@@ -49,11 +49,11 @@ class BlockWindow(ABC):
             for part, is_kept in self._cut(batch, clock):
                 self._note(self.log.append(part, is_kept), part)
 
-    def evict(self, clock: int, retired: np.ndarray = NO_ROWS) -> None:
-        """Forgets what is dead at `clock`: the retired rows, and every block whose tuples have all ended."""
+    def evict(self, clock: int, retracted: np.ndarray = NO_ROWS) -> None:
+        """Forgets what is dead at `clock`: the retracted rows, and every block whose tuples have all ended."""
         n_before = self.log.n_rows
-        if len(retired):
-            self.log.delete(retired)
+        if len(retracted):
+            self.log.delete(retracted)
         self.log.drop([block for block in self.log.blocks if self._spans[block.first][1] <= clock + 1])
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self.clock = clock
@@ -118,7 +118,7 @@ class BlockWindow(ABC):
             vector.resize(max(self.log.n_rows, FIRST_ROWS))
         for block in self.log.blocks:
             self._note(block, self.log.read(block))
-            self.home.relax()
+            self.arena.release_pages()
 
 
 def cut_length(span_us: int | None) -> int | None:

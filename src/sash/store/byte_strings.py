@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sash.kernels import byte_string_table as kernel
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 FIRST_SLOTS = 64
 
@@ -13,14 +13,14 @@ FIRST_SLOTS = 64
 class ByteStrings:
     """Counts the uses of each string; numbers of strings without a use may be given anew by `compact`."""
 
-    def __init__(self, home: Home):
+    def __init__(self, arena: Arena):
         self.n_strings = 0
         self._n_used = 0
-        self._offsets = Vector(np.int64, home)
+        self._offsets = Vector(np.int64, arena)
         self._offsets.array[0] = 0
-        self._data = Vector(np.uint8, home)
-        self._uses = Vector(np.int64, home)
-        self._table = Vector(np.int64, home, capacity=FIRST_SLOTS)
+        self._data = Vector(np.uint8, arena)
+        self._uses = Vector(np.int64, arena)
+        self._table = Vector(np.int64, arena, capacity=FIRST_SLOTS)
         self._table.array[:] = 0
 
     @property

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.kernels.gather import gather_words
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 _AnyList: TypeAlias = pa.ListType | pa.LargeListType | pa.MapType
 
@@ -35,8 +35,8 @@ class Column(Protocol):
 class _Bits:
     """A bitmap, least bit first."""
 
-    def __init__(self, home: Home):
-        self._bytes = Vector(np.uint8, home)
+    def __init__(self, arena: Arena):
+        self._bytes = Vector(np.uint8, arena)
 
     def append(self, flags: np.ndarray, at: int) -> None:
         first, shift = divmod(at, 8)
@@ -57,13 +57,13 @@ class _Bits:
 class _Validity:
     """Which values are not NULL; a bitmap from the first NULL on."""
 
-    def __init__(self, home: Home):
-        self._home = home
+    def __init__(self, arena: Arena):
+        self._arena = arena
         self._bits: _Bits | None = None
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         if self._bits is None and array.null_count:
-            self._bits = _Bits(self._home)
+            self._bits = _Bits(self._arena)
             self._bits.append(np.ones(n_rows, np.uint8), 0)
         if self._bits is not None:
             self._bits.append(array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8), n_rows)
@@ -81,11 +81,11 @@ class _Validity:
 class FixedColumn:
     """Numbers, times, decimals: all that has a fixed width in bytes."""
 
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         self.type = type
         self._width = type.bit_width // 8
-        self._valid = _Validity(home)
-        self.items = Vector(f"V{self._width}", home)
+        self._valid = _Validity(arena)
+        self.items = Vector(f"V{self._width}", arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         self._valid.append(array, n_rows)
@@ -117,9 +117,9 @@ class FixedColumn:
 class _BooleanColumn:
     type = pa.bool_()
 
-    def __init__(self, type: pa.DataType, home: Home):
-        self._valid = _Validity(home)
-        self._values = _Bits(home)
+    def __init__(self, type: pa.DataType, arena: Arena):
+        self._valid = _Validity(arena)
+        self._values = _Bits(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         self._valid.append(array, n_rows)
@@ -136,7 +136,7 @@ class _BooleanColumn:
 class _NullColumn:
     type = pa.null()
 
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         pass
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -152,8 +152,8 @@ class _NullColumn:
 class _Offsets:
     """Where each value of a column of varying length begins, and where the last one ends."""
 
-    def __init__(self, home: Home):
-        self._starts = Vector(np.int64, home)
+    def __init__(self, arena: Arena):
+        self._starts = Vector(np.int64, arena)
         self._starts.array[0] = 0
 
     def append(self, offsets: np.ndarray, n_rows: int) -> None:
@@ -175,12 +175,12 @@ class _Offsets:
 class _BytesColumn:
     """Strings and byte strings."""
 
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
         self.type = pa.large_string() if is_text else pa.large_binary()
-        self._valid = _Validity(home)
-        self._offsets = _Offsets(home)
-        self._data = Vector(np.uint8, home)
+        self._valid = _Validity(arena)
+        self._offsets = _Offsets(arena)
+        self._data = Vector(np.uint8, arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         array = array.cast(self.type)
@@ -205,11 +205,11 @@ class _BytesColumn:
 
 
 class _StructColumn:
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         fields = [type.field(idx) for idx in range(type.num_fields)]
-        self._fields = [make_column(field.type, home) for field in fields]
+        self._fields = [make_column(field.type, arena) for field in fields]
         self.type = pa.struct([field.with_type(own.type) for field, own in zip(fields, self._fields, strict=True)])
-        self._valid = _Validity(home)
+        self._valid = _Validity(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.StructArray)
@@ -230,13 +230,13 @@ class _StructColumn:
 class _ListColumn:
     """Lists, and maps as lists of their entries."""
 
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         assert _is_list(type)
         is_map = pa.types.is_map(type)
-        self._items = make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, home)
+        self._items = make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, arena)
         self.type = pa.large_list(self._items.type)
-        self._valid = _Validity(home)
-        self._offsets = _Offsets(home)
+        self._valid = _Validity(arena)
+        self._offsets = _Offsets(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         self._valid.append(array, n_rows)
@@ -260,12 +260,12 @@ class _ListColumn:
 class _FixedListColumn:
     """Lists that are all of one length."""
 
-    def __init__(self, type: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, arena: Arena):
         assert pa.types.is_fixed_size_list(type)
         self._size = type.list_size
-        self._items = make_column(type.value_type, home)
+        self._items = make_column(type.value_type, arena)
         self.type = pa.list_(self._items.type, self._size)
-        self._valid = _Validity(home)
+        self._valid = _Validity(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.FixedSizeListArray)
@@ -282,7 +282,7 @@ class _FixedListColumn:
         self._items.drop(n_gone * self._size, n_rows * self._size)
 
 
-def make_column(type: pa.DataType, home: Home) -> Column:
+def make_column(type: pa.DataType, arena: Arena) -> Column:
     kinds = (
         (pa.types.is_null, _NullColumn),
         (pa.types.is_boolean, _BooleanColumn),
@@ -294,7 +294,7 @@ def make_column(type: pa.DataType, home: Home) -> Column:
     )
     for is_kind, make in kinds:
         if is_kind(type):
-            return make(type, home)
+            return make(type, arena)
     raise InternalError(f"a window cannot hold values of type {type}")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from sash.kernels import expiry_heap
 from sash.store.batch import NEVER
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 FIRST_PLACES = 1024
 
@@ -23,10 +23,10 @@ FIRST_PLACES = 1024
 class ExpiryQueue:
     """Entries (expires, row), taken out in this order."""
 
-    def __init__(self, home: Home | None = None):
-        home = home or Memory()
-        self._home = home
-        self._ring, self._heap = (Vector(np.int64, home, expiry_heap.ENTRY_WIDTH) for _ in range(2))
+    def __init__(self, arena: Arena | None = None):
+        arena = arena or Memory()
+        self._arena = arena
+        self._ring, self._heap = (Vector(np.int64, arena, expiry_heap.ENTRY_WIDTH) for _ in range(2))
         self.clear()
 
     def __len__(self) -> int:
@@ -42,9 +42,9 @@ class ExpiryQueue:
         """Adds entries; those that expire `NEVER` are left out."""
         first = 0
         while first < len(expires):
-            last = min(len(expires), first + self._home.step)
+            last = min(len(expires), first + self._arena.rows_per_call)
             first, self._count, self._size = expiry_heap.push(expires, rows, first, last, NEVER, self._entries())
-            self._home.relax()
+            self._arena.release_pages()
             if self._count == len(self._ring):
                 self._grow_ring()
             if self._size == len(self._heap):
@@ -55,9 +55,9 @@ class ExpiryQueue:
         n_out, first = sum(self._count_due(clock, NEVER)), 0
         expires, rows = np.empty(n_out, np.int64), np.empty(n_out, np.int64)
         while first < n_out:
-            last = min(n_out, first + self._home.step)
+            last = min(n_out, first + self._arena.rows_per_call)
             self._head, self._count, self._size = expiry_heap.pop(first, last, self._entries(), expires, rows)
-            self._home.relax()
+            self._arena.release_pages()
             first = last
         self._shrink()
         return expires, rows

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 
 class GroupArray:
     """Items of one shape for each group; groups are dense numbers that may be renumbered."""
 
-    def __init__(self, dtype: Any, home: Home, shape: tuple[int, ...] = ()):
+    def __init__(self, dtype: Any, arena: Arena, shape: tuple[int, ...] = ()):
         self.shape = shape
         self.n_groups = 0
-        self._items = Vector(dtype, home)
+        self._items = Vector(dtype, arena)
 
     @property
     def array(self) -> np.ndarray:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sash.kernels import key_table
 from sash.store import keys as hashing
 from sash.store.rows import Rows
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 FIRST_SLOTS = 1024
 MAX_ROWS_PER_PART = 1 << 16
@@ -30,17 +30,17 @@ NONE = -1
 class KeyIndex:
     """Ids 0, 1, 2 … of keys in order of first appearance."""
 
-    def __init__(self, schema: pa.Schema, home: Home | None = None):
+    def __init__(self, schema: pa.Schema, arena: Arena | None = None):
         """`schema` has the key columns; all are hashable (see `keys.is_hashable`) or of the type of NULL."""
-        home = home or Memory()
+        arena = arena or Memory()
         self.schema = schema
         self.n_ids = 0
-        self._home = home
+        self._arena = arena
         self._names = tuple(field.name for field in schema if not pa.types.is_null(field.type))
         self._is_exact = hashing.is_exact([schema.field(name).type for name in self._names])
-        self._rows = Rows(schema, home)
-        self._hashes = Vector(np.int64, home)
-        self._slots = Vector(np.int64, home, key_table.SLOT_WIDTH)
+        self._rows = Rows(schema, arena)
+        self._hashes = Vector(np.int64, arena)
+        self._slots = Vector(np.int64, arena, key_table.SLOT_WIDTH)
         self.reset()
 
     def reset(self) -> None:
@@ -81,7 +81,7 @@ class KeyIndex:
             ids = kept[first : first + MAX_ROWS_PER_PART]
             self._rows.append(self.take(ids))
             self._hashes.write(first, self._hashes.array[ids])
-            self._home.relax()
+            self._arena.release_pages()
         self._rows.drop_before(self._rows.base + n_before)
         self._hashes.resize(len(kept))
         self.n_ids = len(kept)
@@ -99,9 +99,9 @@ class KeyIndex:
     def _parts(self, keys: pa.Table) -> Iterator[pa.Table]:
         start = 0
         while start < keys.num_rows:
-            n_rows = min(self._home.step, MAX_ROWS_PER_PART)
+            n_rows = min(self._arena.rows_per_call, MAX_ROWS_PER_PART)
             yield keys.slice(start, n_rows)
-            self._home.relax()
+            self._arena.release_pages()
             start += n_rows
 
     def _normalise(self, keys: pa.Table) -> pa.Table:
@@ -199,9 +199,9 @@ class KeyIndex:
         self._slots.array[:, key_table.ID] = NONE
         first = 0
         while first < self.n_ids:
-            last = min(self.n_ids, first + self._home.step)
+            last = min(self.n_ids, first + self._arena.rows_per_call)
             key_table.fill(self._hashes.array, first, last, self._null_id, self._slots.array)
-            self._home.relax()
+            self._arena.release_pages()
             first = last
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sash.store.block_log import Block
 from sash.store.block_window import FIRST_ROWS
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 from sash.store.window import KeyOf, Window
 
 BITS = 64
@@ -25,11 +25,11 @@ class LabelledWindow(Window):
     """Tuples of one input, with a key and `n_words` words of labels each."""
 
     def __init__(
-        self, schema: pa.Schema, key_of: KeyOf, labels_of: LabelsOf, n_words: int, window_us: int | None, home: Home
+        self, schema: pa.Schema, key_of: KeyOf, labels_of: LabelsOf, n_words: int, window_us: int | None, arena: Arena
     ):
-        super().__init__(schema, key_of, window_us, home)
+        super().__init__(schema, key_of, window_us, arena)
         self._labels_of = labels_of
-        self._labels = Vector(np.uint64, self.home, n_words, FIRST_ROWS)
+        self._labels = Vector(np.uint64, self.arena, n_words, FIRST_ROWS)
 
     @property
     def labels(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from sash.kernels import treaps as kernel
 from sash.kernels.arrays import Words
 from sash.store.group_array import GroupArray
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 FIRST_NODES = 64
 
@@ -18,10 +18,10 @@ NO_WORDS: Words = (np.empty(0, np.int64), np.empty(0, np.uint8))
 class OrderedMultiset:
     """Multisets of the owners 0, 1, …; an owner that was never heard of has an empty one."""
 
-    def __init__(self, home: Home):
-        self._roots = GroupArray(np.int64, home, (kernel.ROOT_WIDTH,))
-        self._nodes = Vector(np.int64, home, kernel.NODE_WIDTH, FIRST_NODES)
-        self._pool = Vector(np.int64, home, capacity=kernel.POOL_WIDTH)
+    def __init__(self, arena: Arena):
+        self._roots = GroupArray(np.int64, arena, (kernel.ROOT_WIDTH,))
+        self._nodes = Vector(np.int64, arena, kernel.NODE_WIDTH, FIRST_NODES)
+        self._pool = Vector(np.int64, arena, capacity=kernel.POOL_WIDTH)
         self.clear()
 
     def reserve(self, n_owners: int, n_more_nodes: int) -> None:

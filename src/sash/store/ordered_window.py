@@ -12,7 +12,7 @@ from sash.store.batch import EXPIRES, TS, int64_column
 from sash.store.block_log import Block
 from sash.store.block_window import FIRST_ROWS, BlockWindow
 from sash.store.keys import encode_keys
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 
 class OrderedWindow(BlockWindow):
@@ -20,13 +20,13 @@ class OrderedWindow(BlockWindow):
     evicts says which clock that is.
     """
 
-    def __init__(self, schema: pa.Schema, keys: Sequence[tuple[str, ...]], span_us: int, home: Home | None = None):
+    def __init__(self, schema: pa.Schema, keys: Sequence[tuple[str, ...]], span_us: int, arena: Arena | None = None):
         """`keys` are the columns of each key of a tuple, () where there is none; `span_us` how long tuples are held."""
-        super().__init__(schema, span_us, home, end=TS)
+        super().__init__(schema, span_us, arena, end=TS)
         self._key_columns = tuple(keys)
-        self._ts = Vector(np.int64, self.home, capacity=FIRST_ROWS)
-        self._keys = Vector(np.int64, self.home, max(1, len(keys)), FIRST_ROWS)
-        self._records = Vector(np.int64, self.home, LINKS + max(1, len(keys)), FIRST_ROWS)
+        self._ts = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
+        self._keys = Vector(np.int64, self.arena, max(1, len(keys)), FIRST_ROWS)
+        self._records = Vector(np.int64, self.arena, LINKS + max(1, len(keys)), FIRST_ROWS)
 
     @property
     def ts(self) -> np.ndarray:

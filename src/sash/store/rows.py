@@ -15,17 +15,17 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.columns import FixedColumn, make_column, to_type
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 
 class Rows:
     """Rows that are appended at the end, removed from the front, and read by number."""
 
-    def __init__(self, schema: pa.Schema, home: Home):
+    def __init__(self, schema: pa.Schema, arena: Arena):
         self.schema = schema
         self.base = 0
         self.n_rows = 0
-        self._columns = {field.name: make_column(field.type, home) for field in schema}
+        self._columns = {field.name: make_column(field.type, arena) for field in schema}
 
     @property
     def next_row(self) -> int:

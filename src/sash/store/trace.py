@@ -25,7 +25,7 @@ from sash.store.block_log import BlockLog
 from sash.store.block_window import cut_length, sliced_by_end
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
-from sash.store.vector import Home, Memory, Vector
+from sash.store.vector import Arena, Memory, Vector
 
 DENSE = "_dense"
 MIN_STRUCK_OUT = 1024
@@ -80,13 +80,15 @@ class Events:
 class Trace:
     """Tuples in a log, with the id of each tuple's key, and a queue of those that expire."""
 
-    def __init__(self, schema: pa.Schema, window_us: int | None, is_clocked: bool, home: Home | None = None):
+    def __init__(
+        self, schema: pa.Schema, window_us: int | None, expires_by_negatives: bool, arena: Arena | None = None
+    ):
         """`window_us` is the longest life of a tuple if there is one."""
-        home = home or Memory()
-        self.log = BlockLog(schema, home)
+        arena = arena or Memory()
+        self.log = BlockLog(schema, arena)
         self._cut_us = cut_length(window_us)
-        self._ids = Vector(np.int64, home)
-        self._queue = ExpiryQueue(home) if is_clocked else None
+        self._ids = Vector(np.int64, arena)
+        self._queue = None if expires_by_negatives else ExpiryQueue(arena)
         self._blocks: dict[int, tuple[int, int]] = {}
         """By the first row of a block: when the last of its tuples expires, and how many take another one back."""
         self.clock = BEGINNING
@@ -193,10 +195,10 @@ class Trace:
         rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
         alike = KeyIndex(content).encode(held.select(content.names))
         ops = signs(held)
-        taken_back = np.bincount(alike[ops < 0], minlength=alike.max() + 1)
+        retracted = np.bincount(alike[ops < 0], minlength=alike.max() + 1)
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
-        goes = (ops[order] < 0) | (place_in_kind < taken_back[alike[order]])
+        goes = (ops[order] < 0) | (place_in_kind < retracted[alike[order]])
         goes |= int64_column(held, EXPIRES)[order] <= self.clock
         self.log.delete(rows[order[goes]])
         if self.log.blocks:

@@ -4,7 +4,7 @@ A window's rows and indexes are vectors. In a file they outlive the process: who
 them, without reading or copying anything. `Memory` and `Directory` are the two homes; the code that fills and searches
 vectors does not know which one it works on.
 
-A vector pickles as its name. The files are those of the home that the unpickler is given, see `dump` and `load`.
+A vector pickles as its name. The files are those of the arena that the unpickler is given, see `dump` and `load`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Room: TypeAlias = mmap.mmap | np.ndarray
 """The bytes of a vector."""
 
 
-class Home(Protocol):
+class Arena(Protocol):
     """Where vectors live."""
 
     @property
-    def step(self) -> int:
-        """How many rows may be looked up by key before `relax` has to be called."""
+    def rows_per_call(self) -> int:
+        """How many rows may be looked up by key before `release_pages` has to be called."""
         ...
 
     @property
@@ -60,7 +60,7 @@ class Home(Protocol):
         """Forgets a vector."""
         ...
 
-    def relax(self) -> None:
+    def release_pages(self) -> None:
         """Lets go of memory that can be had again from files."""
         ...
 
@@ -69,7 +69,7 @@ class Memory:
     """Arrays of this process alone."""
 
     @property
-    def step(self) -> int:
+    def rows_per_call(self) -> int:
         return NO_LIMIT
 
     @property
@@ -100,7 +100,7 @@ class Memory:
     def free(self, name: str) -> None:
         pass
 
-    def relax(self) -> None:
+    def release_pages(self) -> None:
         pass
 
 
@@ -119,7 +119,7 @@ class Directory:
         self._names = itertools.count()
 
     @property
-    def step(self) -> int:
+    def rows_per_call(self) -> int:
         """A lookup touches about a dozen pages."""
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
             return NO_LIMIT
@@ -151,7 +151,7 @@ class Directory:
     def free(self, name: str) -> None:
         self._find(name).unlink(missing_ok=True)
 
-    def relax(self) -> None:
+    def release_pages(self) -> None:
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
             return
         for each in list(self._maps.values()):
@@ -229,13 +229,13 @@ def remove(directory: Path) -> None:
 class Vector:
     """A growing array of items of one type, or of rows of `width` such items."""
 
-    __slots__ = ("_array", "_capacity", "_dtype", "_home", "_name", "_room", "_width")
+    __slots__ = ("_arena", "_array", "_capacity", "_dtype", "_name", "_room", "_width")
 
-    def __init__(self, dtype: Any, home: Home, width: int | None = None, capacity: int = 1):
+    def __init__(self, dtype: Any, arena: Arena, width: int | None = None, capacity: int = 1):
         self._dtype = np.dtype(dtype)
-        self._home = home
+        self._arena = arena
         self._width = width
-        self._name = home.new_name()
+        self._name = arena.new_name()
         self._capacity = 0
         self._room: Room | None = None
         self._array: np.ndarray | None = None
@@ -250,14 +250,14 @@ class Vector:
         """The items, with room for more at the end. Not to be kept over a call that may resize the vector."""
         if self._array is None:
             if self._room is None:
-                self._room = self._home.open(self._name, self._n_bytes(self._capacity))
+                self._room = self._arena.open(self._name, self._n_bytes(self._capacity))
             self._array = self._shaped(_as_bytes(self._room))
         return self._array
 
     def reserve(self, n_items: int) -> None:
         """Makes room for at least so many items."""
         if n_items > self._capacity:
-            self.resize(max(n_items, int(self._home.growth * self._capacity)))
+            self.resize(max(n_items, int(self._arena.growth * self._capacity)))
 
     def resize(self, n_items: int) -> None:
         """Makes room for just so many items; those beyond are lost."""
@@ -265,7 +265,7 @@ class Vector:
         if n_items == self._capacity and self._room is not None:
             return
         self._array = None
-        self._room = self._home.resize(self._name, self._room, self._n_bytes(n_items))
+        self._room = self._arena.resize(self._name, self._room, self._n_bytes(n_items))
         self._capacity = n_items
 
     def write(self, at: int, items: np.ndarray) -> None:
@@ -280,16 +280,16 @@ class Vector:
         for start in range(0, n_left if n_gone else 0, step):
             stop = min(start + step, n_left)
             array[start:stop] = array[n_gone + start : n_gone + stop]
-            self._home.relax()
+            self._arena.release_pages()
         del array
         # Items of a window come and go; room that is given back and made anew each time is slow.
-        if self._capacity > 2 * self._home.growth * n_left:
+        if self._capacity > 2 * self._arena.growth * n_left:
             self.resize(n_left + n_left // 4)
 
     def free(self) -> None:
         """Gives all room back. The vector must not be used any more."""
         self._room = self._array = None
-        self._home.free(self._name)
+        self._arena.free(self._name)
 
     def _shaped(self, data: np.ndarray) -> np.ndarray:
         items = data.view(self._dtype)
@@ -299,39 +299,39 @@ class Vector:
         return n_items * self._dtype.itemsize * (1 if self._width is None else max(1, self._width))
 
     def __getstate__(self) -> tuple:
-        return self._home, self._name, self._dtype.str, self._width, self._capacity
+        return self._arena, self._name, self._dtype.str, self._width, self._capacity
 
     def __setstate__(self, state: tuple) -> None:
-        self._home, self._name, dtype, self._width, self._capacity = state
+        self._arena, self._name, dtype, self._width, self._capacity = state
         self._dtype = np.dtype(dtype)
         self._room = self._array = None
 
 
-def dump(state: object, home: Home) -> bytes:
-    """An object graph that holds vectors of `home`, without their content."""
+def dump(state: object, arena: Arena) -> bytes:
+    """An object graph that holds vectors of `arena`, without their content."""
     sink = io.BytesIO()
-    _Pickler(sink, home).dump(state)
+    _Pickler(sink, arena).dump(state)
     return sink.getvalue()
 
 
-def load(data: bytes, home: Home) -> Any:
-    """The object graph that `dump` wrote, with its vectors in `home`."""
-    return _Unpickler(io.BytesIO(data), home).load()
+def load(data: bytes, arena: Arena) -> Any:
+    """The object graph that `dump` wrote, with its vectors in `arena`."""
+    return _Unpickler(io.BytesIO(data), arena).load()
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, home: Home):
+    def __init__(self, file: io.BytesIO, arena: Arena):
         super().__init__(file, protocol=5)
-        self._home = home
+        self._arena = arena
 
     def persistent_id(self, obj: Any) -> str | None:
-        return "home" if obj is self._home else None
+        return "arena" if obj is self._arena else None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, home: Home):
+    def __init__(self, file: io.BytesIO, arena: Arena):
         super().__init__(file)
-        self._home = home
+        self._arena = arena
 
-    def persistent_load(self, pid: Any) -> Home:
-        return self._home
+    def persistent_load(self, pid: Any) -> Arena:
+        return self._arena

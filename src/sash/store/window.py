@@ -17,7 +17,7 @@ from sash.kernels.hash_join import TS as TIME
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
 from sash.store.block_log import Block
 from sash.store.block_window import FIRST_ROWS, BlockWindow
-from sash.store.vector import Home, Vector
+from sash.store.vector import Arena, Vector
 
 KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 """The 64-bit key of every tuple of a batch. Called again on the same tuples when the arrays are rebuilt."""
@@ -26,14 +26,14 @@ KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 class Window(BlockWindow):
     """Tuples of one input, with a key each."""
 
-    def __init__(self, schema: pa.Schema, key_of: KeyOf, window_us: int | None, home: Home | None = None):
+    def __init__(self, schema: pa.Schema, key_of: KeyOf, window_us: int | None, arena: Arena | None = None):
         """`window_us` is the longest life of a tuple if there is one."""
-        super().__init__(schema, window_us, home)
+        super().__init__(schema, window_us, arena)
         self._key_of = key_of
         self._id_columns = [name for name in schema.names if name.startswith(ID_PREFIX)]
-        self._keys = Vector(np.int64, self.home, capacity=FIRST_ROWS)
-        self._records = Vector(np.int64, self.home, RECORD_WIDTH, FIRST_ROWS)
-        self._ids = Vector(np.int64, self.home, len(self._id_columns)) if self._id_columns else None
+        self._keys = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
+        self._records = Vector(np.int64, self.arena, RECORD_WIDTH, FIRST_ROWS)
+        self._ids = Vector(np.int64, self.arena, len(self._id_columns)) if self._id_columns else None
 
     def values(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`_ts`, `_expires` and end of the given rows."""

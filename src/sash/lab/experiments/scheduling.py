@@ -190,7 +190,7 @@ class VirtualRun:
 
 def _expires_by_itself(spec: Spec) -> bool:
     if isinstance(spec, GroupBySpec | DistinctSpec | MembershipSpec):
-        return spec.is_clocked
+        return not spec.expires_by_negatives
     return isinstance(spec, ExpireSpec)
 
 

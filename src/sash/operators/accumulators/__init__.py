@@ -15,7 +15,7 @@ from sash.operators.accumulators.ordered import WHAT as ORDERED
 from sash.operators.accumulators.ordered import Ordered
 from sash.operators.accumulators.sortable import is_sortable
 from sash.operators.accumulators.sums import Count, DoubleSum, IntegerSum
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 __all__ = [
     "BOUNDED",
@@ -31,39 +31,39 @@ BOUNDED = (*EXTREMES, "count", "sum", "avg", "stddev")
 """The functions whose state for a group is bounded, if no value leaves it."""
 
 
-def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataType, home: Home) -> Accumulator:
+def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataType, arena: Arena) -> Accumulator:
     """The accumulator of an aggregate function.
 
     `function` is one of `count, count_distinct, sum, avg, min, max, median, stddev, first, last`; `type` is that of the
     argument, None for COUNT(*).
     """
     if function in ORDERED and _is_ordered(type, function):
-        return Ordered(function, type, result, home)
-    return _make_tallies(function, type, result, home)
+        return Ordered(function, type, result, arena)
+    return _make_tallies(function, type, result, arena)
 
 
 def make_running_accumulator(
-    function: str, type: pa.DataType | None, result: pa.DataType, home: Home
+    function: str, type: pa.DataType | None, result: pa.DataType, arena: Arena
 ) -> RunningAccumulator:
     """The accumulator of a `BOUNDED` function where values enter and none leaves."""
     assert function in BOUNDED, function
     if function in EXTREMES and _is_ordered(type, function):
-        return Extreme(function, type, result, home)
-    return _make_tallies(function, type, result, home)
+        return Extreme(function, type, result, arena)
+    return _make_tallies(function, type, result, arena)
 
 
-def _make_tallies(function: str, type: pa.DataType | None, result: pa.DataType, home: Home) -> RunningAccumulator:
+def _make_tallies(function: str, type: pa.DataType | None, result: pa.DataType, arena: Arena) -> RunningAccumulator:
     if function == "count":
-        return Count(result, home)
+        return Count(result, arena)
     assert type is not None
     if function in ("sum", "avg") and pa.types.is_floating(type):
-        return DoubleSum(result, function == "avg", home)
+        return DoubleSum(result, function == "avg", arena)
     if function in ("sum", "avg") and _is_number(type):
-        return IntegerSum(type, result, function == "avg", home)
+        return IntegerSum(type, result, function == "avg", arena)
     if function == "stddev" and is_integral(type):
-        return IntegerDeviation(type, result, home)
+        return IntegerDeviation(type, result, arena)
     if function == "stddev" and _is_number(type):
-        return DoubleDeviation(result, home)
+        return DoubleDeviation(result, arena)
     raise PlanError(f"`{function.upper()}` has no meaning for values of type `{type}`; cast the argument")
 
 

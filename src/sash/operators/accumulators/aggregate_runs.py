@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.running_sums import BeforeAfter, GroupRuns
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Accumulator(Protocol):
         """Renumbers groups: the new number by the old one, -1 for a group that is gone, which must be empty."""
         ...
 
-    def reset(self, home: Home) -> None:
-        """Forgets all groups, and goes on in `home`."""
+    def reset(self, arena: Arena) -> None:
+        """Forgets all groups, and goes on in `arena`."""
         ...
 
 

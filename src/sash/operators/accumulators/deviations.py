@@ -16,7 +16,7 @@ from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import both, doubles, integer_words, unit_of, valid_flags
 from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 FIRST_PARTS = 4
 
@@ -24,16 +24,16 @@ FIRST_PARTS = 4
 class IntegerDeviation(Tallies):
     """Of integers, booleans and decimals of up to 64 bits."""
 
-    def __init__(self, type: pa.DataType, result: pa.DataType, home: Home):
+    def __init__(self, type: pa.DataType, result: pa.DataType, arena: Arena):
         self._type = type
         self._result = result
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._counts = GroupArray(np.int64, home)
-        self._sums = GroupArray(np.uint64, home, (N_WORDS,))
-        self._squares = GroupArray(np.uint64, home, (N_WORDS,))
-        self._results = GroupArray(np.float64, home)
+    def reset(self, arena: Arena) -> None:
+        self._counts = GroupArray(np.int64, arena)
+        self._sums = GroupArray(np.uint64, arena, (N_WORDS,))
+        self._squares = GroupArray(np.uint64, arena, (N_WORDS,))
+        self._results = GroupArray(np.float64, arena)
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
@@ -51,14 +51,14 @@ class IntegerDeviation(Tallies):
 class DoubleDeviation(Tallies):
     """Of floating-point numbers, and of decimals beyond 64 bits as such."""
 
-    def __init__(self, result: pa.DataType, home: Home):
+    def __init__(self, result: pa.DataType, arena: Arena):
         self._result = result
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._tallies = GroupArray(np.int64, home, (N_TALLIES,))
-        self._parts = GroupArray(np.float64, home, (running_deviations.N_BANDS, 2, FIRST_PARTS))
-        self._results = GroupArray(np.float64, home)
+    def reset(self, arena: Arena) -> None:
+        self._tallies = GroupArray(np.int64, arena, (N_TALLIES,))
+        self._parts = GroupArray(np.float64, arena, (running_deviations.N_BANDS, 2, FIRST_PARTS))
+        self._results = GroupArray(np.float64, arena)
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None

@@ -12,23 +12,23 @@ from sash.operators.accumulators.argument_columns import as_type
 from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.ordered import WHAT
 from sash.store.group_array import GroupArray
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 
 class Extreme:
     """The least or greatest value; of the tuples in order of time, then value, for FIRST and LAST."""
 
-    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, home: Home):
+    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, arena: Arena):
         self._is_least = WHAT[function] == LEAST
         self._type = type
         self._result = result
         self._has_time = function in ("first", "last")
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._members = Members(self._type, self._has_time, home)
-        self._extremes = GroupArray(np.int64, home)
-        self._is_there = GroupArray(np.bool_, home)
+    def reset(self, arena: Arena) -> None:
+        self._members = Members(self._type, self._has_time, arena)
+        self._extremes = GroupArray(np.int64, arena)
+        self._is_there = GroupArray(np.bool_, arena)
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None

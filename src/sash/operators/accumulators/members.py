@@ -15,7 +15,7 @@ from sash.operators.accumulators.argument_columns import valid_flags
 from sash.operators.accumulators.sortable import from_bytes, from_words, is_word, to_bytes, to_words
 from sash.store.byte_strings import ByteStrings
 from sash.store.ordered_multiset import NO_WORDS, Words
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 TIME_BYTES = 8
 PREFIX_BYTES = TIME_BYTES + 1
@@ -26,10 +26,10 @@ ALL_VALID = np.empty(0, np.bool_)
 class Members:
     """Values of one type, or pairs of a time and such a value, which may be NULL."""
 
-    def __init__(self, type: pa.DataType, has_time: bool, home: Home):
+    def __init__(self, type: pa.DataType, has_time: bool, arena: Arena):
         self._type = type
         self._has_time = has_time
-        self._strings = None if is_word(type) and not has_time else ByteStrings(home)
+        self._strings = None if is_word(type) and not has_time else ByteStrings(arena)
 
     @property
     def are_words(self) -> bool:

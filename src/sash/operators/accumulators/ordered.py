@@ -16,7 +16,7 @@ from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.sortable import to_doubles
 from sash.store.group_array import GroupArray
 from sash.store.ordered_multiset import OrderedMultiset
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 WHAT = {
     "min": LEAST,
@@ -31,17 +31,17 @@ WHAT = {
 class Ordered:
     """An aggregate of values in their order; of the tuples in order of time, then value, for FIRST and LAST."""
 
-    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, home: Home):
+    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, arena: Arena):
         self._function = function
         self._type = type
         self._result = result
         self._has_time = function in ("first", "last")
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._members = Members(self._type, self._has_time, home)
-        self._ordered = OrderedMultiset(home)
-        self._results = GroupArray(np.int64, home, (2,))
+    def reset(self, arena: Arena) -> None:
+        self._members = Members(self._type, self._has_time, arena)
+        self._ordered = OrderedMultiset(arena)
+        self._results = GroupArray(np.int64, arena, (2,))
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None

@@ -25,7 +25,7 @@ from sash.operators.accumulators.argument_columns import (
 )
 from sash.operators.accumulators.tallies import Tallies
 from sash.store.group_array import GroupArray
-from sash.store.vector import Home
+from sash.store.vector import Arena
 
 FIRST_PARTS = 4
 
@@ -33,12 +33,12 @@ FIRST_PARTS = 4
 class Count(Tallies):
     """COUNT(*) without an argument, else how many values are not NULL."""
 
-    def __init__(self, result: pa.DataType, home: Home):
+    def __init__(self, result: pa.DataType, arena: Arena):
         self._result = result
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._counts = GroupArray(np.int64, home)
+    def reset(self, arena: Arena) -> None:
+        self._counts = GroupArray(np.int64, arena)
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         self._reserve(runs.n_groups)
@@ -53,15 +53,15 @@ class Count(Tallies):
 class IntegerSum(Tallies):
     """SUM and AVG of integers, booleans and decimals."""
 
-    def __init__(self, type: pa.DataType, result: pa.DataType, is_mean: bool, home: Home):
+    def __init__(self, type: pa.DataType, result: pa.DataType, is_mean: bool, arena: Arena):
         self._type = type
         self._result = result
         self._is_mean = is_mean
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._counts = GroupArray(np.int64, home)
-        self._sums = GroupArray(np.uint64, home, (N_WORDS,))
+    def reset(self, arena: Arena) -> None:
+        self._counts = GroupArray(np.int64, arena)
+        self._sums = GroupArray(np.uint64, arena, (N_WORDS,))
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
@@ -94,15 +94,15 @@ class IntegerSum(Tallies):
 class DoubleSum(Tallies):
     """SUM and AVG of floating-point numbers."""
 
-    def __init__(self, result: pa.DataType, is_mean: bool, home: Home):
+    def __init__(self, result: pa.DataType, is_mean: bool, arena: Arena):
         self._result = result
         self._is_mean = is_mean
-        self.reset(home)
+        self.reset(arena)
 
-    def reset(self, home: Home) -> None:
-        self._tallies = GroupArray(np.int64, home, (running_sums.N_TALLIES,))
-        self._parts = GroupArray(np.float64, home, (running_sums.N_SUM_BANDS, FIRST_PARTS))
-        self._results = GroupArray(np.float64, home)
+    def reset(self, arena: Arena) -> None:
+        self._tallies = GroupArray(np.int64, arena, (running_sums.N_TALLIES,))
+        self._parts = GroupArray(np.float64, arena, (running_sums.N_SUM_BANDS, FIRST_PARTS))
+        self._results = GroupArray(np.float64, arena)
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None

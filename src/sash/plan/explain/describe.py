@@ -138,10 +138,10 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Description:
 def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
     bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
     return "WindowJoin", [
-        *method_facts(spec.method, spec.choice, spec.takes_back),
+        *method_facts(spec.method, spec.choice, spec.has_identities),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
         ("residual", plain(spec.residual) or "none"),
-        ("expiry", _expiry(spec.windows_us, spec.is_told)),
+        ("expiry", _expiry(spec.windows_us, spec.expires_by_negatives)),
         ("state", "; ".join(bounds)),
         ("emission", "a pair as soon as its second tuple is there"),
     ]
@@ -163,7 +163,7 @@ def _(spec: DistinctSpec, node: Node, plan: QueryPlan) -> Description:
     held = _trace_bound(spec.window_us, node)
     return "Distinct", [
         ("columns", ", ".join(spec.columns)),
-        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("expiry", _expiry((spec.window_us,), spec.expires_by_negatives)),
         ("state", f"{held}; and, within the same bound, the times of those that are shown"),
         ("emission", "the first of equal tuples; when it leaves, the one that expires last of those left"),
     ]
@@ -179,7 +179,7 @@ def _(spec: GroupBySpec, node: Node, plan: QueryPlan) -> Description:
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
         ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
         ("having", plain(spec.having, sql | calls)),
-        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("expiry", _expiry((spec.window_us,), spec.expires_by_negatives)),
         ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
         ("emission", f"at every instant at which a group's row changes: the new row, {replaced}{gone}"),
     ]
@@ -204,7 +204,7 @@ def _(spec: PartialAggregateSpec, node: Node, plan: QueryPlan) -> Description:
     return "PartialAggregate", [
         ("does", "adds up, in each partition group, what comes and goes at an instant"),
         ("sums", ", ".join(_made_below(node).get(name, name) for name in spec.arguments) or "none: rows are counted"),
-        ("expiry", _expiry((spec.window_us,), not spec.is_clocked)),
+        ("expiry", _expiry((spec.window_us,), spec.expires_by_negatives)),
         ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
         ("emission", "one row for every instant at which something comes or goes"),
     ]
@@ -219,7 +219,7 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Description:
     return title, [
         ("passes", PASSES[spec.rule] + ("; NULL is equal to NULL" if spec.nulls_match else "; NULL equals nothing")),
         ("keys", ", ".join(spec.columns if spec.nulls_match else pairs) or "none"),
-        ("expiry", _expiry(spec.windows_us, not spec.is_clocked)),
+        ("expiry", _expiry(spec.windows_us, spec.expires_by_negatives)),
         ("state", f"left: {bounds[0]}; right: of the keys, {bounds[1]}"),
         ("emission", "a tuple as soon as it passes, and a -1 for one that passes no more"),
     ]
@@ -241,11 +241,15 @@ def _(spec: ExpireSpec, node: Node, plan: QueryPlan) -> Description:
     ]
 
 
-def _expiry(lives_us: tuple[int | None, ...], is_told: bool) -> str:
+def _expiry(lives_us: tuple[int | None, ...], expires_by_negatives: bool) -> str:
     """How an operator learns that a tuple has left its window."""
     if all(life_us is None for life_us in lives_us):
         return "none: a tuple leaves when a -1 tuple takes it back"
-    return "told by the -1 tuples of W-EXPIRE below" if is_told else "by the clock, the slowest stream less its slack"
+    return (
+        "told by the -1 tuples of W-EXPIRE below"
+        if expires_by_negatives
+        else "by the clock, the slowest stream less its slack"
+    )
 
 
 def _buffer_bound(side: str, life_us: int | None) -> str:

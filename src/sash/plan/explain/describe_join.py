@@ -20,13 +20,13 @@ UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query ob
 TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
 
 
-def method_facts(method: JoinMethod, choice: JoinChoice | None, takes_back: bool) -> list[tuple[str, str]]:
-    """The lines of EXPLAIN about a join's method; `takes_back`: whether its tuples may be taken back."""
-    facts = [("algorithm", _method(method, takes_back))]
+def method_facts(method: JoinMethod, choice: JoinChoice | None, has_identities: bool) -> list[tuple[str, str]]:
+    """The lines of EXPLAIN about a join's method; `has_identities`: whether its tuples may be taken back."""
+    facts = [("algorithm", _method(method, has_identities))]
     if choice is None:
         return facts
     if choice.load is None:
-        return [*facts, ("chosen", "by hint" if choice.is_hinted else TAKEN_BACK if takes_back else UNKNOWN)]
+        return [*facts, ("chosen", "by hint" if choice.is_hinted else TAKEN_BACK if has_identities else UNKNOWN)]
     chosen, *others = choice.estimates
     why = "by hint" if choice.is_hinted else "by cost"
     return [
@@ -63,10 +63,10 @@ def count_text(count: float) -> str:
     return f"{count:,.0f}" if count >= 100 or count == int(count) else f"{count:.3g}"
 
 
-def _method(method: JoinMethod, takes_back: bool) -> str:
+def _method(method: JoinMethod, has_identities: bool) -> str:
     name = ALGORITHMS[method.algorithm]
     if method.algorithm == HASH:
-        return f"{name}: {GROWING if takes_back else ONE_TABLE}"
+        return f"{name}: {GROWING if has_identities else ONE_TABLE}"
     if method.algorithm == WNL:
         return f"{name} (WNL): every tuple of the other window is looked at"
     looks = LOOKS[method.invalidation]

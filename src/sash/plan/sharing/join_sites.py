@@ -154,7 +154,7 @@ def _site(plan: QueryPlan, node: Node) -> Site:
         raise RunsAlone("it joins more than two streams at once, or has windows of pairs")
     assert isinstance(spec, WindowJoinSpec)
     slots = [_slot(plan, child) for child in node.inputs]
-    if spec.takes_back or spec.is_told:
+    if spec.has_identities or spec.expires_by_negatives:
         raise RunsAlone("its tuples carry identities by which they are taken back")
     is_swapped = slots[0].source.name > slots[1].source.name
     left, right = slots[::-1] if is_swapped else slots

@@ -11,12 +11,12 @@ import pyarrow as pa
 from sash.cost.join_cost import HASH, WNL, JoinMethod
 from sash.errors import PlanError
 from sash.operators.ingest import IngestSpec
-from sash.operators.keeping import Keeping
 from sash.operators.operator_names import TapName
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree
 from sash.operators.pipeline import SIDES, Trunk
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.retention import Retention
 from sash.operators.tapped_join import LWO, Tap, TappedJoin, TappedJoinSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.fragment import BranchPlan, Input
@@ -139,11 +139,11 @@ class TrunkPlan:
             OperatorTree(leaf, {slot.number: slot.schema}, {}) for leaf, slot in zip(leaves, self.slots, strict=True)
         )
         conditions = tuple((self.sites[tap.name].condition(0), self.sites[tap.name].condition(1)) for tap in spec.taps)
-        return Trunk((left, right), TappedJoin(spec, left.schema, right.schema), self._keeping(), conditions)
+        return Trunk((left, right), TappedJoin(spec, left.schema, right.schema), self._retention(), conditions)
 
-    def _keeping(self) -> tuple[Keeping, Keeping]:
+    def _retention(self) -> tuple[Retention, Retention]:
         left, right = (
-            Keeping.fresh(
+            Retention.fresh(
                 self.windows_us[side],
                 [name for name in slot.schema.names if name not in SIGNED],
                 self.conditions[side] if self.is_kept_below(side) else None,

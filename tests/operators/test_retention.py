@@ -13,7 +13,7 @@ from itertools import combinations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sash.operators.keeping import ALL_ROWS, Keeping
+from sash.operators.retention import ALL_ROWS, Retention
 from sash.store.batch import BEGINNING
 
 WINDOWS = (3, 8, 20)
@@ -30,8 +30,8 @@ class Wanted:
     columns: tuple[str, ...]
     conditions: tuple[str, ...] | None
 
-    def fresh(self) -> Keeping:
-        return Keeping.fresh(self.window, self.columns, self.conditions)
+    def fresh(self) -> Retention:
+        return Retention.fresh(self.window, self.columns, self.conditions)
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Model:
         self.kept = [row for row in self.kept if row.ts + self.wanted.window > self.clock]
 
 
-def check(model: Model, keeping: Keeping) -> None:
+def check(model: Model, keeping: Retention) -> None:
     """Whatever query the join could serve now."""
     served = [*CONDITIONS, None] if model.wanted.conditions is None else model.wanted.conditions
     for window in (window for window in WINDOWS if window <= model.wanted.window):
         for n_columns in range(len(model.wanted.columns) + 1):
             for columns in combinations(model.wanted.columns, n_columns):
                 for condition in served:
-                    since = keeping.since_us(window, columns, condition, model.clock)
+                    since = keeping.missing_until_us(window, columns, condition, model.clock)
                     missing = model.missing(window, columns, condition or ALL_ROWS)
                     assert all(ts <= since for ts in missing), (window, columns, condition, since)
 
@@ -115,24 +115,24 @@ def test_since_us_covers_all_that_is_missing(first: Wanted, steps: list) -> None
         clock += passed
         model.advance(clock)
         check(model, keeping)
-        keeping = keeping.changed(then.fresh(), model.clock, model.seen)
+        keeping = keeping.after_change(then.fresh(), model.clock, model.seen)
         model.change(then)
         check(model, keeping)
 
 
 @given(wanted, st.integers(0, 100))
 def test_a_join_that_did_not_change_lacks_nothing(first: Wanted, clock: int) -> None:
-    keeping = first.fresh().changed(first.fresh(), clock, clock + 10)
+    keeping = first.fresh().after_change(first.fresh(), clock, clock + 10)
     for condition in first.conditions or [*CONDITIONS, None]:
-        assert keeping.since_us(first.window, first.columns, condition, clock) == BEGINNING
+        assert keeping.missing_until_us(first.window, first.columns, condition, clock) == BEGINNING
 
 
 def test_what_lacks_is_forgotten_when_it_has_left_the_window() -> None:
-    keeping = ALL.fresh().changed(Wanted(20, ("x",), None).fresh(), 10, 12)
-    assert [keeping.since_us(20, ["x"], None, clock) for clock in (10, 21, 22)] == [2, 2, BEGINNING]
-    assert keeping.since_us(8, ["x"], None, 10) == BEGINNING, "a small window never reached so far"
+    keeping = ALL.fresh().after_change(Wanted(20, ("x",), None).fresh(), 10, 12)
+    assert [keeping.missing_until_us(20, ["x"], None, clock) for clock in (10, 21, 22)] == [2, 2, BEGINNING]
+    assert keeping.missing_until_us(8, ["x"], None, 10) == BEGINNING, "a small window never reached so far"
 
 
 def test_facts_make_the_same_again() -> None:
-    keeping = Wanted(20, ("x",), ("even",)).fresh().changed(ALL.fresh(), 10, 12)
-    assert Keeping(**keeping.facts()) == keeping
+    keeping = Wanted(20, ("x",), ("even",)).fresh().after_change(ALL.fresh(), 10, 12)
+    assert Retention(**keeping.to_json()) == keeping

@@ -2,7 +2,7 @@
 
 A shared join keeps of each stream the tuples of its largest window, that satisfy a condition of some query if
 conditions are applied below it, with the columns that some query reads. When queries come and go, all three change. A
-query that comes sees what was kept for it; `since_us` says up to which time that may be less than all.
+query that comes sees what was kept for it; `missing_until_us` says up to which time that may be less than all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ALL_ROWS = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class Retention:
     """Of one stream. Times are BEGINNING where nothing is missing."""
 
     window_us: int
@@ -30,12 +30,12 @@ class Keeping:
     """By condition, up to which time tuples that satisfy it may have been left out."""
 
     @classmethod
-    def fresh(cls, window_us: int, columns: Sequence[str], conditions: Sequence[str] | None) -> Keeping:
+    def fresh(cls, window_us: int, columns: Sequence[str], conditions: Sequence[str] | None) -> Retention:
         """Of a join that starts with the stream; without conditions all rows are kept."""
         kept = [ALL_ROWS] if conditions is None else conditions
         return cls(window_us, BEGINNING, dict.fromkeys(columns, BEGINNING), dict.fromkeys(kept, BEGINNING))
 
-    def changed(self, wanted: Keeping, clock: int, seen_us: int) -> Keeping:
+    def after_change(self, wanted: Retention, clock: int, seen_us: int) -> Retention:
         """When another set of queries takes over at a clock, with tuples seen up to `seen_us`. `wanted` is what a
         fresh join for them would keep.
         """
@@ -46,9 +46,9 @@ class Keeping:
         conditions = {name: self._left_out_us(name, seen_us) for name in wanted.conditions}
         if ALL_ROWS in wanted.conditions:
             conditions = dict(self.conditions) | conditions
-        return Keeping(wanted.window_us, whole_us, columns, conditions)
+        return Retention(wanted.window_us, whole_us, columns, conditions)
 
-    def since_us(self, window_us: int, columns: Sequence[str], condition: str | None, clock: int) -> int:
+    def missing_until_us(self, window_us: int, columns: Sequence[str], condition: str | None, clock: int) -> int:
         """Up to which time a query misses tuples, if it looks back for a window and reads these columns of the rows
         that satisfy a condition; BEGINNING if it misses none that is still in its window at the clock.
         """
@@ -64,6 +64,6 @@ class Keeping:
         known = [self.conditions[each] for each in (condition, ALL_ROWS) if each in self.conditions]
         return min(known, default=unknown_us)
 
-    def facts(self) -> dict[str, Any]:
-        """As JSON; `Keeping(**facts)` is the same again."""
+    def to_json(self) -> dict[str, Any]:
+        """As JSON; `Retention(**json)` is the same again."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""The shelf: who finds a group, what becomes of one that nobody may find, and how it stays within its memory."""
+"""The cache: who finds a group, what becomes of one that nobody may find, and how it stays within its memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import sash
 from sash.errors import ResourceError
 from sash.index.window_buffer import WindowBuffer
 from sash.plan.physical import Plan
-from sash.spark import shelf as sash_shelf
+from sash.spark import group_cache as sash_group_cache
 from sash.spark.exchange import Message, Packer, message
 from sash.spark.group import Group
+from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.packing import pack_frame
-from sash.spark.shelf import Budget, Shelf, open_shelf
 from sash.store import vector as sash_vector
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
 from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
@@ -31,21 +31,21 @@ SECONDS_TO_WAIT = 60
 
 
 @pytest.fixture
-def make_shelf(tmp_path: Path) -> Callable[..., Shelf]:
+def make_cache(tmp_path: Path) -> Callable[..., GroupCache]:
     """Shelves on the same places, as several workers have them."""
 
-    def make(budget: Budget = MUCH) -> Shelf:
+    def make(budget: Budget = MUCH) -> GroupCache:
         (tmp_path / "memory").mkdir(exist_ok=True)
-        return Shelf(tmp_path / "memory", tmp_path / "disk", budget)
+        return GroupCache(tmp_path / "memory", tmp_path / "disk", budget)
 
     return make
 
 
-def put_numbers(shelf: Shelf, group: str, token: str, n_items: int = 10) -> None:
-    home = shelf.make(group)
-    numbers = Vector(np.int64, home, capacity=n_items)
+def put_numbers(cache: GroupCache, group: str, token: str, n_items: int = 10) -> None:
+    arena = cache.create(group)
+    numbers = Vector(np.int64, arena, capacity=n_items)
     numbers.write(0, np.arange(n_items))
-    shelf.put(group, token, numbers, home)
+    cache.check_in(group, token, numbers, arena)
 
 
 def names(place: Path) -> set[str]:
@@ -53,67 +53,67 @@ def names(place: Path) -> set[str]:
 
 
 class TestTaking:
-    def test_a_group_is_found_as_it_was_put_back(self, make_shelf):
-        put_numbers(make_shelf(), "g", "t0")
-        shelf = make_shelf()
-        state, home = shelf.take("g", "t0")
+    def test_a_group_is_found_as_it_was_put_back(self, make_cache):
+        put_numbers(make_cache(), "g", "t0")
+        cache = make_cache()
+        state, arena = cache.check_out("g", "t0")
         assert state.array.tolist() == list(range(10))
         state.write(10, np.arange(10, 20))
-        shelf.put("g", "t1", state, home)
-        state, _ = make_shelf().take("g", "t1")
+        cache.check_in("g", "t1", state, arena)
+        state, _ = make_cache().check_out("g", "t1")
         assert state.array[:20].tolist() == list(range(20))
-        assert (shelf.moves.n_hits, shelf.moves.n_evictions) == (1, 0)
+        assert (cache.moves.n_hits, cache.moves.n_evictions) == (1, 0)
 
-    def test_another_token_finds_nothing(self, make_shelf):
-        shelf = make_shelf()
-        put_numbers(shelf, "g", "t1")
-        assert shelf.take("g", "t0") is None
-        assert shelf.take("other", "t1") is None
-        assert shelf.take("g", "t1") is not None
+    def test_another_token_finds_nothing(self, make_cache):
+        cache = make_cache()
+        put_numbers(cache, "g", "t1")
+        assert cache.check_out("g", "t0") is None
+        assert cache.check_out("other", "t1") is None
+        assert cache.check_out("g", "t1") is not None
 
-    def test_a_token_is_good_for_one_worker(self, make_shelf):
-        put_numbers(make_shelf(), "g", "t0")
-        first, second = make_shelf().take("g", "t0"), make_shelf().take("g", "t0")
+    def test_a_token_is_good_for_one_worker(self, make_cache):
+        put_numbers(make_cache(), "g", "t0")
+        first, second = make_cache().check_out("g", "t0"), make_cache().check_out("g", "t0")
         assert first is not None
         assert second is None
 
-    def test_what_a_dead_attempt_had_taken_is_not_found_and_not_in_the_way(self, make_shelf):
-        put_numbers(make_shelf(), "g", "t0")
-        assert make_shelf().take("g", "t0")  # and never put back
-        shelf = make_shelf()
-        assert shelf.take("g", "t0") is None
-        put_numbers(shelf, "g", "t1")
-        assert shelf.take("g", "t1") is not None
+    def test_what_a_dead_attempt_had_taken_is_not_found_and_not_in_the_way(self, make_cache):
+        put_numbers(make_cache(), "g", "t0")
+        assert make_cache().check_out("g", "t0")  # and never put back
+        cache = make_cache()
+        assert cache.check_out("g", "t0") is None
+        put_numbers(cache, "g", "t1")
+        assert cache.check_out("g", "t1") is not None
 
-    def test_what_is_out_of_date_is_removed_when_the_group_is_rebuilt(self, make_shelf, tmp_path):
-        put_numbers(make_shelf(), "g", "t0")
-        put_numbers(make_shelf(), "g1", "t0")
-        put_numbers(make_shelf(Budget(2, 1)), "h", "t0")
+    def test_what_is_out_of_date_is_removed_when_the_group_is_rebuilt(self, make_cache, tmp_path):
+        put_numbers(make_cache(), "g", "t0")
+        put_numbers(make_cache(), "g1", "t0")
+        put_numbers(make_cache(Budget(2, 1)), "h", "t0")
         assert names(tmp_path / "disk") == {"g.t0", "g1.t0", "h.t0"}
-        shelf = make_shelf()
-        shelf.make("g")
-        shelf.make("h")
+        cache = make_cache()
+        cache.create("g")
+        cache.create("h")
         assert names(tmp_path / "disk") == {"g1.t0"}
 
-    def test_a_budget_of_nothing_keeps_nothing(self, make_shelf, tmp_path):
-        shelf = make_shelf(Budget(0, 1))
-        put_numbers(shelf, "g", "t0")
-        assert shelf.take("g", "t0") is None
+    def test_a_budget_of_nothing_keeps_nothing(self, make_cache, tmp_path):
+        cache = make_cache(Budget(0, 1))
+        put_numbers(cache, "g", "t0")
+        assert cache.check_out("g", "t0") is None
         assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
 
-    def test_what_workers_that_have_died_had_taken_is_removed(self, make_shelf, tmp_path):
+    def test_what_workers_that_have_died_had_taken_is_removed(self, make_cache, tmp_path):
         """A worker dies with a group at work; when the group is rebuilt, the room is free again."""
-        shelf = make_shelf()
-        put_numbers(shelf, "g", "t0")
-        _, home = shelf.take("g", "t0")
+        cache = make_cache()
+        put_numbers(cache, "g", "t0")
+        _, arena = cache.check_out("g", "t0")
         ended = subprocess.Popen(["true"])
         ended.wait()
-        left = home.path.with_name(home.path.name.replace(str(os.getpid()), str(ended.pid)))
-        home.path.rename(left)
+        left = arena.path.with_name(arena.path.name.replace(str(os.getpid()), str(ended.pid)))
+        arena.path.rename(left)
         (left / DISK).symlink_to(tmp_path / "more")
         (tmp_path / "more").mkdir()
-        at_work = make_shelf().make("other")
-        make_shelf().make("g")
+        at_work = make_cache().make("other")
+        make_cache().make("g")
         assert not left.exists()
         assert not (tmp_path / "more").exists()
         assert at_work.path.exists()
@@ -122,33 +122,33 @@ class TestTaking:
 class TestEviction:
     """Each group holds 8 kB and a little."""
 
-    def test_the_least_recently_used_goes_first_and_is_found_on_disk(self, make_shelf, tmp_path):
-        shelf = make_shelf(Budget(2 * 20_000, 1))
+    def test_the_least_recently_used_goes_first_and_is_found_on_disk(self, make_cache, tmp_path):
+        cache = make_cache(Budget(2 * 20_000, 1))
         for number, group in enumerate("abc"):
             if group == "c":
-                a, home = shelf.take("a", "t0")
-                shelf.put("a", "t1", a, home)
+                a, arena = cache.check_out("a", "t0")
+                cache.check_in("a", "t1", a, arena)
                 os.utime(tmp_path / "memory" / "a.t1", (10, 10))
-            put_numbers(shelf, group, "t0", 1000)
+            put_numbers(cache, group, "t0", 1000)
             os.utime(next((tmp_path / "memory").glob(f"{group}.*")), (number, number))
         assert names(tmp_path / "disk") == {"b.t0"}
         assert names(tmp_path / "memory") == {"a.t1", "c.t0"}
-        assert shelf.moves.n_evictions == 1
-        state, home = shelf.take("b", "t0")
+        assert cache.moves.n_evictions == 1
+        state, arena = cache.check_out("b", "t0")
         assert state.array[:1000].tolist() == list(range(1000))
-        assert home.path.parent == tmp_path / "disk"
+        assert arena.path.parent == tmp_path / "disk"
 
-    def test_a_group_at_work_counts_but_stays(self, make_shelf, tmp_path):
-        shelf = make_shelf(Budget(2 * 10_000, 1))
-        at_work = shelf.make("a")
+    def test_a_group_at_work_counts_but_stays(self, make_cache, tmp_path):
+        cache = make_cache(Budget(2 * 10_000, 1))
+        at_work = cache.create("a")
         numbers = Vector(np.int64, at_work, capacity=1000)
-        put_numbers(shelf, "b", "t0", 1000)
+        put_numbers(cache, "b", "t0", 1000)
         assert names(tmp_path / "memory") == {at_work.path.name}
         assert names(tmp_path / "disk") == {"b.t0"}
-        shelf.put("a", "t0", numbers, at_work)
+        cache.check_in("a", "t0", numbers, at_work)
         assert names(tmp_path / "memory") == {"a.t0"}
 
-    def test_one_that_finds_no_room_on_disk_is_given_up(self, make_shelf, tmp_path, monkeypatch):
+    def test_one_that_finds_no_room_on_disk_is_given_up(self, make_cache, tmp_path, monkeypatch):
         """It is rebuilt from the state store when it is needed; the batch at hand goes on."""
 
         def copy(source: Path, target: Path, **_: object) -> None:
@@ -156,19 +156,19 @@ class TestEviction:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr("shutil.copytree", copy)
-        shelf = make_shelf(Budget(2, 1))
-        put_numbers(shelf, "a", "t0")
-        assert shelf.take("a", "t0") is None
+        cache = make_cache(Budget(2, 1))
+        put_numbers(cache, "a", "t0")
+        assert cache.check_out("a", "t0") is None
         assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
 
-    def test_one_whose_head_finds_no_room_is_given_up(self, make_shelf, tmp_path, monkeypatch):
+    def test_one_whose_head_finds_no_room_is_given_up(self, make_cache, tmp_path, monkeypatch):
         def write(self: Path, data: bytes) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr(Path, "write_bytes", write)
-        shelf = make_shelf()
-        put_numbers(shelf, "a", "t0")
-        assert shelf.take("a", "t0") is None
+        cache = make_cache()
+        put_numbers(cache, "a", "t0")
+        assert cache.check_out("a", "t0") is None
         assert names(tmp_path / "memory") == set()
 
 
@@ -194,30 +194,30 @@ def step(buffer: WindowBuffer, number: int) -> list[list[int]]:
     buffer.insert(tuples, clock)
     gone = tuples.slice(0, 5)
     gone = with_columns(gone, **{TS: int64_column(gone, TS) + 1})
-    retired = buffer.retire(gone, read_keys(gone))
+    retracted = buffer.retract(gone, read_keys(gone))
     ts = int64_column(tuples, TS)
     found = [pairs for chunk in buffer.probe(read_keys(tuples), ts, ts + 1) for pairs in zip(*chunk)]
     pairs = sorted([int(probe), *(int(value[0]) for value in buffer.values(np.array([row])))] for probe, row in found)
-    buffer.evict(clock, retired)
+    buffer.evict(clock, retracted)
     return pairs
 
 
 @pytest.mark.parametrize(
     "budget", [MUCH, Budget(2, 1), Budget(1 << 16, 1)], ids=["kept in memory", "evicted every time", "evicted"]
 )
-def test_a_buffer_on_the_shelf_finds_what_one_in_memory_finds(make_shelf, budget):
+def test_a_buffer_in_the_cache_finds_what_one_in_memory_finds(make_cache, budget):
     still = WindowBuffer(SCHEMA, read_keys, 500)
-    shelf = make_shelf(budget)
-    home = shelf.make("g")
-    moved = WindowBuffer(SCHEMA, read_keys, 500, home=home)
+    cache = make_cache(budget)
+    arena = cache.create("g")
+    moved = WindowBuffer(SCHEMA, read_keys, 500, arena=arena)
     for number in range(12):
         expected = step(still, number)
         assert step(moved, number) == expected
         assert len(expected) > 300
         assert moved.log.take_changes() == still.log.take_changes()
-        shelf.put("g", str(number), moved, home)
-        shelf = make_shelf(budget)
-        moved, home = shelf.take("g", str(number))
+        cache.check_in("g", str(number), moved, arena)
+        cache = make_cache(budget)
+        moved, arena = cache.check_out("g", str(number))
 
 
 def pack(plan: Plan, rows: pa.Table) -> list[Message]:
@@ -226,7 +226,7 @@ def pack(plan: Plan, rows: pa.Table) -> list[Message]:
 
 
 @pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
-def test_a_group_on_the_shelf_answers_like_one_that_never_left_memory(make_shelf, budget):
+def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache, budget):
     """Each time it comes back to a pipeline that has not seen it before."""
     rows = pa.table({"ts": range(200), "k": [number % 7 for number in range(200)], "v": range(200)})
     text = "SELECT A.v, B.v AS w FROM a A [PARTITION BY k ROWS 3], a B [RANGE 40 us] WHERE A.k = B.k"
@@ -235,10 +235,10 @@ def test_a_group_on_the_shelf_answers_like_one_that_never_left_memory(make_shelf
     def make() -> Group:
         return Group(plan, plan.fragment_pipeline(0, {}), 0, 0, 1)
 
-    still, moved, shelf = make(), make(), make_shelf(budget)
+    still, moved, cache = make(), make(), make_cache(budget)
     still.reset(Memory())
-    home = shelf.make("g")
-    moved.reset(home)
+    arena = cache.create("g")
+    moved.reset(arena)
     n_changes = 0
     for number in range(10):
         messages = pack(plan, rows.slice(20 * number, 20))
@@ -248,58 +248,58 @@ def test_a_group_on_the_shelf_answers_like_one_that_never_left_memory(make_shelf
         assert [each.packed() for each in answers] == [each.packed() for each in expected]
         assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
         n_changes += sum(each.n_rows for each in expected if each.kind == "changes")
-        shelf.put("g", str(number), moved.held(), home)
-        moved, shelf = make(), make_shelf(budget)
-        state, home = shelf.take("g", str(number))
-        moved.hand(state)
+        cache.check_in("g", str(number), moved.export_live(), arena)
+        moved, cache = make(), make_cache(budget)
+        state, arena = cache.check_out("g", str(number))
+        moved.import_live(state)
     assert n_changes > 500
 
 
 class TestDirectory:
     def test_a_vector_moves_to_disk_when_there_is_no_room(self, tmp_path, monkeypatch):
         limit_room(monkeypatch, {tmp_path / "memory": 1000})
-        home = make_home(tmp_path)
-        small, grown = Vector(np.int64, home, capacity=10), Vector(np.int64, home, capacity=10)
+        arena = make_arena(tmp_path)
+        small, grown = Vector(np.int64, arena, capacity=10), Vector(np.int64, arena, capacity=10)
         small.write(0, np.arange(10))
         grown.write(0, np.arange(10))
         grown.write(10, np.arange(10, 500))
-        fresh = Vector(np.int64, home, capacity=300)
+        fresh = Vector(np.int64, arena, capacity=300)
         fresh.write(0, np.arange(300))
         assert [vector.array.tolist()[-1] for vector in (small, grown, fresh)] == [9, 499, 299]
-        assert len(list((home.path / DISK).iterdir())) == 2
-        assert (home.path / DISK).resolve().parent == tmp_path / "disk"
+        assert len(list((arena.path / DISK).iterdir())) == 2
+        assert (arena.path / DISK).resolve().parent == tmp_path / "disk"
 
-    def test_it_is_found_there_by_the_next_worker_and_removed_with_the_rest(self, make_shelf, tmp_path, monkeypatch):
+    def test_it_is_found_there_by_the_next_worker_and_removed_with_the_rest(self, make_cache, tmp_path, monkeypatch):
         limit_room(monkeypatch, {tmp_path / "memory": 1000})
-        put_numbers(make_shelf(), "g", "t0", 1000)
-        shelf = make_shelf()
-        state, home = shelf.take("g", "t0")
+        put_numbers(make_cache(), "g", "t0", 1000)
+        cache = make_cache()
+        state, arena = cache.check_out("g", "t0")
         state.write(1000, np.arange(1000, 3000))
         assert state.array[:3000].tolist() == list(range(3000))
-        shelf.put("g", "t1", state, home)
+        cache.check_in("g", "t1", state, arena)
         assert len(names(tmp_path / "disk")) == 1
-        make_shelf().make("g")
+        make_cache().make("g")
         assert names(tmp_path / "disk") == set()
 
-    def test_it_survives_the_eviction_of_its_group(self, make_shelf, tmp_path, monkeypatch):
+    def test_it_survives_the_eviction_of_its_group(self, make_cache, tmp_path, monkeypatch):
         limit_room(monkeypatch, {tmp_path / "memory": 1000})
-        shelf = make_shelf(Budget(2, 1))
-        put_numbers(shelf, "g", "t0", 1000)
-        assert shelf.moves.n_evictions == 1
-        state, home = make_shelf().take("g", "t0")
-        assert home.path.parent == tmp_path / "disk"
+        cache = make_cache(Budget(2, 1))
+        put_numbers(cache, "g", "t0", 1000)
+        assert cache.moves.n_evictions == 1
+        state, arena = make_cache().check_out("g", "t0")
+        assert arena.path.parent == tmp_path / "disk"
         assert state.array[:1000].tolist() == list(range(1000))
 
     @pytest.mark.parametrize("n_first", [1, 100], ids=["a vector that is new", "a vector with content"])
     def test_no_room_on_disk_either_is_an_error_that_names_the_place(self, tmp_path, monkeypatch, n_first):
         limit_room(monkeypatch, {tmp_path / "memory": 1000, tmp_path / "disk": 2000})
-        numbers = Vector(np.int64, make_home(tmp_path), capacity=n_first)
+        numbers = Vector(np.int64, make_arena(tmp_path), capacity=n_first)
         with pytest.raises(ResourceError, match=r"no room for a window in .*/disk/\w+: No space left .*spark\.local"):
             numbers.resize(1000)
 
     def test_a_disk_too_full_for_what_is_there_already_is_the_same_error(self, tmp_path, monkeypatch):
         limit_room(monkeypatch, {tmp_path / "memory": 1000})
-        numbers = Vector(np.int64, make_home(tmp_path), capacity=100)
+        numbers = Vector(np.int64, make_arena(tmp_path), capacity=100)
 
         def copy(source: Path, target: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -310,23 +310,23 @@ class TestDirectory:
 
     def test_only_so_much_stays_in_memory(self, tmp_path, monkeypatch):
         """Beyond its share a directory asks for small steps and lets go of pages; the content stays."""
-        home = make_home(tmp_path, 1 << 16)
-        assert home.step == NO_LIMIT
-        numbers = Vector(np.int64, home, capacity=1 << 14)
+        arena = make_arena(tmp_path, 1 << 16)
+        assert arena.rows_per_call == NO_LIMIT
+        numbers = Vector(np.int64, arena, capacity=1 << 14)
         numbers.write(0, np.arange(1 << 14))
-        assert home.n_mapped_bytes == 8 << 14
-        assert home.step == 256
-        home.relax()
+        assert arena.n_mapped_bytes == 8 << 14
+        assert arena.rows_per_call == 256
+        arena.release_pages()
         assert numbers.array.tolist() == list(range(1 << 14))
         numbers.resize(10)
-        assert home.step == NO_LIMIT
+        assert arena.rows_per_call == NO_LIMIT
 
     def test_a_buffer_beyond_its_share_takes_small_steps(self, tmp_path, monkeypatch):
-        """As many rows between two calls of `relax` as `step` allows, and the same answers as in memory."""
-        home, relaxed = make_home(tmp_path, 1 << 14), []
-        relax = Directory.relax
+        """As many rows between two calls of `release_pages` as `step` allows, and the same answers as in memory."""
+        arena, relaxed = make_arena(tmp_path, 1 << 14), []
+        relax = Directory.release_pages
         monkeypatch.setattr(Directory, "relax", lambda self: (relaxed.append(self.step), relax(self))[1])
-        near, far = WindowBuffer(SCHEMA, read_keys, 500), WindowBuffer(SCHEMA, read_keys, 500, home=home)
+        near, far = WindowBuffer(SCHEMA, read_keys, 500), WindowBuffer(SCHEMA, read_keys, 500, arena=arena)
         for number in range(3):
             relaxed.clear()
             assert step(far, number) == step(near, number)
@@ -334,7 +334,7 @@ class TestDirectory:
             assert len(relaxed) >= 2 * 2  # 300 rows are inserted, and probed
 
 
-def make_home(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
+def make_arena(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
     (tmp_path / "memory").mkdir()
     return Directory(tmp_path / "memory", tmp_path / "disk", resident_bytes)
 
@@ -357,7 +357,7 @@ class TestOwner:
     def _memory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         """Shared memory of our own. The processes that wait for owners to end are waited for in turn."""
         (tmp_path / "shm").mkdir()
-        monkeypatch.setattr(sash_shelf, "SHARED_MEMORY", tmp_path / "shm")
+        monkeypatch.setattr(sash_group_cache, "SHARED_MEMORY", tmp_path / "shm")
         waiting: list[subprocess.Popen] = []
         start = subprocess.Popen
         monkeypatch.setattr(
@@ -373,10 +373,10 @@ class TestOwner:
             yield process
             process.kill()
 
-    def test_workers_of_one_owner_share_a_shelf(self, owner, tmp_path):
-        put_numbers(open_shelf(tmp_path / "local", owner.pid, MUCH), "g", "t0")
-        assert open_shelf(tmp_path / "other", owner.pid, MUCH).take("g", "t0") is None
-        assert open_shelf(tmp_path / "local", owner.pid, MUCH).take("g", "t0") is not None
+    def test_workers_of_one_owner_share_a_cache(self, owner, tmp_path):
+        put_numbers(open_group_cache(tmp_path / "local", owner.pid, MUCH), "g", "t0")
+        assert open_group_cache(tmp_path / "other", owner.pid, MUCH).check_out("g", "t0") is None
+        assert open_group_cache(tmp_path / "local", owner.pid, MUCH).check_out("g", "t0") is not None
 
     def test_what_owners_that_are_gone_have_left_is_removed(self, owner, tmp_path):
         with subprocess.Popen(["true"]) as ended:
@@ -385,13 +385,13 @@ class TestOwner:
         in_use = tmp_path / "shm" / f"sash-{os.getpid()}-0123"
         for path in (left, foreign, in_use):
             (path / "g.t0").mkdir(parents=True)
-        open_shelf(tmp_path / "local", owner.pid, MUCH)
+        open_group_cache(tmp_path / "local", owner.pid, MUCH)
         assert not left.exists()
         assert foreign.exists()
         assert in_use.exists()
 
     def test_everything_goes_when_the_owner_ends(self, owner, tmp_path):
-        put_numbers(open_shelf(tmp_path / "local", owner.pid, MUCH), "g", "t0")
+        put_numbers(open_group_cache(tmp_path / "local", owner.pid, MUCH), "g", "t0")
         (root,) = (tmp_path / "shm").iterdir()
         owner.kill()
         owner.wait()
@@ -400,9 +400,9 @@ class TestOwner:
         )
 
     def test_without_shared_memory_groups_rest_on_disk(self, owner, tmp_path, monkeypatch):
-        monkeypatch.setattr(sash_shelf, "SHARED_MEMORY", tmp_path / "nowhere")
-        shelf = open_shelf(tmp_path / "local", owner.pid, Budget(2, 1))
-        put_numbers(shelf, "g", "t0")
-        assert shelf.moves.n_evictions == 0
+        monkeypatch.setattr(sash_group_cache, "SHARED_MEMORY", tmp_path / "nowhere")
+        cache = open_group_cache(tmp_path / "local", owner.pid, Budget(2, 1))
+        put_numbers(cache, "g", "t0")
+        assert cache.moves.n_evictions == 0
         assert names(tmp_path / "local" / "sash") == {"g.t0"}
-        assert open_shelf(tmp_path / "local", owner.pid, MUCH).take("g", "t0") is not None
+        assert open_group_cache(tmp_path / "local", owner.pid, MUCH).check_out("g", "t0") is not None

@@ -4,11 +4,11 @@
     <root>/taken-<pid>-<random>/    a group at work, and the worker that has it
 
 Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is often not
-the one that needs it next. On the shelf the index belongs to no worker. The root is in shared memory as long as the
+the one that needs it next. In the cache the index belongs to no worker. The root is in shared memory as long as the
 memory budget lasts; groups that were not used for longest go to the local disk, and are worked on there.
 
 A group is taken by renaming its directory, which only one worker can do, and put back under a new token, which goes to
-the state store as well. A token that is not found means that the shelf does not have the group as it was committed:
+the state store as well. A token that is not found means that the cache does not have the group as it was committed:
 after a failed attempt, a restart, on another machine. It is then rebuilt from the blocks in the state store, and what
 workers that have died were working on is removed.
 
@@ -65,14 +65,14 @@ class Budget:
 
 @dataclass(slots=True)
 class Moves:
-    """What a shelf has done since it was last asked."""
+    """What a cache has done since it was last asked."""
 
     n_hits: int = 0
     n_rebuilds: int = 0
     n_evictions: int = 0
 
 
-class Shelf:
+class GroupCache:
     """The groups of one machine. `root` is in memory, `disk` on a disk."""
 
     def __init__(self, root: Path, disk: Path, budget: Budget):
@@ -81,39 +81,39 @@ class Shelf:
         self._budget = budget
         self.moves = Moves()
 
-    def take(self, group: str, token: str) -> tuple[Any, Directory] | None:
+    def check_out(self, group: str, token: str) -> tuple[Any, Directory] | None:
         """A group as it was put back under this token, and where its vectors are; None if it is not here."""
         for place in (self._root, self._disk):
-            home = self._claim(place / f"{group}.{token}")
-            if home is not None:
+            arena = self._claim(place / f"{group}.{token}")
+            if arena is not None:
                 self.moves.n_hits += 1
-                return load((home.path / HEAD).read_bytes(), home), home
+                return load((arena.path / HEAD).read_bytes(), arena), arena
         return None
 
-    def make(self, group: str) -> Directory:
+    def create(self, group: str) -> Directory:
         """Room for a group that starts or is rebuilt. Whatever else is here of it is out of date."""
         for place in (self._root, self._disk):
             for stale in [*place.glob(f"{group}.*"), *_abandoned(place)]:
                 remove(stale)
         path = _taken_name(self._root)
         path.mkdir(parents=True)
-        return self._home(path)
+        return self._arena(path)
 
-    def put(self, group: str, token: str, state: Any, home: Directory) -> None:
+    def check_in(self, group: str, token: str, state: Any, arena: Directory) -> None:
         """Puts a group back; then as many groups go to disk as the budget demands.
 
         One for which there is no room at all is given up. It is rebuilt when it is needed.
         """
         if self._budget.n_bytes == 0:
-            remove(home.path)
+            remove(arena.path)
             return
         try:
-            (home.path / HEAD).write_bytes(dump(state, home))
+            (arena.path / HEAD).write_bytes(dump(state, arena))
         except OSError:
-            remove(home.path)
+            remove(arena.path)
             return
-        os.utime(home.path)
-        home.path.rename(home.path.parent / f"{group}.{token}")
+        os.utime(arena.path)
+        arena.path.rename(arena.path.parent / f"{group}.{token}")
         self._evict()
 
     def _claim(self, path: Path) -> Directory | None:
@@ -122,9 +122,9 @@ class Shelf:
             path.rename(taken)
         except FileNotFoundError:
             return None
-        return self._home(taken)
+        return self._arena(taken)
 
-    def _home(self, path: Path) -> Directory:
+    def _arena(self, path: Path) -> Directory:
         return Directory(path, self._disk, self._budget.resident_bytes)
 
     def _evict(self) -> None:
@@ -159,19 +159,19 @@ class Shelf:
         return True
 
 
-def open_shelf(disk: Path, owner: int, budget: Budget) -> Shelf:
-    """The shelf of the process `owner`, in shared memory if there is any. `disk` is a directory of the same owner."""
+def open_group_cache(disk: Path, owner: int, budget: Budget) -> GroupCache:
+    """The cache of the process `owner`, in shared memory if there is any. `disk` is a directory of the same owner."""
     disk = disk.resolve() / "sash"
     if not os.access(SHARED_MEMORY, os.W_OK):
         disk.mkdir(parents=True, exist_ok=True)
-        return Shelf(disk, disk, budget)
+        return GroupCache(disk, disk, budget)
     name = hashlib.sha256(str(disk).encode()).hexdigest()[:12]
     root = SHARED_MEMORY / f"{_PREFIX}{owner}-{name}"
     with suppress(FileExistsError):
         root.mkdir(mode=0o700)
         _remove_orphans()
         _remove_after(owner, root)
-    return Shelf(root, disk, budget)
+    return GroupCache(root, disk, budget)
 
 
 def _taken_name(place: Path) -> Path:
@@ -188,7 +188,7 @@ def _abandoned(place: Path) -> Iterator[Path]:
 def _remove_after(owner: int, root: Path) -> None:
     """Starts a process that waits for the end of another one, and then removes what it has left."""
     wait = f"while kill -0 {owner} 2>/dev/null; do sleep 1; done; rm -rf {shlex.quote(str(root))}"
-    with suppress(OSError):  # no shell: the next owner of a shelf on this machine removes it
+    with suppress(OSError):  # no shell: the next owner of a cache on this machine removes it
         subprocess.Popen(
             ["sh", "-c", wait],
             stdin=subprocess.DEVNULL,
