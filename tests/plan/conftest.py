@@ -13,7 +13,7 @@ from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.rules import RULES
 from sash.sql.bind import bind
-from sash.sql.bound_query import BoundQuery, Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Block, Catalog, RelationInfo, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
 
@@ -31,10 +31,8 @@ CATALOG: Catalog = {
 }
 
 
-def bind_text(sql: str) -> BoundQuery:
-    bound = bind(parse_query(sql), CATALOG)
-    assert isinstance(bound, BoundQuery)
-    return bound
+def bind_text(sql: str) -> Block:
+    return bind(parse_query(sql), CATALOG)
 
 
 def plan_text(sql: str) -> QueryPlan:
