@@ -44,6 +44,7 @@ from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 from support.bare import SOURCES, run_bare
+from support.profiles import everyday
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -249,12 +250,13 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_re
     follow(page, blocks_without_spark(page), tmp_path, is_rewritten)
 
 
+README, GETTING_STARTED = ROOT / "README.md", ROOT / "docs" / "getting-started.md"
 SPARK_PAGES = [page for page in PAGES if STARTS_SPARK in page.read_text(encoding="utf-8")]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", SPARK_PAGES, ids=_name)
+@pytest.mark.parametrize("page", everyday([README], SPARK_PAGES), ids=_name)
 def test_page_with_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten: bool) -> None:
     """From the start, as the blocks with Spark use what stands before them.
 
@@ -262,9 +264,6 @@ def test_page_with_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """
     monkeypatch.chdir(tmp_path)
     follow(page, read_blocks(page.read_text(encoding="utf-8")), tmp_path, is_rewritten)
-
-
-README, GETTING_STARTED = ROOT / "README.md", ROOT / "docs" / "getting-started.md"
 
 
 @pytest.mark.slow

@@ -17,12 +17,12 @@ from support.generated.features import EXPECTED, features_of
 from support.generated.run import draw_case, run_case
 from support.generated.volume import check_all
 from support.identities import IdentityWatch
-from support.profiles import volume
+from support.profiles import SEED, volume
 
-N_CASES = volume(dev=100, ci=2_000, deep=20_000)
+N_CASES = volume(dev=100, ci=800, deep=20_000)
 N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
 CHUNK = 50
-FIRST_SEED = 0
+FIRST_SEED = volume(dev=0, ci=0, deep=1_000_000 * SEED)
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + N_CASES, CHUNK))

@@ -16,9 +16,9 @@ from tests.spark.dying import VICTIMS
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
+from support.profiles import SEED
 
 ReadOutputs = Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]
-SEED = int(os.environ.get("SASH_SEED", "1"))
 SECONDS_FOR_A_RUN = 300
 FILES_PER_RUN = 2
 

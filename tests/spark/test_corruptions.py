@@ -20,9 +20,10 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 from tests.spark.dying import OPERATION
-from tests.spark.dying_runs import SCRIPTS, SEED, DyingRuns
+from tests.spark.dying_runs import SCRIPTS, DyingRuns
 
 from support.commands import run_command
+from support.profiles import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 

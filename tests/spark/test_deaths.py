@@ -70,6 +70,7 @@ def test_a_master_that_there_is_not(place):
     assert errors.count("\n") == 1
 
 
+@pytest.mark.deep
 def test_a_jvm_that_dies_and_a_run_that_ends_well(place):
     with running(place, "--master", "local[2]", "--follow") as run:
         wait_for(place / "out", run)

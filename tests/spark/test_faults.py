@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from sash.plan.physical import Plan
+from support.profiles import everyday
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -119,6 +120,7 @@ def run_program(folder, runs: dict[str, dict], environment: dict[str, str] | Non
     return json.loads(answer.stdout)
 
 
+@pytest.mark.deep
 def test_workers_that_serve_one_task_each(folder, outputs):
     """They find in the cache what others have left there."""
     write_streams(folder, ONE_FRAGMENT, 3)
@@ -129,6 +131,7 @@ def test_workers_that_serve_one_task_each(folder, outputs):
     assert tally["n_index_rebuilds"] == 0
 
 
+@pytest.mark.deep
 def test_no_memory_and_little_memory(folder, outputs):
     write_streams(folder, TWO_FRAGMENTS, 5)
     expected, _ = folder.run_embedded("embedded")
@@ -165,6 +168,7 @@ def test_attempts_that_fail(folder, outputs):
     assert tally["n_index_hits"] > 0
 
 
+@pytest.mark.deep
 def test_a_worker_that_does_not_start_in_time(folder, outputs):
     """Spark gives the one that it starts on the driver ten seconds; here the first never comes."""
     write_streams(folder, ONE_FRAGMENT, 1)
@@ -194,7 +198,7 @@ sys.meta_path.insert(0, Hidden())
 """
 
 
-@pytest.mark.parametrize("module", ["sash", "numba"])
+@pytest.mark.parametrize("module", everyday(["numba"], ["sash", "numba"]))
 def test_an_executor_that_lacks_a_module(folder, module):
     """Its Python is another one than the driver's: here a wrapper that hides the module."""
     write_streams(folder, ONE_FRAGMENT, 1)

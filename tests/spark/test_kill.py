@@ -12,26 +12,24 @@ from itertools import cycle, islice
 
 import pytest
 from tests.spark.dying import IN_WORKERS, OPERATION, VICTIMS
-from tests.spark.dying_runs import SCRIPTS, SEED, DyingRuns
+from tests.spark.dying_runs import SCRIPTS, DyingRuns
 
-from support.profiles import volume
+from support.profiles import SEED, everyday, volume
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-OFTEN = ("five that share a join", "EXCEPT")
+OFTEN = ("five that share a join",)
 LONGEST_DELAY_SECONDS = 8.0
 """From the first thing that a run writes on; the first batch takes about half of it."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in OFTEN else pytest.mark.deep) for name in SCRIPTS]
-)
+@pytest.mark.parametrize("name", everyday(OFTEN, SCRIPTS))
 def test_killed_runs_together_write_what_one_run_writes(name, outputs, tmp_path, monkeypatch):
     n_operations_hit, n_workers_hit, n_moments = volume(dev=(1, 1, 1), ci=(1, 1, 1), deep=(9, 6, 15))
     monkeypatch.chdir(tmp_path)
     runs, moments = DyingRuns(tmp_path, SCRIPTS[name]), random.Random(f"{SEED} {name}")
     n_operations = runs.count_operations()
-    victims = cycle(("group", "jvm", "driver"))
+    victims = cycle(("jvm", "group", "driver"))
     for number in range(n_operations_hit):
         runs.die_at(OPERATION, int(n_operations * (number + moments.random()) / n_operations_hit), next(victims))
     worker_victims = cycle(("worker", "jvm", "worker", "group"))

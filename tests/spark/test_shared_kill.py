@@ -21,11 +21,11 @@ import pytest
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job
 from sash.runtime.script import bind_script
+from support.profiles import SEED, volume
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_KILLS = int(os.environ.get("SASH_KILLS", "3"))
-SEED = int(os.environ.get("SASH_SEED", "1"))
+N_KILLS = int(os.environ.get("SASH_KILLS", volume(dev=1, ci=2, deep=10)))
 LONGEST_DELAY_SECONDS = 2.5
 SECONDS_FOR_A_RUN = 300
 

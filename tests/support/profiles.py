@@ -1,14 +1,30 @@
-"""How much of a law is checked: a little while one works, as much as fits in CI, or all that is worth while."""
+"""How much of a law is checked: a little while one works, as much as fits in CI, or all that is worth while.
+
+In CI the same cases are drawn each time, by `make deep` new ones: `SASH_SEED` says which.
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+import os
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
 
+import pytest
 from hypothesis import settings
 
 T = TypeVar("T")
+
+SEED = int(os.environ.get("SASH_SEED", "1"))
+"""Of what is drawn without Hypothesis."""
 
 
 def volume(*, dev: T, ci: T, deep: T) -> T:
     """The number for the Hypothesis profile that was asked for; where mistakes are planted, as in CI."""
     return {"dev": dev, "deep": deep}.get(settings.get_current_profile_name(), ci)
+
+
+def everyday(chosen: Collection[Any], every: Iterable[Any]) -> list[Any]:
+    """For `parametrize`: of all values those that are checked every time; the others by `make deep` alone."""
+    every = list(every)
+    assert set(chosen) <= set(every), "only what is there can be chosen"
+    return [pytest.param(each, marks=() if each in chosen else pytest.mark.deep) for each in every]

@@ -128,6 +128,7 @@ def test_answers_that_differ_are_an_error(tmp_path, monkeypatch):
         bench_multiway_embedded(SMALL, tmp_path, QUIET, n_runs=1)
 
 
+@pytest.mark.deep
 def test_on_spark_a_cascade_gives_the_same_rows(spark, tmp_path, embedded):
     facts = bench_multiway_spark(SMALL, tmp_path, list(ENGINES), spark, QUIET)
     assert facts["answer"]["rows"] == check_outputs(SMALL, tmp_path, ["duckdb"]).n_rows

@@ -76,6 +76,7 @@ def test_what_did_not_run_is_not_shown(embedded, tmp_path):
     assert "Spark" not in shown
 
 
+@pytest.mark.deep
 def test_on_spark_the_same_rows_come_out(spark, tmp_path, embedded):
     from sash.lab.bench.shared_spark import bench_shared_spark
 

@@ -43,6 +43,7 @@ def test_steps_in_this_process(tmp_path):
     _check_told(facts, tmp_path)
 
 
+@pytest.mark.deep
 def test_steps_on_spark(spark, tmp_path):
     bench = WindowBench(20_000, (1, 2), rate=10_000, batch_rows=400, n_measured=1, warm_up=1)
     facts = window_facts(bench_window(bench, tmp_path, spark, QUIET), "spark")
