@@ -44,7 +44,6 @@ from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 from support.bare import SOURCES, run_bare
-from support.profiles import everyday
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -256,7 +255,10 @@ SPARK_PAGES = [page for page in PAGES if STARTS_SPARK in page.read_text(encoding
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("page", everyday([README], SPARK_PAGES), ids=_name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page == README else pytest.mark.deep, id=_name(page)) for page in SPARK_PAGES],
+)
 def test_page_with_spark(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_rewritten: bool) -> None:
     """From the start, as the blocks with Spark use what stands before them.
 
