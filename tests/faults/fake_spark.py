@@ -22,10 +22,10 @@ SCHEMA = pa.schema([("v", pa.int64())])
 class FakeSpark:
     """One streaming query: a control stream, and one of files."""
 
-    def __init__(self, run: Job, directory: Path):
-        self._run = run
+    def __init__(self, job: Job, directory: Path):
+        self._run = job
         self._input = directory
-        self._checkpoint = Checkpoint(run.checkpoint)
+        self._checkpoint = Checkpoint(job.checkpoint)
         self._spark = self._checkpoint.spark
         self.uploads: Collection[int] = ()
         """Versions of the state of which a snapshot is written while the run goes on."""

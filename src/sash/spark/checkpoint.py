@@ -82,28 +82,28 @@ class Checkpoint:
     def _control(self, stamp: str) -> Control:
         return Control(self.path / CONTROL, stamp)
 
-    def open(self, run: Job, n_groups: int) -> dict[str, Ledger]:
+    def open(self, job: Job, n_groups: int) -> dict[str, Ledger]:
         """Makes the directory ready for a run; returns what publishes the outputs that are kept, by query.
 
         What `check` refuses, a checkpoint that was damaged, and outputs that do not belong to it are refused, and all
         is left as it is. `n_groups` is for the first run: later ones have as many groups.
         """
-        self.check(run)
+        self.check(job)
         known = self.known()
         if known:
             self.verify()
-        self.refuse_misfits(run)
-        noted = {"format": FORMAT, "plan": run.plan.fingerprint, "groups": n_groups, "stamp": uuid.uuid4().hex} | known
+        self.refuse_misfits(job)
+        noted = {"format": FORMAT, "plan": job.plan.fingerprint, "groups": n_groups, "stamp": uuid.uuid4().hex} | known
         self._control(noted["stamp"]).check()
         self._remove_misleading()
         self.shorten_manifest()
-        noted["fragments"] = len(run.plan.fragments)
-        noted["outputs"], ledgers = join_outputs(run, known.get("outputs", {}), self.log.newest_done)
+        noted["fragments"] = len(job.plan.fragments)
+        noted["outputs"], ledgers = join_outputs(job, known.get("outputs", {}), self.log.newest_done)
         self._write_known(noted, known)
         self.n_groups = int(noted["groups"])
         return ledgers
 
-    def check(self, run: Job) -> None:
+    def check(self, job: Job) -> None:
         """Refuses a checkpoint of another query or format, and outputs that are not the queries' own.
 
         Changes nothing; the queries may be running.
@@ -118,9 +118,9 @@ class Checkpoint:
             )
         if known and known["sum"] != _sum(known):
             raise damaged(place, "it is not what was written")
-        if known and known["plan"] != run.plan.fingerprint:
-            raise SourceError(describe_change(place, known, run))
-        for each in run.members:
+        if known and known["plan"] != job.plan.fingerprint:
+            raise SourceError(describe_change(place, known, job))
+        for each in job.members:
             if each.is_kept:
                 refuse_others(each, known.get("outputs", {}), bool(known))
 
@@ -128,9 +128,9 @@ class Checkpoint:
         """Which of its batches the output of a query must have."""
         return share_of(run, self.known().get("outputs", {}), self.log)
 
-    def refuse_misfits(self, run: Job, is_thorough: bool = False) -> None:
+    def refuse_misfits(self, job: Job, is_thorough: bool = False) -> None:
         """Refuses outputs that do not belong to the checkpoint, and a checkpoint that is not whole."""
-        for each in run.members:
+        for each in job.members:
             if each.is_kept:
                 refuse_misfit(each.output, each.output.manifest(), self.log, self.share_of(each), is_thorough)
         self.refuse_gaps()
@@ -154,12 +154,12 @@ class Checkpoint:
                 noted["sum"] = _sum(noted)
                 Disk().replace(str(place), json.dumps(noted, indent=1).encode(), str(self.path))
 
-    def check_before_start(self, run: Job) -> None:
+    def check_before_start(self, job: Job) -> None:
         """What `open` would refuse, as far as that is soon known, and without changing anything."""
-        self.check(run)
+        self.check(job)
         if self.known():
             self.verify("offsets/")
-        self.refuse_misfits(run)
+        self.refuse_misfits(job)
 
     def verify(self, below: str = "") -> None:
         """Checks every file that was hashed, is still there, and belongs to a committed batch; or those `below`."""

@@ -67,17 +67,17 @@ def change_frame(
 
 
 def file_message_frame(
-    run: Job, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
+    job: Job, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
 ) -> DataFrame:
-    """The messages that the groups of a run answer with, over its files."""
-    packed = [_packed_files(run, name, spark, n_groups, files_per_batch) for name in run.plan.streams]
-    return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
+    """The messages that the groups of a job answer with, over its files."""
+    packed = [_packed_files(job, name, spark, n_groups, files_per_batch) for name in job.plan.streams]
+    return _group_frame(job.plan, packed, job.relations, n_groups, control, partial(Writer, job))
 
 
-def row_message_frame(run: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:
-    """The messages that the groups of a run answer with, over a user's frames."""
-    packed = [_packed_rows(run.plan, name, streams[name], n_groups) for name in run.plan.streams]
-    return _group_frame(run.plan, packed, run.relations, n_groups, control, partial(Writer, run))
+def row_message_frame(job: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:
+    """The messages that the groups of a job answer with, over a user's frames."""
+    packed = [_packed_rows(job.plan, name, streams[name], n_groups) for name in job.plan.streams]
+    return _group_frame(job.plan, packed, job.relations, n_groups, control, partial(Writer, job))
 
 
 def complete(frame: DataFrame, stream: str | None = None, until_us: int | None = None) -> None:
@@ -140,16 +140,16 @@ def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> Data
     return rows.mapInArrow(portable(pack_frame(Packer(plan, name, n_groups))), MESSAGE_DDL)
 
 
-def _packed_files(run: Job, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None) -> DataFrame:
+def _packed_files(job: Job, name: str, spark: SparkSession, n_groups: int, files_per_batch: int | None) -> DataFrame:
     """Spark keeps track of which files have arrived; the workers read them."""
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("recursiveFileLookup", "true")
     reader = reader.option("maxFileAge", ANY_AGE)
     if files_per_batch is not None:
         reader = reader.option("maxFilesPerTrigger", files_per_batch)
-    source = run.streams[name]
+    source = job.streams[name]
     files = reader.load(source.path).select("path", F.unix_micros("modificationTime").alias("modified_us"))
-    files = files.coalesce(max(1, spark.sparkContext.defaultParallelism // len(run.streams)))
-    pack = pack_files(Packer(run.plan, name, n_groups), source, run.filesystem)
+    files = files.coalesce(max(1, spark.sparkContext.defaultParallelism // len(job.streams)))
+    pack = pack_files(Packer(job.plan, name, n_groups), source, job.filesystem)
     return files.mapInArrow(portable(pack), MESSAGE_DDL)
 
 

@@ -20,12 +20,12 @@ from sash.spark.sorting import kept_rejects, late_rows, lost_rejects, too_far_ro
 class Writer:
     """Stages tables as files, under names that no other attempt uses; facts pass on to the driver. One per task."""
 
-    def __init__(self, run: Job):
+    def __init__(self, job: Job):
         context = TaskContext.get()
         assert context is not None
-        self._run = run
+        self._job = job
         self._batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        self._prefix = f"part-{run.identity}-{context.partitionId():05d}-{context.taskAttemptId()}"
+        self._prefix = f"part-{job.identity}-{context.partitionId():05d}-{context.taskAttemptId()}"
         self._n_parts = 0
 
     def __call__(self, each: Message) -> Iterator[Message]:
@@ -40,7 +40,7 @@ class Writer:
 
     def _fetch(self, each: Message) -> Iterator[Message]:
         """Rows of a file that its reader took for being in time."""
-        late, rejects = fetch_rows(self._run, each.stream, each.facts)
+        late, rejects = fetch_rows(self._job, each.stream, each.facts)
         if late.num_rows:
             yield from self._stage(each._replace(kind="late"), late)
         if rejects.num_rows:
@@ -50,7 +50,7 @@ class Writer:
         """Writes a table to all places that it is for, and tells where it is."""
         self._n_parts += 1
         parts: dict[str, dict[str, Part]] = {}
-        for run, place in self._run.places_of(each.kind, each.stream, each.query):
+        for run, place in self._job.places_of(each.kind, each.stream, each.query):
             name = f"{self._prefix}-{self._n_parts}"
             part = run.output.sink(place).write_part(self._batch, name, table, run.filesystem)
             parts.setdefault(run.name, {})[place] = part
@@ -59,21 +59,21 @@ class Writer:
         yield told._replace(n_rows=table.num_rows)
 
 
-def fetch_rows(run: Job, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, pa.Table]:
+def fetch_rows(job: Job, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, pa.Table]:
     """The late rows that a reread wants, and the rejects.
 
     A file whose rows have waited since an earlier batch was read and may have been archived: what was kept of them will
     do.
     """
-    info, source, path = run.plan.streams[stream], run.streams[stream], facts["path"]
+    info, source, path = job.plan.streams[stream], job.streams[stream], facts["path"]
     late, rejects = pa.table({}), kept_rejects(info, facts)
     if not facts["late"] and not facts["too_far"]:
         return late, rejects
-    if not facts["late"] and all(n_rows for *_, n_rows in facts["too_far"]) and not _is_there(run, path):
+    if not facts["late"] and all(n_rows for *_, n_rows in facts["too_far"]) and not _is_there(job, path):
         return late, pa.concat_tables([rejects, lost_rejects(info, facts)])
     rows = pa.concat_tables(
         with_identity(records.rows, path, records.lines)
-        for records in read_stream_file(source, path, info.time, run.filesystem, info.unit)
+        for records in read_stream_file(source, path, info.time, job.filesystem, info.unit)
     )
     found, reasons = too_far_rows(rows, info, facts)
     lines = found.column(IDENTITY[1].name).to_numpy()
@@ -81,6 +81,6 @@ def fetch_rows(run: Job, stream: str, facts: dict[str, Any]) -> tuple[pa.Table, 
     return late_rows(rows, info, facts), pa.concat_tables([rejects, read])
 
 
-def _is_there(run: Job, path: str) -> bool:
-    system, path = resolve_path(path, run.filesystem)
+def _is_there(job: Job, path: str) -> bool:
+    system, path = resolve_path(path, job.filesystem)
     return system.get_file_info(path).type != pyarrow.fs.FileType.NotFound

@@ -26,10 +26,10 @@ Noted = dict[str, dict[str, Any]]
 """By the identity of an output."""
 
 
-def join_outputs(run: Job, known: Mapping[str, Any], done: int) -> tuple[Noted, dict[str, Ledger]]:
+def join_outputs(job: Job, known: Mapping[str, Any], done: int) -> tuple[Noted, dict[str, Ledger]]:
     """What is to be noted of the outputs of a run that starts after a batch, and what publishes them, by query."""
     active, ledgers = {}, {}
-    for each in run.members:
+    for each in job.members:
         if each.is_kept:
             ledgers[each.name] = each.open_ledger()
             active[ledgers[each.name].manifest.output] = each
@@ -78,11 +78,11 @@ def refuse_others(run: QueryRun, known: Mapping[str, Any], has_checkpoint: bool)
         )
 
 
-def describe_change(place: Path, known: Mapping[str, Any], run: Job) -> str:
+def describe_change(place: Path, known: Mapping[str, Any], job: Job) -> str:
     """Why a checkpoint is not that of a run: what was written otherwise, the query or what it reads, then and now."""
     remedy = "go on with the query as it was, write INTO another directory, or run with --fresh to start afresh"
-    notes = [note for note in known.get("outputs", {}).values() if note["query"] == run.name]
-    shown = _show_difference(notes[0], run.members[0]) if notes and len(run.members) == 1 else ""
+    notes = [note for note in known.get("outputs", {}).values() if note["query"] == job.name]
+    shown = _show_difference(notes[0], job.members[0]) if notes and len(job.members) == 1 else ""
     return f"{place} belongs to another query, whose state does not fit; {remedy}{shown}"
 
 

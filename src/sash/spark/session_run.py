@@ -58,7 +58,7 @@ class SessionHandle:
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
         found = group_runs(runs, self.checkpoint, n_fragments=self._n_stages)
         wanted = {each.checkpoint: each for each in found.all}
-        unchanged = {path for path, query in self._running.items() if _is_same(query.run, wanted.get(path))}
+        unchanged = {path for path, query in self._running.items() if _is_same(query.job, wanted.get(path))}
         directories = [run.sink.path for run in runs if run.is_kept]
         self._lock_and_check(directories, [wanted[path] for path in wanted.keys() - unchanged])
         for path in self._running.keys() - unchanged:
@@ -66,9 +66,9 @@ class SessionHandle:
         self._locks.keep([self.checkpoint, *directories])
         self._functions = {name: each for name, each in into.items() if callable(each)}
         self.alone = found.reasons
-        for path, run in wanted.items():
+        for path, job in wanted.items():
             if path not in self._running:
-                query = RunningQuery(run, self._spark, lambda name, tally: None, self._read, self._hand_over)
+                query = RunningQuery(job, self._spark, lambda name, tally: None, self._read, self._hand_over)
                 query.start()
                 self._running[path] = query
         return found
@@ -103,12 +103,12 @@ class SessionHandle:
         """What each query has done since it was last started, by name."""
         return {name: tally for query in self._running.values() for name, tally in query.tallies.items()}
 
-    def _lock_and_check(self, directories: Sequence[str], runs: Sequence[Job]) -> None:
-        """Holds the locks of all outputs, and refuses runs that may not go on there; then it holds what it held."""
+    def _lock_and_check(self, directories: Sequence[str], jobs: Sequence[Job]) -> None:
+        """Holds the locks of all outputs, and refuses jobs that may not go on there; then it holds what it held."""
         new = self._locks.add(directories)
         try:
-            for run in runs:
-                Checkpoint(run.checkpoint).check(run)
+            for job in jobs:
+                Checkpoint(job.checkpoint).check(job)
         except BaseException:
             self._locks.drop(new)
             raise
@@ -118,8 +118,8 @@ class SessionHandle:
         sink = into if isinstance(into, FileSink) else FileSink(handed, "parquet")
         return QueryRun(name, plan, {}, self._relations, sink, is_kept=isinstance(into, FileSink))
 
-    def _read(self, run: Job, n_groups: int, control: Control) -> DataFrame:
-        return row_message_frame(run, self._streams, n_groups, control)
+    def _read(self, job: Job, n_groups: int, control: Control) -> DataFrame:
+        return row_message_frame(job, self._streams, n_groups, control)
 
     def _hand_over(self, name: str, sink: FileSink, batch_id: int) -> None:
         """Calls a function with the rows of a batch. After a crash it may be called again with the same number."""
@@ -145,5 +145,5 @@ class SessionHandle:
             )
 
 
-def _is_same(run: Job, wanted: Job | None) -> bool:
-    return wanted is not None and wanted.plan.edition == run.plan.edition
+def _is_same(job: Job, wanted: Job | None) -> bool:
+    return wanted is not None and wanted.plan.edition == job.plan.edition

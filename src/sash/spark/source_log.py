@@ -40,10 +40,10 @@ def local_path(path: str) -> str:
     return re.sub(r"^file:(//)?(?=/)", "", path)
 
 
-def refuse_unread(run: Job) -> None:
+def refuse_unread(job: Job) -> None:
     """SourceError for a stream of which Spark would not read all files."""
-    for source in run.streams.values():
-        system, path = resolve_path(source.path, run.filesystem)
+    for source in job.streams.values():
+        system, path = resolve_path(source.path, job.filesystem)
         if os.path.basename(path).startswith((".", "_")) and system.get_file_info(path).is_file:
             raise SourceError(f"`{path}`: Spark reads no file whose name starts with `.` or `_`; rename it")
         if _HADOOP_GLOB.search(path) and system.get_file_info(path).type != pyarrow.fs.FileType.NotFound:
@@ -60,22 +60,22 @@ def refuse_unread(run: Job) -> None:
             )
 
 
-def check_present(run: Job) -> None:
+def check_present(job: Job) -> None:
     """SourceError if the directory of a stream has gone: Spark takes that for one without files."""
-    for name, source in run.streams.items():
-        system, path = resolve_path(source.path, run.filesystem)
+    for name, source in job.streams.items():
+        system, path = resolve_path(source.path, job.filesystem)
         if not split_glob(path)[1] and system.get_file_info(path).type == pyarrow.fs.FileType.NotFound:
             place = shown_place(source.path)
             raise SourceError(f"`{place}`, where stream `{name}` comes from, is gone; put it back, and run again")
 
 
-def check_all_read(run: Job, spark: Path, batch_id: int, read: Iterable[str]) -> None:
+def check_all_read(job: Job, spark: Path, batch_id: int, read: Iterable[str]) -> None:
     """SourceError unless `read` has all files that Spark has taken into a batch; one without content has no reader."""
     seen = set(read)
-    for number, (_, source) in enumerate(_numbered(run), FIRST_STREAM):
+    for number, (_, source) in enumerate(_numbered(job), FIRST_STREAM):
         for path in batch_files(spark, batch_id, number):
-            if path not in seen and is_visible(source, path, run.filesystem):
-                _check_empty(source, path, batch_id, run.filesystem)
+            if path not in seen and is_visible(source, path, job.filesystem):
+                _check_empty(source, path, batch_id, job.filesystem)
 
 
 def check_heard(control: Control, spark: Path, batch_id: int) -> None:
@@ -96,15 +96,15 @@ def heard_files(spark: Path) -> list[str]:
     return [unquote(local_path(each["path"])) for each in said if each["batchId"] <= last]
 
 
-def find_changed(run: Job, spark: Path) -> Iterator[str]:
+def find_changed(job: Job, spark: Path) -> Iterator[str]:
     """What to tell of local files that were changed after a batch was done with them: Spark knows them by name.
 
     It notes when each was last changed, in milliseconds, or in seconds where the file system has no more.
     """
     done = BatchLog(spark).newest_done
-    for number, (name, source) in enumerate(_numbered(run), FIRST_STREAM):
+    for number, (name, source) in enumerate(_numbered(job), FIRST_STREAM):
         known = _times(spark, number, _entry(spark, done, number))
-        changed = [each.path for each in _listed(run, source) if _is_newer(each.modified_us, known.get(each.path))]
+        changed = [each.path for each in _listed(job, source) if _is_newer(each.modified_us, known.get(each.path))]
         if changed:
             yield (
                 f"changed since stream `{name}` was read, and not read again: {join_names(changed)}; give each of them "
@@ -140,13 +140,13 @@ def read_log_file(path: Path) -> list[dict]:
     return said
 
 
-def _numbered(run: Job) -> Iterator[tuple[str, FileSource]]:
+def _numbered(job: Job) -> Iterator[tuple[str, FileSource]]:
     """The streams in the order in which Spark numbers them."""
-    return ((name, run.streams[name]) for name in run.plan.streams if name in run.streams)
+    return ((name, job.streams[name]) for name in job.plan.streams if name in job.streams)
 
 
-def _listed(run: Job, source: FileSource) -> Sequence[StreamFile]:
-    is_local = run.filesystem is None and "://" not in source.path
+def _listed(job: Job, source: FileSource) -> Sequence[StreamFile]:
+    is_local = job.filesystem is None and "://" not in source.path
     return list_files(source) if is_local else ()
 
 

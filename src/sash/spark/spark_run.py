@@ -31,7 +31,7 @@ from sash.store.batch import BEGINNING
 
 
 def run_on_spark(
-    runs: Sequence[Job],
+    jobs: Sequence[Job],
     spark: SparkSession,
     report: Report,
     files_per_batch: int | None = None,
@@ -42,7 +42,7 @@ def run_on_spark(
 
     If `watch` says stop, they end after the batch at hand.
     """
-    running = [RunningQuery(run, spark, report, read_files(spark, files_per_batch)) for run in runs]
+    running = [RunningQuery(job, spark, report, read_files(spark, files_per_batch)) for job in jobs]
     watch = watch or Watch()
     try:
         for query in running:
@@ -74,8 +74,8 @@ HandOver: TypeAlias = Callable[[str, FileSink, int], None]
 def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
     """Messages over a run's files, of which a batch takes at most so many of each stream."""
 
-    def make(run: Job, n_groups: int, control: Control) -> DataFrame:
-        return file_message_frame(run, spark, n_groups, control, files_per_batch)
+    def make(job: Job, n_groups: int, control: Control) -> DataFrame:
+        return file_message_frame(job, spark, n_groups, control, files_per_batch)
 
     return make
 
@@ -85,22 +85,22 @@ class RunningQuery:
 
     def __init__(
         self,
-        run: Job,
+        job: Job,
         spark: SparkSession,
         report: Report,
         make_messages: MakeMessages,
         hand_over: HandOver | None = None,
     ):
-        self.run = _placed(run)
-        self.tallies = {each.name: Tally() for each in self.run.members}
+        self.job = _placed(job)
+        self.tallies = {each.name: Tally() for each in self.job.members}
         self._spark = spark
         self._report = report
         self._make_messages = make_messages
         self._hand_over = hand_over
-        self._checkpoint = Checkpoint(self.run.checkpoint)
+        self._checkpoint = Checkpoint(self.job.checkpoint)
         self._ledgers: Mapping[str, Ledger] = {}
         """By query whose output is kept, what publishes it."""
-        self._notes = ArrivalNotes(self.run.plan.streams)
+        self._notes = ArrivalNotes(self.job.plan.streams)
         self._query: StreamingQuery | None = None
         self._at_hand = Lock()
         """Held while a batch runs."""
@@ -122,14 +122,14 @@ class RunningQuery:
             raise translate(failure) from failure
 
     def _start(self) -> None:
-        refuse_unread(self.run)
-        self._ledgers = self._checkpoint.open(self.run, count_groups(self.run.plan, self._spark))
+        refuse_unread(self.job)
+        self._ledgers = self._checkpoint.open(self.job, count_groups(self.job.plan, self._spark))
         n_groups = self._checkpoint.n_groups
         if self._query is None:
-            for note in find_changed(self.run, self._checkpoint.spark):
+            for note in find_changed(self.job, self._checkpoint.spark):
                 for tally in self.tallies.values():
                     tally.notes.append(note)
-        messages = self._make_messages(self.run, n_groups, self._checkpoint.control)
+        messages = self._make_messages(self.job, n_groups, self._checkpoint.control)
         writer = messages.writeStream.queryName(self._free_name()).option(
             "checkpointLocation", str(self._checkpoint.spark)
         )
@@ -138,7 +138,7 @@ class RunningQuery:
     def _free_name(self) -> str:
         """Spark refuses two queries of one name; another session may have one."""
         taken = {query.name for query in self._spark.streams.active}
-        names = chain([self.run.name], (f"{self.run.name} ({number})" for number in count(2)))
+        names = chain([self.job.name], (f"{self.job.name} ({number})" for number in count(2)))
         return next(name for name in names if name not in taken)
 
     @property
@@ -148,7 +148,7 @@ class RunningQuery:
 
     @property
     def name(self) -> str:
-        return self.run.name
+        return self.job.name
 
     @property
     def n_batches(self) -> int:
@@ -157,7 +157,7 @@ class RunningQuery:
 
     def find_failure(self) -> SashError | None:
         """Why the query has ended, or should; None while it does well."""
-        check_present(self.run)
+        check_present(self.job)
         if self._query is None or self._query.isActive:
             return None
         ended = self._query.exception()
@@ -181,7 +181,7 @@ class RunningQuery:
     def finish(self) -> None:
         """Waits until all input has been answered for, up to its last timestamp, or until the query is stopped."""
         self.process_all_available()
-        check_present(self.run)
+        check_present(self.job)
         if not self._is_stopped:  # else more is to come
             self.complete()
             self.process_all_available()
@@ -236,34 +236,34 @@ class RunningQuery:
     def _publish_answers(self, answers: list[Message], batch_id: int) -> None:
         self._check(answers, batch_id)
         staged, input = self._staged(answers), self._checkpoint.log.input_of(batch_id)
-        for each in self.run.members:
+        for each in self.job.members:
             if each.is_kept:
                 self._ledgers[each.name].publish(batch_id, staged[each.name], input)
             else:
                 for place in {CHANGES, *staged[each.name]}:
                     each.output.sink(place).publish(batch_id, staged[each.name].get(place, []), each.filesystem)
         if self._hand_over is not None:
-            for each in self.run.members:
+            for each in self.job.members:
                 self._hand_over(each.name, each.sink, batch_id)
         self._checkpoint.seal()
 
     def _staged(self, answers: list[Message]) -> dict[str, dict[str, list[Part]]]:
         """The files that workers have written, by query and place."""
-        found: dict[str, dict[str, list[Part]]] = {each.name: {} for each in self.run.members}
+        found: dict[str, dict[str, list[Part]]] = {each.name: {} for each in self.job.members}
         for each in answers:
             if each.kind in ("changes", "late", "rejects"):
                 parts = each.facts["parts"]
-                for run, place in self.run.places_of(each.kind, each.stream, each.query):
+                for run, place in self.job.places_of(each.kind, each.stream, each.query):
                     part = Part(*parts[run.name][place])
                     found[run.name].setdefault(place, []).append(part)
         return found
 
     def _check(self, answers: list[Message], batch_id: int) -> None:
         check_heard(self._checkpoint.control, self._checkpoint.spark, batch_id)
-        if self.run.streams:
+        if self.job.streams:
             read = (each.facts["path"] for each in answers if each.kind == "arrival")
-            check_all_read(self.run, self._checkpoint.spark, batch_id, read)
-        if self.run.is_strict:
+            check_all_read(self.job, self._checkpoint.spark, batch_id, read)
+        if self.job.is_strict:
             for each in answers:
                 if each.kind == "rejects":
                     raise strict_error(each.facts["sample"])

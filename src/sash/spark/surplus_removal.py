@@ -14,9 +14,9 @@ from sash.spark.together import Surplus, find_surplus
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What a run needs before it can go on."""
+    """What a job needs before it can go on."""
 
-    run: Job
+    job: Job
     surplus: Sequence[Surplus]
 
     @property
@@ -29,37 +29,37 @@ class Repair:
         ]
 
 
-def find_repairs(runs: Sequence[Job]) -> list[Repair]:
-    """What can be done for each run that has a checkpoint; nothing where all is well.
+def find_repairs(jobs: Sequence[Job]) -> list[Repair]:
+    """What can be done for each job that has a checkpoint; nothing where all is well.
 
     Raises SourceError for what no removal can repair: so all is well with every file if nothing is said. Changes
     nothing.
     """
     repairs = []
-    for run in runs:
-        checkpoint = Checkpoint(run.checkpoint)
-        checkpoint.check(run)
+    for job in jobs:
+        checkpoint = Checkpoint(job.checkpoint)
+        checkpoint.check(job)
         if not checkpoint.known():
             continue
         checkpoint.verify()
         surplus = [
             find_surplus(each.output, each.output.manifest(), checkpoint.log, checkpoint.share_of(each))
-            for each in run.members
+            for each in job.members
         ]
         if any(surplus):
             checkpoint.refuse_gaps(is_older=True)
-            repairs.append(Repair(run, [each for each in surplus if each]))
+            repairs.append(Repair(job, [each for each in surplus if each]))
         else:
-            checkpoint.refuse_misfits(run, is_thorough=True)
+            checkpoint.refuse_misfits(job, is_thorough=True)
     return repairs
 
 
 def make(repair: Repair) -> None:
     """Removes what is too much; a crash leaves what can be repaired again. Raises SourceError if more is wrong."""
-    checkpoint = Checkpoint(repair.run.checkpoint)
+    checkpoint = Checkpoint(repair.job.checkpoint)
     checkpoint.verify()
     checkpoint.shorten_manifest()  # what is gone with the newest batches is no longer asked for
     for each in repair.surplus:
         each.output.remove_batches(each.batches)
     checkpoint.forget_controls()
-    checkpoint.refuse_misfits(repair.run, is_thorough=True)
+    checkpoint.refuse_misfits(repair.job, is_thorough=True)

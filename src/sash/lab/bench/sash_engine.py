@@ -39,24 +39,24 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
     return measure_run(Job.alone(bind_workload(workload, files, output)), workload, spark, note)
 
 
-def measure_run(run: Job, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
+def measure_run(job: Job, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
     """Runs a job on Spark over the workload's files, and measures every batch."""
     from sash.spark.spark_run import RunningQuery, read_files
 
     session = bench_session(spark, workload)
-    tallies = _Tallies(run, note)
+    tallies = _Tallies(job, note)
     started = time.monotonic()
-    running = RunningQuery(run, session, tallies.take, read_files(session, FILES_PER_BATCH))
+    running = RunningQuery(job, session, tallies.take, read_files(session, FILES_PER_BATCH))
     try:
         running.start()
-        query = next(query for query in session.streams.active if query.name == run.name)
+        query = next(query for query in session.streams.active if query.name == job.name)
         running.finish()
         wall_seconds, cpu_seconds = time.monotonic() - started, tallies.cpu.seconds()
         progress = read_progress(query.recentProgress)
     finally:
         running.stop()
         unload_state(session)
-    by_batch, background = checkpoint_bytes(Path(run.checkpoint) / "spark")
+    by_batch, background = checkpoint_bytes(Path(job.checkpoint) / "spark")
     batches = [
         tallies.measure(number, n_rows, progress[number], by_batch[number])
         for number, n_rows in enumerate(workload.batches)
@@ -128,10 +128,10 @@ class _Tallies:
     Queries that share a join report one after the other: each what all of them read and keep, and its own changes.
     """
 
-    def __init__(self, run: Job, note: Note):
-        self._n_changes = dict.fromkeys((each.name for each in run.members), 0)
-        self._last = run.members[-1].name
-        self._manifest = Path(run.checkpoint) / "manifest.jsonl"
+    def __init__(self, job: Job, note: Note):
+        self._n_changes = dict.fromkeys((each.name for each in job.members), 0)
+        self._last = job.members[-1].name
+        self._manifest = Path(job.checkpoint) / "manifest.jsonl"
         self._note = note
         self._tallies = [Tally()]
         self._manifest_bytes = [0]

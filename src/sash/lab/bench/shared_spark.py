@@ -37,9 +37,9 @@ def bench_shared_spark(queries: SharedQueries, directory: Path, spark: SparkSess
         write_workload(workload, files, note)
     runs = list(queries.runs(files).values())
 
-    def measure(title: str, run: Job) -> Measured:
+    def measure(title: str, job: Job) -> Measured:
         with stages.stage(title, workload.total_rows) as note:
-            return measure_run(run, workload, spark, note)
+            return measure_run(job, workload, spark, note)
 
     measure("warming up, alone", Job.alone(_into(runs[-1], directory / "warm" / "alone")))
     measure("warming up, sharing", shared_run(runs, directory / "warm" / "shared"))
