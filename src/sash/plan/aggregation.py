@@ -156,7 +156,7 @@ def _refuse_order_of_subqueries(query: Select) -> None:
 def _time_sql(query: Select) -> str | None:
     """The time of a row that is made of rows of streams: the latest of theirs, in microseconds."""
     infos = {source.alias: source.info for source in query.bound.sources}
-    times = []
+    times: list[str] = []
     for column in times_of(query):
         type, sql = infos[column.table].schema.field(column.name).type, to_duckdb(column)
         times.append(sql if pa.types.is_integer(type) else f"epoch_us({sql})")

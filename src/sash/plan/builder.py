@@ -17,11 +17,11 @@ from sash.plan.aggregation import ROW_ID, GroupByClause
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
-from sash.plan.logical import Body, RowTest, Select, SetOperation, bodies_of, scans_of
+from sash.plan.logical import Body, RowTest, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
 from sash.plan.query_plan import QueryPlan
 from sash.plan.relational import FromClause
-from sash.sql.bound_query import StreamInfo, TimeWindow, replaced_by
+from sash.sql.bound_query import Output, StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
 from sash.sql.expressions import to_column
 from sash.sql.window_graph import WindowGraph
@@ -110,7 +110,7 @@ class _Builder:
         is_consumed = body.is_grouped or body.bound.is_distinct or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
 
-    def _may_take_back(self, scan) -> bool:
+    def _may_take_back(self, scan: Scan) -> bool:
         return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
 
     def _test(self, flow: Flow, test: RowTest, with_ids: bool) -> Flow:
@@ -142,7 +142,9 @@ class _Builder:
             rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
         ), columns=columns, ids=ids)  # fmt: skip
 
-    def _membership(self, flow: Flow, matches: Flow, spec: MembershipSpec, columns, ids) -> Flow:
+    def _membership(
+        self, flow: Flow, matches: Flow, spec: MembershipSpec, columns: tuple[str, ...], ids: tuple[str, ...]
+    ) -> Flow:
         distribution = flow.distribution.renamed({name: [name] for name in columns})
         return flow.then(spec, matches, columns=columns, ids=ids, retracts=True, distribution=distribution)
 
@@ -200,7 +202,7 @@ class _Builder:
         """Whether the newest row of a group replaces the older one in the answer, with nothing to take it back."""
         return query is self._body and replaced_by(query.bound) is not None
 
-    def _output_sql(self, query: Select, output) -> str:
+    def _output_sql(self, query: Select, output: Output) -> str:
         """An output; of a group that is gone, what depends on its aggregates is NULL."""
         sql = to_column(output.expr)
         is_aggregate = any(column.table == "_agg" for column in output.expr.find_all(exp.Column))

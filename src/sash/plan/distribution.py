@@ -106,7 +106,7 @@ def _cover(
     a plan is not among them: without it the others are a fragment to look at, too.
     """
     columns = {} if below is None else {BELOW: min(members & below, default="")}
-    unsuited = set()
+    unsuited: set[str] = set()
     for scan in streams:
         own = sorted(members.intersection(own_columns(scan)), key=lambda name: (not _may_partition(scan, name), name))
         columns[scan.source.alias] = own[0] if own else ""

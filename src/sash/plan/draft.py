@@ -21,7 +21,7 @@ from sash.plan.flow import Distribution, Flow, distributed_by
 from sash.plan.logical import Scan
 from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
-from sash.sql.bound_query import RowsWindow, SinceWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
 from sash.sql.expressions import to_column, to_duckdb
 from sash.store.batch import BEGINNING, ID_PREFIX
 from sash.store.keys import is_hashable
@@ -187,7 +187,7 @@ def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
     return Node(CountWindowSpec(window.n_rows, by, id_column), (Node(ReorderSpec(is_total=True, tie=tie), (leaf,)),))
 
 
-def _life_us(window) -> int | None:
+def _life_us(window: Window | None) -> int | None:
     """The longest life of a tuple; with a slide it may begin late and end late."""
     if not isinstance(window, TimeWindow):
         return None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict, Unpack
 
-from sash.operators.operator_tree import Node
+from sash.operators.operator_tree import Node, Spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,17 @@ def distributed_by(columns: Sequence[str]) -> Distribution:
     return Distribution(tuple(frozenset([name]) for name in columns))
 
 
+class FlowChanges(TypedDict, total=False):
+    """What an operator changes of the flow that it is put on; all else stays."""
+
+    columns: tuple[str, ...]
+    ids: tuple[str, ...]
+    life_us: int | None
+    expires_by_negatives: bool
+    retracts: bool
+    distribution: Distribution
+
+
 @dataclass(frozen=True, slots=True)
 class Flow:
     """A part of the plan, and its tuples."""
@@ -76,6 +88,6 @@ class Flow:
     """Whether tuples may be taken back before they expire."""
     distribution: Distribution
 
-    def then(self, spec, *others: Flow, **changes) -> Flow:
+    def then(self, spec: Spec, *others: Flow, **changes: Unpack[FlowChanges]) -> Flow:
         """An operator on this flow, and on others."""
         return replace(self, node=Node(spec, (self.node, *(other.node for other in others))), **changes)

@@ -42,7 +42,7 @@ class BranchPlan:
     inputs: tuple[Input, ...]
     feeds: int | None
     """The slot, of a later branch, that its tuples go to; the last one's are the answer."""
-    taps: Mapping[int, TapName] = field(default_factory=dict)
+    taps: Mapping[int, TapName] = field(default_factory=dict[int, TapName])
     """By slot, the tap that feeds it."""
 
     @property
@@ -105,7 +105,8 @@ def cut_branches(
     """The branches of a query's tree, each after those that feed it. Of the relations, by alias, only the columns
     matter.
     """
-    known, branches = {input.slot: input for input in inputs}, []
+    known = {input.slot: input for input in inputs}
+    branches: list[BranchPlan] = []
     for node in [node for node in root.walk() if isinstance(node.spec, ExchangeSpec)]:
         spec = node.spec
         assert isinstance(spec, ExchangeSpec)
@@ -123,7 +124,7 @@ def stack_fragments(
     The first fragment reads what the trunk reads, if there is one: its branches stand on taps then.
     """
     placed = [each for branches in queries for each in _with_depths(branches)]
-    fragments = []
+    fragments: list[Fragment] = []
     for number in range(max(n_least, 1 + max(depth for depth, _ in placed))):
         branches = tuple(branch for depth, branch in placed if depth == number)
         read = tuple(input for each in branches for input in each.inputs if input.slot not in each.taps)

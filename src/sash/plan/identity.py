@@ -11,17 +11,19 @@ import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import TypeAlias, TypeGuard
 
 import pyarrow as pa
 
+_Json: TypeAlias = "bool | int | float | str | list[_Json] | dict[str, _Json] | None"
 
-def identify(**parts: Any) -> str:
+
+def identify(**parts: object) -> str:
     """The hash of named parts."""
     return hashlib.sha256(json.dumps(_plain(parts), sort_keys=True).encode()).hexdigest()
 
 
-def _plain(part: Any) -> Any:
+def _plain(part: object) -> _Json:
     """The part as JSON has it. Fields that are for people alone, which `repr` leaves out, are left out here too."""
     if part is None or isinstance(part, str | bool | int | float):
         return part
@@ -34,10 +36,17 @@ def _plain(part: Any) -> Any:
     if is_dataclass(part):
         named = {field.name: _plain(getattr(part, field.name)) for field in fields(part) if field.repr}
         return [type(part).__name__, named]
-    if isinstance(part, Mapping):
+    if _is_mapping(part):
         return {str(name): _plain(each) for name, each in part.items()}
-    if isinstance(part, Set):
-        return sorted(map(_plain, part), key=json.dumps)
-    if isinstance(part, Sequence):
-        return [_plain(each) for each in part]
+    if _is_collection(part):
+        plain = [_plain(each) for each in part]
+        return sorted(plain, key=json.dumps) if isinstance(part, Set) else plain
     raise TypeError(f"a {type(part).__name__} has no identity")
+
+
+def _is_mapping(part: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(part, Mapping)
+
+
+def _is_collection(part: object) -> TypeGuard[Set[object] | Sequence[object]]:
+    return isinstance(part, Set | Sequence)

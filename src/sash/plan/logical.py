@@ -139,7 +139,7 @@ def aliases_of(node: Relational | exp.Expr) -> frozenset[str]:
     return frozenset(scan.source.alias for scan in scans_of(node))
 
 
-def map_scans(node: Relational, change) -> Relational:
+def map_scans(node: Relational, change: Callable[[Scan], Scan]) -> Relational:
     """The same tree with every leaf changed."""
     if isinstance(node, Scan):
         return change(node)
@@ -147,7 +147,7 @@ def map_scans(node: Relational, change) -> Relational:
     return replace(node, left=map_scans(node.left, change), right=right)
 
 
-def map_joins(node: Relational, change) -> Relational:
+def map_joins(node: Relational, change: Callable[[Join], Join]) -> Relational:
     """The same tree with every join changed, inner ones first."""
     if isinstance(node, Scan):
         return node

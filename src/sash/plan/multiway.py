@@ -64,12 +64,12 @@ class JoinDraft:
     """What is joined in one operator: its inputs so far, and what connects them."""
 
     inputs: list[JoinInput]
-    joins: list[Join] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list[Join])
     """What brought in each input but the first."""
-    keys: list[tuple[str, str]] = field(default_factory=list)
-    conditions: list[tuple[str, set[str]]] = field(default_factory=list)
+    keys: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    conditions: list[tuple[str, set[str]]] = field(default_factory=list[tuple[str, set[str]]])
     """SQL, and the columns that it reads."""
-    known: list[tuple[str, str]] = field(default_factory=list)
+    known: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Columns that are equal in the inputs already, by joins below."""
 
     def add(self, input: JoinInput, join: Join) -> None:

@@ -97,7 +97,8 @@ class Plan:
         if self.trunk is None:
             trees = {name: query.tree(relations) for name, query in self.queries.items()}
             return Pipeline(None, [self._branch(BranchName(name), tree, {}) for name, tree in trees.items()])
-        numbers, branches = count(len(self.slots)), []
+        numbers = count(len(self.slots))
+        branches: list[Branch] = []
         for name, query in sorted(self.queries.items()):
             root, leaves = self.trunk.graft(name, numbers, is_ordered=False)
             tree = OperatorTree(root, {leaf.input.slot: leaf.input.schema for leaf in leaves}, query.load(relations))

@@ -67,7 +67,8 @@ class FromClause:
         first, joins = joins_in(self._query.input)
         cut_at = cut_points(first, joins, self._partitioning.exchanges)
         self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
-        joining, postponed = JoinDraft([self._input(first, with_ids)]), []
+        joining = JoinDraft([self._input(first, with_ids)])
+        postponed: list[Join] = []
         for number, join in enumerate(joins):
             if number in cut_at:
                 joining = self._cut(joining)
@@ -103,7 +104,7 @@ class FromClause:
 
     def _read_above(self, postponed: Sequence[Join]) -> set[str]:
         """The columns that are read of what all streams make together."""
-        read = set().union(*map(columns_of, read_on_top(self._query)))
+        read = {name for expr in read_on_top(self._query) for name in columns_of(expr)}
         for join in postponed:
             exprs = [*join.conjuncts, *(expr for _, expr in join.computed)]
             read |= {left for left, _ in join.keys}.union(*map(columns_of, exprs))

@@ -197,13 +197,15 @@ def _count_join_keys(left: FlowStatistics, right: FlowStatistics, keys: Sequence
 
 
 @singledispatch
-def _derive(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
+def _derive(spec: object, inputs: list[FlowStatistics]) -> FlowStatistics:
     """Of an operator's output. Of groups, DISTINCT, set operations, tests and windows of rows nothing is known."""
     return UNKNOWN
 
 
-@_derive.register(SlideSpec | ReorderSpec | ExchangeSpec | ExpireSpec | LookupJoinSpec)
-def _(spec, inputs: list[FlowStatistics]) -> FlowStatistics:
+@_derive.register
+def _(
+    spec: SlideSpec | ReorderSpec | ExchangeSpec | ExpireSpec | LookupJoinSpec, inputs: list[FlowStatistics]
+) -> FlowStatistics:
     """A row is taken to meet one of a relation."""
     return inputs[0]
 
@@ -274,7 +276,7 @@ def _names_in(sql: str) -> tuple[str, ...]:
 
 def _count_computed(project: ProjectSpec, counts: Mapping[str, float]) -> dict[str, float]:
     """An expression has at most as many values as the columns it reads have together."""
-    found = {}
+    found: dict[str, float] = {}
     for name, sql in project.columns:
         names = _names_in(sql)
         if names and all(each in counts for each in names):

@@ -46,7 +46,7 @@ PASSES = {
 
 
 @singledispatch
-def describe(spec, node: Node, plan: QueryPlan) -> Description:
+def describe(spec: object, node: Node, plan: QueryPlan) -> Description:
     """The title of an operator, and its facts; those without a text are left out."""
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 

@@ -113,7 +113,7 @@ def _graph_windows(spec: MultiwayJoinSpec, graph: WindowGraph) -> Iterator[tuple
     parts = spec.members
     meet = {frozenset(pair) for one, other in combinations(parts, 2) for pair in product(one, other)}
     for window in graph.windows:
-        if {window.left, window.right} in meet:
+        if frozenset((window.left, window.right)) in meet:
             yield _pair(window), format_duration(window.length_us), _order(window), _origin(window)
 
 
@@ -155,7 +155,7 @@ def _probes(spec: MultiwayJoinSpec) -> Iterator[str]:
 
 
 def _probe(spec: MultiwayJoinSpec, bound: Sequence[int], target: int) -> str:
-    keys = []
+    keys: list[str] = []
     for key in spec.keys:
         source = next((number for number in bound if key[number] and key[target]), None)
         if source is not None:

@@ -149,7 +149,7 @@ def _key(signature: Signature, side: int, name: str) -> str:
 
 def _worded(signature: Signature, sql: str) -> str:
     """An expression of the shared join with streams called by their names."""
-    names = {}
+    names: dict[str, str] = {}
     for side, alias in enumerate(SIDES):
         stream = _name(signature, side)
         names |= {found: f"{stream}.{found.removeprefix(f'{alias}.')}" for found in _quoted(sql, f"{alias}.")}

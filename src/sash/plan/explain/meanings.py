@@ -34,7 +34,8 @@ def meanings(node: Node, plan: QueryPlan) -> dict[str, str]:
             return part_meanings(partial, below)
         case Grouping() as grouping:
             return {key: below[key] for key in grouping.keys if key in below} | call_meanings(grouping, below)
-    return below
+        case _:
+            return below
 
 
 def made_by(project: ProjectSpec, below: Mapping[str, str] | None = None) -> dict[str, str]:

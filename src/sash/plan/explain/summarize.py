@@ -44,13 +44,13 @@ class Summary:
 
 
 @singledispatch
-def summarize(spec, node: Node, plan: QueryPlan) -> Summary:
+def summarize(spec: object, node: Node, plan: QueryPlan) -> Summary:
     """The line of an operator."""
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 
 
 @singledispatch
-def aliases_in(spec, node: Node, plan: QueryPlan) -> list[str]:
+def aliases_in(spec: object, node: Node, plan: QueryPlan) -> list[str]:
     """The aliases of the streams, relations and subqueries whose rows are in a node's tuples."""
     return [alias for child in node.inputs for alias in aliases_in(child.spec, child, plan)]
 

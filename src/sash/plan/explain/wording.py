@@ -26,7 +26,8 @@ def format_window(window: Window | None) -> str:
             return f"the last {n_rows} rows" + (f" for each {', '.join(by)}" if by else "")
         case SinceWindow(since_us):
             return f"everything since {_format_instant(since_us)}"
-    return "everything"
+        case _:
+            return "everything"
 
 
 def plain(sql: str | None, meanings: Mapping[str, str] | None = None) -> str:

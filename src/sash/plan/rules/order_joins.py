@@ -24,10 +24,10 @@ def order_joins(query: Select) -> Select:
 
 
 def _is_connected(scan: Scan, joined: frozenset[str], conjuncts: tuple[exp.Expr, ...]) -> bool:
-    alias = scan.source.alias
+    own = aliases_of(scan)
     for conjunct in conjuncts:
         if isinstance(conjunct, exp.EQ):
             sides = aliases_of(conjunct.this), aliases_of(conjunct.expression)
-            if {alias} in sides and any(side and side <= joined for side in sides):
+            if own in sides and any(side and side <= joined for side in sides):
                 return True
     return False

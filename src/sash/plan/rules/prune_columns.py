@@ -12,8 +12,8 @@ from sash.plan.logical import Join, Relational, Scan, Select, map_scans, scans_o
 
 def prune_columns(query: Select) -> Select:
     """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
-    needed = set().union(*(columns_of(expr) for expr in read_on_top(query)), _read_by_joins(query.input))
-    needed |= set().union(*(columns_of(expr) for scan in scans_of(query.input) for expr in _expressions(scan)))
+    read_below = [expr for scan in scans_of(query.input) for expr in _expressions(scan)]
+    needed = _read_by_joins(query.input).union(*map(columns_of, [*read_on_top(query), *read_below]))
 
     def prune(scan: Scan) -> Scan:
         if scan.counts_rows:

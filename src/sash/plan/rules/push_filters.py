@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, map_joins, map_scans, scans_of
+from sash.plan.logical import Join, Scan, Select, aliases_of, map_joins, map_scans, scans_of
 
 
 def push_filters(query: Select) -> Select:
@@ -13,10 +13,10 @@ def push_filters(query: Select) -> Select:
     placed = [(conjunct, aliases_of(conjunct) or frozenset([first])) for conjunct in query.conjuncts]
 
     def filter_scan(scan: Scan) -> Scan:
-        own = tuple(conjunct for conjunct, aliases in placed if aliases == {scan.source.alias})
+        own = tuple(conjunct for conjunct, aliases in placed if aliases == aliases_of(scan))
         return replace(scan, conjuncts=own)
 
-    def filter_join(join: Join) -> Relational:
+    def filter_join(join: Join) -> Join:
         here = aliases_of(join)
         own = tuple(
             conjunct

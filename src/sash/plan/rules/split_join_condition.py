@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.plan.column_names import column_name, common_type, sql_type_of, type_of
-from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, map_joins, map_scans
+from sash.plan.logical import Join, Scan, Select, aliases_of, map_joins, map_scans
 from sash.sql.bound_query import BoundQuery
 from sash.sql.casts import cast_to, without_read
 from sash.store.keys import is_hashable
@@ -29,13 +29,13 @@ def split_join_condition(query: Select) -> Select:
     return replace(query, input=map_joins(query.input, lambda join: _split(join, query.bound)))
 
 
-def _split(join: Join, bound: BoundQuery) -> Relational:
+def _split(join: Join, bound: BoundQuery) -> Join:
     found = [(conjunct, _as_key(conjunct, join, bound)) for conjunct in join.conjuncts]
     residual = tuple(conjunct for conjunct, key in found if key is None or key.is_cast)
-    names = []
+    names: list[tuple[str, str]] = []
     for _, key in found:
         if key is not None:
-            pair = []
+            pair: list[str] = []
             for side, expr in enumerate(key.sides):
                 join, name = _with_column(join, side, expr, f"_key{len(names)}.{join.right.source.alias}")
                 pair.append(name)
@@ -74,7 +74,7 @@ def _with_column(join: Join, side: int, expr: exp.Expr, name: str) -> tuple[Join
     read = aliases_of(expr)
 
     def compute(scan: Scan) -> Scan:
-        return replace(scan, computed=(*scan.computed, (name, expr))) if read == {scan.source.alias} else scan
+        return replace(scan, computed=(*scan.computed, (name, expr))) if read == aliases_of(scan) else scan
 
     if side == 1:
         return replace(join, right=compute(join.right)), name

@@ -85,7 +85,8 @@ def _share(condition: exp.Expr, distinct: Distinct) -> float:
             return _share_of_value([condition.left, condition.right], distinct)
         case exp.NEQ() | exp.NullSafeNEQ():
             return 1.0 - _share_of_value([condition.left, condition.right], distinct)
-    return _share_by_kind(condition)
+        case _:
+            return _share_by_kind(condition)
 
 
 def _share_of_value(sides: Sequence[exp.Expr], distinct: Distinct) -> float:
@@ -106,4 +107,5 @@ def _share_by_kind(condition: exp.Expr) -> float:
             return SHARE_OF_NULLS
         case exp.Boolean():
             return float(condition.this)
-    return SHARE_OF_OTHER
+        case _:
+            return SHARE_OF_OTHER
