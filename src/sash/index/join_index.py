@@ -41,17 +41,11 @@ class JoinCounts(NamedTuple):
     outputs: int
 
 
-class JoinIndex(Protocol):
-    """Rows of two windows, found by key."""
+class WindowIndex(Protocol):
+    """Rows of two windows, found by key. How the rows of a step come in, and pairs out, is for each kind to say."""
 
     @property
     def counts(self) -> JoinCounts: ...
-
-    def arrive(self, firsts: tuple[int, int], clock: int) -> Iterator[Pairs]:
-        """Puts the rows of each side from `firsts` on into the index; the pairs they make, with rows of the other side
-        that are there and with each other, in chunks. `clock` is the clock after this step.
-        """
-        ...
 
     def advance(self, clock: int) -> None:
         """After a step: whatever ends by this clock is stale."""
@@ -63,4 +57,14 @@ class JoinIndex(Protocol):
 
     def free(self) -> None:
         """Gives all room back: another index takes over."""
+        ...
+
+
+class JoinIndex(WindowIndex, Protocol):
+    """Gives the pairs of a step as its rows come in."""
+
+    def arrive(self, firsts: tuple[int, int], clock: int) -> Iterator[Pairs]:
+        """Puts the rows of each side from `firsts` on into the index; the pairs they make, with rows of the other side
+        that are there and with each other, in chunks. `clock` is the clock after this step.
+        """
         ...

@@ -7,7 +7,8 @@ query's name has.
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 
 class BranchName(NamedTuple):
@@ -37,12 +38,7 @@ class OperatorName(NamedTuple):
 
     @classmethod
     def decode(cls, text: str) -> OperatorName:
-        return cls._of(json.loads(text))
-
-    @classmethod
-    def _of(cls, parts: list) -> OperatorName:
-        *branch, operator = parts
-        return cls(operator, BranchName(*branch) if branch else None)
+        return _operator_name(json.loads(text))
 
     def __str__(self) -> str:
         return self.operator if self.branch is None else f"{self.branch.query}: {self.operator}"
@@ -62,8 +58,13 @@ class EntryName(NamedTuple):
     @classmethod
     def decode(cls, text: str) -> EntryName:
         *operator, log, key = json.loads(text)
-        return cls(OperatorName._of(operator), log, key)
+        return cls(_operator_name(operator), log, key)
 
 
-def _to_text(parts: list) -> str:
+def _operator_name(parts: Sequence[Any]) -> OperatorName:
+    *branch, operator = parts
+    return OperatorName(operator, BranchName(*branch) if branch else None)
+
+
+def _to_text(parts: Sequence[str | int]) -> str:
     return json.dumps(parts, separators=(",", ":"))

@@ -60,7 +60,7 @@ class Branch:
     fingerprint: str
     """Of the query: one of the same name and another fingerprint is another query."""
     tree: OperatorTree
-    taps: Mapping[int, int] = field(default_factory=dict)
+    taps: Mapping[int, int] = field(default_factory=dict[int, int])
     """By slot of the tree, the tap that feeds it; its other slots are fed from outside."""
 
 
@@ -128,7 +128,7 @@ class Pipeline(OperatorSet):
 
     def work(self) -> dict[OperatorName, Work]:
         """What each operator did in the last step, by its name."""
-        found = {}
+        found: dict[OperatorName, Work] = {}
         if self._trunk is not None:
             found[JOIN] = self._join_work
             for side, tree in zip(SIDES, self._trunk.inputs):
@@ -183,7 +183,7 @@ class Pipeline(OperatorSet):
         """
         known, stored = registers[MEMBERS], StoredEntries(entries)
         goes_on = {name for name, each in self._branches.items() if known.get(name.query) == each.fingerprint}
-        mine = set()
+        mine: set[OperatorName] = set()
         for name, operator in self.operators():
             if name.branch is None or name.branch in goes_on:
                 restore_operator(name, operator, stored, registers[name.encode()])

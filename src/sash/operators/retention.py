@@ -24,9 +24,9 @@ class Retention:
     window_us: int
     whole_us: int = BEGINNING
     """Tuples up to this time have left earlier than the window says."""
-    columns: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, int] = field(default_factory=dict[str, int])
     """By column, up to which time tuples were kept without it."""
-    conditions: Mapping[str, int] = field(default_factory=dict)
+    conditions: Mapping[str, int] = field(default_factory=dict[str, int])
     """By condition, up to which time tuples that satisfy it may have been left out."""
 
     @classmethod

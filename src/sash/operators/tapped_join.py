@@ -25,9 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.index.circular_buckets import CircularBuckets
-from sash.index.hash_index import HashIndex
-from sash.index.join_index import LEFT, RIGHT, Pairs
+from sash.index.join_index import LEFT, RIGHT, Pairs, WindowIndex
 from sash.kernels import taps as kernel
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, select
@@ -41,6 +39,7 @@ from sash.store.batch import (
     OP,
     SIGNED_FIELDS,
     TS,
+    ColumnLike,
     conformed,
     expiries,
     int64_column,
@@ -185,7 +184,7 @@ class TappedJoin(WindowJoin):
         n_words = count_words(len(self.taps))
         return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], arena)
 
-    def _make_index(self) -> HashIndex | CircularBuckets | ScheduledIndex:  # pyright: ignore
+    def _make_index(self) -> WindowIndex:
         if self._serving_order == LWO:
             return super()._make_index()
         reaches = [tap.reach_us for tap in self.taps]
@@ -227,7 +226,8 @@ class TappedJoin(WindowJoin):
         if np.any(ts[1:] < ts[:-1]):
             order = np.argsort(ts, kind="stable")
             left, right, ts = left[order], right[order], ts[order]
-        asked, expires, columns = self.taps[tap], np.full(len(ts), NEVER), {}
+        asked, expires = self.taps[tap], np.full(len(ts), NEVER)
+        columns: dict[str, ColumnLike] = {}
         for side, rows in enumerate((left, right)):
             window = self._windows[side]
             expires = np.minimum(expires, expiries(window.ts[rows - window.base], asked.windows_us[side]))

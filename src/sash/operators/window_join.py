@@ -29,7 +29,7 @@ from sash.cost.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
 from sash.cost.replan import LoadWatch
 from sash.index.circular_buckets import CircularBuckets
 from sash.index.hash_index import HashIndex
-from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
+from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs, WindowIndex
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
@@ -191,7 +191,7 @@ class WindowJoin(Unpaced):
         key_of = partial(encode_keys, columns=self._key_columns[side])
         return Window(self._inputs[side], key_of, self.spec.windows_us[side], arena)
 
-    def _make_index(self) -> HashIndex | CircularBuckets:
+    def _make_index(self) -> WindowIndex:
         """Tuples that are taken back have to be found in the middle of a window, which is what buckets are for."""
         method = self._method
         if method.algorithm == HASH and not self.spec.has_identities:
@@ -201,6 +201,7 @@ class WindowJoin(Unpaced):
 
     def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
         """The pairs of this step, where none is ever taken back. After the last one, tuples that are dead are gone."""
+        assert isinstance(self._index, HashIndex | CircularBuckets)
         for window, batch in zip(self._windows, inputs, strict=True):
             window.insert(batch, horizon)
         yield from self._index.arrive(firsts, horizon)

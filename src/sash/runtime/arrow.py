@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import pyarrow as pa
 
@@ -44,12 +44,16 @@ def _to_arrow(frame: Any, name: str, schema: pa.Schema | None) -> pa.Table:
         raise SourceError(
             f"`{name}` is one dictionary; give a list with a dictionary for each row, or a table of columns"
         )
-    if isinstance(frame, Sequence) and not isinstance(frame, str | bytes):
+    if _is_list(frame):
         return table_of_rows(frame, name, schema)
     raise BindError(
         f"`{name}` is a {type(frame).__module__}.{type(frame).__qualname__}; "
         "pass an Arrow, pandas, Polars or Spark frame, or a list of dictionaries"
     )
+
+
+def _is_list(frame: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(frame, Sequence) and not isinstance(frame, str | bytes)
 
 
 def _refuse_twins(columns: Iterable[Any], name: str) -> None:

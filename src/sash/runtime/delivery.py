@@ -15,7 +15,7 @@ from sash.runtime.job import QueryRun
 from sash.runtime.run_lock import LockSet
 from sash.runtime.session_output import Bookmark, SessionOutput, refuse_misfit
 
-Into = str | os.PathLike | Callable[[Any], None] | None
+Into = str | os.PathLike[str] | Callable[[Any], None] | None
 """As a user says it."""
 Sink = FileSink | Callable[[Any], None] | None
 Bookmarks = Mapping[str, Bookmark]

@@ -137,7 +137,7 @@ class Tally:
     clock_us: int | None = None
     partial_until_us: int | None = None
     """Until when answers may lack something, because the query was added late; None if they never did."""
-    late_by_stream: dict[str, int] = field(default_factory=dict)
+    late_by_stream: dict[str, int] = field(default_factory=dict[str, int])
     n_index_hits: int = 0
     """How often a partition group was found as the batch before had left it."""
     n_index_rebuilds: int = 0
@@ -147,9 +147,9 @@ class Tally:
     kernel_ms: float = 0.0
     conversion_ms: float = 0.0
     state_ms: float = 0.0
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
     """What a user should know of the rows that came."""
-    operators: dict[str, dict[str, float]] = field(default_factory=dict)
+    operators: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
     """By operator: rows in and out and milliseconds so far; rows, blocks and bytes held now."""
 
     @property
@@ -183,7 +183,7 @@ Report: TypeAlias = Callable[[str, Tally], None]
 """Called with a query's name and its tally after every batch."""
 
 
-def strict_error(reject: dict) -> SourceError:
+def strict_error(reject: Mapping[str, Any]) -> SourceError:
     """The error that stops a strict run at its first reject."""
     return SourceError(
         f"{reject['file']}, line {reject['line']}: {reject['reason']}; correct the record, "

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
@@ -24,13 +24,19 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FINE = ("ns", "ps", "fs", "as")
 _SECOND = 1_000_000
-_UNITS_US = {unit: Fraction(1, 1000**power) for power, unit in enumerate(("us", *_FINE))}
-_UNITS_US |= {"ms": Fraction(1000), "s": Fraction(_SECOND), "m": Fraction(60 * _SECOND), "h": Fraction(3600 * _SECOND)}
-_UNITS_US |= {"D": Fraction(86_400 * _SECOND), "W": Fraction(604_800 * _SECOND)}
+_UNITS_US = {
+    **{unit: Fraction(1, 1000**power) for power, unit in enumerate(("us", *_FINE))},
+    "ms": Fraction(1000),
+    "s": Fraction(_SECOND),
+    "m": Fraction(60 * _SECOND),
+    "h": Fraction(3600 * _SECOND),
+    "D": Fraction(86_400 * _SECOND),
+    "W": Fraction(604_800 * _SECOND),
+}
 """The microseconds of NumPy's units, but for months and years, whose length varies."""
 
 
-def moment_us(moment: Any) -> int:
+def moment_us(moment: Moment) -> int:
     """An instant in microseconds since 1970: a datetime, by default in UTC, its text, or the microseconds themselves.
 
     What is finer than a microsecond is cut off, so that never more is declared complete than was said.
@@ -57,13 +63,13 @@ def moment_us(moment: Any) -> int:
     )
 
 
-def _in_range(us: int, moment: Any) -> int:
+def _in_range(us: int, moment: Moment) -> int:
     if not BEGINNING < us < NEVER:
         raise _beyond(moment)
     return us
 
 
-def _beyond(moment: Any) -> BindError:
+def _beyond(moment: Moment) -> BindError:
     return BindError(
         f"the time {moment} is no time: times lie between {BEGINNING + 1} and {NEVER - 1} microseconds since 1970"
     )
@@ -77,10 +83,10 @@ def _numpy_moment_us(moment: np.datetime64) -> int:
     return _in_range(int(us.astype(np.int64)), moment)
 
 
-def length_us(length: Any, name: str) -> int:
+def length_us(length: Length | float, name: str) -> int:
     """A length of time in microseconds: a text such as "5 seconds", or a timedelta; `name` says of what.
 
-    A timedelta that is finer is rounded up, so that nothing is late that would not be.
+    A timedelta that is finer is rounded up, so that nothing is late that would not be. Zero needs no unit.
     """
     if isinstance(length, str):
         return parse_interval(length)
@@ -96,7 +102,7 @@ def length_us(length: Any, name: str) -> int:
     )
 
 
-def _timedelta_us(length: Any) -> int | None:
+def _timedelta_us(length: Length | float) -> int | None:
     """None if it is none, or does not say how long it is."""
     if isinstance(length, np.timedelta64) and not np.isnat(length):
         unit, n_units = np.datetime_data(length.dtype)

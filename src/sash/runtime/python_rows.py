@@ -7,9 +7,9 @@ as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -19,23 +19,33 @@ from sash.errors import SourceError
 
 def table_of_rows(rows: Sequence[Any], name: str, schema: pa.Schema | None = None) -> pa.Table:
     """One dictionary for each row, in order; a key that a row lacks is NULL."""
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise SourceError(f"row {number} of `{name}` is a {type(row).__qualname__}; give a dictionary for each row")
-        for key in row:
-            if not isinstance(key, str):
-                raise SourceError(f"row {number} of `{name}` has the key {key!r}; name columns by texts")
     if not rows:
         return schema.empty_table() if schema else pa.table({})
-    names = dict.fromkeys(key for row in rows for key in row)
     types = {field.name: field.type for field in schema or ()}
-    columns = {}
-    for key in names:
+    columns: dict[str, pa.Array] = {}
+    for key in _column_names(rows, name):
         try:
             columns[key] = _read([row.get(key) for row in rows], types.get(key))
         except ValueError as error:
             raise SourceError(f"column `{key}` of `{name}` cannot be read: {error}") from None
     return pa.table(columns)
+
+
+def _column_names(rows: Sequence[Any], name: str) -> Iterable[str]:
+    """The keys of all rows, each once; raises SourceError if one is no dictionary, or has keys that name no column."""
+    names: dict[str, None] = {}
+    for number, row in enumerate(rows):
+        if not _is_dictionary(row):
+            raise SourceError(f"row {number} of `{name}` is a {type(row).__qualname__}; give a dictionary for each row")
+        for key in row:
+            if not isinstance(key, str):
+                raise SourceError(f"row {number} of `{name}` has the key {key!r}; name columns by texts")
+            names[key] = None
+    return names
+
+
+def _is_dictionary(row: Any) -> TypeGuard[Mapping[object, Any]]:
+    return isinstance(row, Mapping)
 
 
 def _read(values: list[Any], type: pa.DataType | None) -> pa.Array:
@@ -69,7 +79,7 @@ def _plain(value: Any) -> Any:
     """A value of NumPy or pandas as Python's, where Arrow would change it or does not take it."""
     if type(value).__module__.startswith("pandas.") and type(value).__name__ in ("NaTType", "NAType"):
         return None
-    if isinstance(value, np.datetime64 | np.timedelta64):
+    if _is_numpy_time(value):
         return None if np.isnat(value) else _plain_numpy(value)
     # pandas' timestamps and lengths are Python's, with something behind the microseconds.
     if (isinstance(value, datetime) and getattr(value, "nanosecond", 0)) or (
@@ -77,6 +87,10 @@ def _plain(value: Any) -> Any:
     ):
         raise ValueError(f"{value} is finer than microseconds, which is all that is kept; round it")
     return value
+
+
+def _is_numpy_time(value: Any) -> TypeGuard[np.datetime64 | np.timedelta64]:
+    return isinstance(value, np.datetime64 | np.timedelta64)
 
 
 def _plain_numpy(value: np.datetime64 | np.timedelta64) -> Any:

@@ -14,7 +14,7 @@ import json
 import os
 import socket
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ def _now() -> datetime:
 
 
 @contextmanager
-def hold_locks(directories: Sequence[str], now: Callable[[], datetime] = _now) -> Iterator[None]:
+def hold_locks(directories: Sequence[str], now: Callable[[], datetime] = _now) -> Generator[None]:
     """Holds the locks of directories, which need not be there. Raises ResourceError if another run has one.
 
     Directories on other file systems than the local one cannot be locked, and are not.
@@ -90,7 +90,7 @@ def _end_all(held: Mapping[str, ExitStack]) -> None:
 
 
 @contextmanager
-def _hold(directory: str, now: Callable[[], datetime]) -> Iterator[None]:
+def _hold(directory: str, now: Callable[[], datetime]) -> Generator[None]:
     parent, name = os.path.split(directory)
     path, missing = f"{parent}/.{name}.lock", _missing(directory)
     with telling_of(path):
@@ -109,7 +109,8 @@ def _hold(directory: str, now: Callable[[], datetime]) -> Iterator[None]:
 
 def _missing(directory: str) -> list[str]:
     """Which directories have to be made for this one to stand in, the deepest first."""
-    missing, above = [], os.path.dirname(directory)
+    missing: list[str] = []
+    above = os.path.dirname(directory)
     while not os.path.exists(above):
         missing.append(above)
         above = os.path.dirname(above)

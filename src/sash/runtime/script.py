@@ -39,7 +39,7 @@ class Script:
     """The queries as they were parsed."""
     texts: Mapping[str, str]
     """The queries as they were written."""
-    declarations: Mapping[str, str] = field(default_factory=dict)
+    declarations: Mapping[str, str] = field(default_factory=dict[str, str])
     """The streams and tables as they were written."""
 
     def runs(self, is_strict: bool = False) -> list[QueryRun]:
@@ -77,31 +77,68 @@ def read_script(path: str | Path) -> Script:
 
 def bind_script(text: str) -> Script:
     """A script's statements, checked as far as they can be without touching data."""
-    statements = parse_script(text)
-    streams, tables, declarations = {}, {}, {}
-    catalog: Catalog = {}
-    plans, sinks, selects, texts = {}, {}, {}, {}
-    territories = Territories(text)
-    for statement in statements:
+    bound = _BoundStatements(text)
+    for statement in parse_script(text):
         match statement:
-            case CreateStream() as made:
-                refuse_name(made.name, "stream", "its late rows", text, made.span)
-                streams[made.name.lower()] = _source(made, text)
-                declarations[made.name.lower()] = made.text
-                catalog[made.name.lower()] = _stream_info(made)
-            case CreateTable() as made:
-                tables[made.name.lower()] = _source(made, text)
-                declarations[made.name.lower()] = made.text
-                catalog[made.name.lower()] = RelationInfo(made.schema, made.sql_types)
-            case CreateQuery() as made:
-                plans[made.name] = plan_query(bind(made.select, catalog))
-                sinks[made.name] = _sink(made, text)
-                territories.add(made.name, sinks[made.name], made.into.span if made.into else made.span)
-                selects[made.name], texts[made.name] = made.select, made.text
-    if not plans:
-        raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
-    territories.refuse_sources([(name, source.path) for name, source in {**streams, **tables}.items()])
-    return Script(streams, tables, plans, sinks, catalog, selects, texts, declarations)
+            case CreateStream():
+                bound.add_stream(statement)
+            case CreateTable():
+                bound.add_table(statement)
+            case CreateQuery():
+                bound.add_query(statement)
+    return bound.script()
+
+
+class _BoundStatements:
+    """What a script has declared so far, for the statements that come after."""
+
+    def __init__(self, text: str):
+        self._text = text
+        self._catalog: Catalog = {}
+        self._streams: dict[str, FileSource] = {}
+        self._tables: dict[str, FileSource] = {}
+        self._declarations: dict[str, str] = {}
+        self._plans: dict[str, QueryPlan] = {}
+        self._sinks: dict[str, FileSink] = {}
+        self._queries: dict[str, CreateQuery] = {}
+        self._territories = Territories(text)
+
+    def add_stream(self, made: CreateStream) -> None:
+        name = made.name.lower()
+        refuse_name(made.name, "stream", "its late rows", self._text, made.span)
+        self._streams[name] = _source(made, self._text)
+        self._declarations[name] = made.text
+        self._catalog[name] = _stream_info(made)
+
+    def add_table(self, made: CreateTable) -> None:
+        name = made.name.lower()
+        self._tables[name] = _source(made, self._text)
+        self._declarations[name] = made.text
+        self._catalog[name] = RelationInfo(made.schema, made.sql_types)
+
+    def add_query(self, made: CreateQuery) -> None:
+        name = made.name
+        self._plans[name] = plan_query(bind(made.select, self._catalog))
+        self._sinks[name] = _sink(made, self._text)
+        self._territories.add(name, self._sinks[name], made.into.span if made.into else made.span)
+        self._queries[name] = made
+
+    def script(self) -> Script:
+        """All of it. Raises if nothing is asked, or a query would write to what is read."""
+        if not self._plans:
+            raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
+        sources = {**self._streams, **self._tables}
+        self._territories.refuse_sources([(name, source.path) for name, source in sources.items()])
+        return Script(
+            self._streams,
+            self._tables,
+            self._plans,
+            self._sinks,
+            self._catalog,
+            selects={name: made.select for name, made in self._queries.items()},
+            texts={name: made.text for name, made in self._queries.items()},
+            declarations=self._declarations,
+        )
 
 
 def _stream_info(made: CreateStream) -> StreamInfo:
