@@ -133,8 +133,8 @@ def test_restart_from_journal_after_every_batch(case) -> None:
 def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And room for one pair, or combination, at a time; in a join of many, turns of single rows."""
     init = CircularBuckets.__init__
-    monkeypatch.setattr(CircularBuckets, "__init__", lambda self, sides, _, *args: init(self, sides, 1, *args))
-    monkeypatch.setattr(window_join, "HashIndex", lambda windows: CircularBuckets(windows, None))
+    monkeypatch.setattr(CircularBuckets, "__init__", lambda self, sides, _=None, *args: init(self, sides, 1, *args))
+    monkeypatch.setattr(window_join, "HashIndex", type("OneBucket", (CircularBuckets,), {}))
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 1)
     monkeypatch.setattr(probe_index, "ROWS_PER_TURN", 1)

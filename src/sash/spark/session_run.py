@@ -51,7 +51,7 @@ class SessionHandle:
     def change(self, plans: Mapping[str, QueryPlan], into: Mapping[str, Any]) -> Jobs:
         """Goes on with these queries, each with a sink or a function to write to.
 
-        What is not touched by the change runs on; a share group that is goes on from its checkpoint. What cannot be is
+        What is not touched by the change runs on; a join that is goes on from its checkpoint. What cannot run is
         refused before anything is stopped.
         """
         self._refuse_own_callers()
