@@ -18,7 +18,8 @@ from support.profiles import SEED, everyday, volume
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-OFTEN = ("five that share a join",)
+OFTEN = ("EXCEPT",)
+"""Of those that share a join, test_shared_kill has some every time."""
 LONGEST_DELAY_SECONDS = 8.0
 """From the first thing that a run writes on; the first batch takes about half of it."""
 

@@ -21,11 +21,11 @@ import pytest
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job
 from sash.runtime.script import bind_script
-from support.profiles import SEED, volume
+from support.profiles import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_KILLS = int(os.environ.get("SASH_KILLS", volume(dev=1, ci=2, deep=10)))
+N_KILLS = int(os.environ.get("SASH_KILLS", "10"))
 LONGEST_DELAY_SECONDS = 2.5
 SECONDS_FOR_A_RUN = 300
 
@@ -111,6 +111,7 @@ def test_runs_killed_between_two_sinks_with_other_queries_each_time(folder, outp
     check_outputs(folder, outputs)
 
 
+@pytest.mark.deep
 def test_runs_killed_at_random_moments_with_other_queries_each_time(folder, outputs, tmp_path):
     moments, files, delays, script = random.Random(SEED), count(), [], Path()
     while len(delays) < N_KILLS:
