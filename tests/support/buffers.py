@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from sash.embedded.query import Query
 from sash.operators.changes import read_times
 from sash.operators.multiway_join import MultiwayJoin
-from sash.operators.operator_names import OperatorName
 from sash.oracle.pair_walks import most_newer_us
 from sash.oracle.reference import find_rows
 from sash.plan.logical import aliases_of
@@ -103,7 +102,7 @@ class NeededTuples:
         return [row for (row,), _ in find_rows(part, self._case.arrivals)]
 
 
-def joins_of_many(running: Query) -> Mapping[OperatorName, MultiwayJoin]:
+def joins_of_many(running: Query) -> Mapping[str, MultiwayJoin]:
     """The operators of a query that join many streams, by name."""
     return {name: operator for name, operator in running.operators() if isinstance(operator, MultiwayJoin)}
 

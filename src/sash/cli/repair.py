@@ -1,4 +1,4 @@
-"""`sash repair`: outputs and checkpoints on Spark that belong jobs again."""
+"""`sash repair`: outputs and checkpoints on Spark that belong together again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def repair(
     with hold_locks([root, *(each.output.path for each in runs)]):
         repairs = find_repairs(group_runs(runs, root, least=LEAST_IN_SCRIPTS).all)
         if not repairs:
-            print("nothing to repair: outputs and checkpoints belong jobs")
+            print("nothing to repair: outputs and checkpoints belong together")
             return
         for line in [line for each in repairs for line in each.summary]:
             print(line)

@@ -59,9 +59,9 @@ def _analyze(
     for name, operator in query.operators():
         if isinstance(operator, WindowJoin):
             work = JoinWork(*operator.counts)
-            measures[name.operator].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
+            measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
         elif isinstance(operator, MultiwayJoin):
-            measures[name.operator].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
+            measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
     ordered = replace(plan, root=in_order_of_time(plan.root))
     return "\n".join([explain_plan(ordered, measures, verbose), *notes])
@@ -72,7 +72,7 @@ def _take_note(query: Query, measures: dict[str, Measure]) -> None:
     work = query.work()
     for name, operator in query.operators():
         n_held = sum(log.n_rows for log in operator.logs().values())
-        measures.setdefault(name.operator, Measure()).add(work[name], n_held)
+        measures.setdefault(name, Measure()).add(work[name], n_held)
 
 
 @dataclass(slots=True)

@@ -20,7 +20,6 @@ from sash.embedded.running_job import Answer, RunningJob
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import SashWarning
 from sash.operators.operator import Operator
-from sash.operators.operator_names import OperatorName
 from sash.operators.operator_tree import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
@@ -125,13 +124,13 @@ class Query:
         """Bytes held in state now."""
         return self._job.pipeline.n_bytes
 
-    def work(self) -> dict[OperatorName, Work]:
+    def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""
-        return self._job.pipeline.work()
+        return {name.operator: work for name, work in self._job.pipeline.work().items()}
 
-    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
+    def operators(self) -> Iterator[tuple[str, Operator]]:
         """The operators that run, by name."""
-        return self._job.pipeline.operators()
+        return ((name.operator, operator) for name, operator in self._job.pipeline.operators())
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""

@@ -185,7 +185,7 @@ def _take(measure: PlanMeasure, query: Query, stream: str, rows: pa.Table) -> No
     measure.n_tuples += rows.num_rows
     measure.n_changes += changes.num_rows
     for name, work in query.work().items():
-        total = measure.operators.setdefault(name.operator, Work())
+        total = measure.operators.setdefault(name, Work())
         total.rows_in += work.rows_in
         total.rows_out += work.rows_out
         total.seconds += work.seconds
