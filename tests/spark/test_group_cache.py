@@ -112,8 +112,8 @@ class TestTaking:
         arena.path.rename(left)
         (left / DISK).symlink_to(tmp_path / "more")
         (tmp_path / "more").mkdir()
-        at_work = make_cache().make("other")
-        make_cache().make("g")
+        at_work = make_cache().create("other")
+        make_cache().create("g")
         assert not left.exists()
         assert not (tmp_path / "more").exists()
         assert at_work.path.exists()
@@ -278,7 +278,7 @@ class TestDirectory:
         assert state.array[:3000].tolist() == list(range(3000))
         cache.check_in("g", "t1", state, arena)
         assert len(names(tmp_path / "disk")) == 1
-        make_cache().make("g")
+        make_cache().create("g")
         assert names(tmp_path / "disk") == set()
 
     def test_it_survives_the_eviction_of_its_group(self, make_cache, tmp_path, monkeypatch):
@@ -325,7 +325,7 @@ class TestDirectory:
         """As many rows between two calls of `release_pages` as `step` allows, and the same answers as in memory."""
         arena, relaxed = make_arena(tmp_path, 1 << 14), []
         relax = Directory.release_pages
-        monkeypatch.setattr(Directory, "relax", lambda self: (relaxed.append(self.step), relax(self))[1])
+        monkeypatch.setattr(Directory, "release_pages", lambda self: (relaxed.append(self.rows_per_call), relax(self))[1])
         near, far = WindowBuffer(SCHEMA, read_keys, 500), WindowBuffer(SCHEMA, read_keys, 500, arena=arena)
         for number in range(3):
             relaxed.clear()

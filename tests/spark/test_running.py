@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from sash.errors import ResourceError, SourceError
+from sash.runtime.job import Job
 from sash.spark.spark_run import START_ATTEMPTS, RunningQuery
 
 LATE = "Job aborted: org.apache.spark.SparkException: Python worker failed to connect back."
@@ -37,7 +38,7 @@ class Driven(RunningQuery):
     def __init__(self, folder, *queries: Query):
         folder.write("a", ["1,x,1"])
         folder.write("b", ["1,x,1"])
-        super().__init__(folder.run("out"), cast(Any, None), lambda name, tally: None, cast(Any, None))
+        super().__init__(Job.alone(folder.run("out")), cast(Any, None), lambda name, tally: None, cast(Any, None))
         self.to_start = list(queries)
         self.said: list[tuple[str, int | None]] = []
         self.start()
