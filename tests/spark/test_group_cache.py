@@ -325,7 +325,9 @@ class TestDirectory:
         """As many rows between two calls of `release_pages` as `step` allows, and the same answers as in memory."""
         arena, relaxed = make_arena(tmp_path, 1 << 14), []
         relax = Directory.release_pages
-        monkeypatch.setattr(Directory, "release_pages", lambda self: (relaxed.append(self.rows_per_call), relax(self))[1])
+        monkeypatch.setattr(
+            Directory, "release_pages", lambda self: (relaxed.append(self.rows_per_call), relax(self))[1]
+        )
         near, far = WindowBuffer(SCHEMA, read_keys, 500), WindowBuffer(SCHEMA, read_keys, 500, arena=arena)
         for number in range(3):
             relaxed.clear()
