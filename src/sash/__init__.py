@@ -16,6 +16,7 @@ from sash.errors import (
 )
 from sash.frames import relation, stream
 from sash.oracle.verification import Verification, verify
+from sash.runtime.memory_settings import configure
 from sash.session import Session
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "SourceError",
     "Verification",
     "complete",
+    "configure",
     "explain",
     "query",
     "relation",

@@ -31,6 +31,7 @@ from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.delivery import Into, Sink, open_sink
+from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
@@ -43,7 +44,11 @@ from sash.store.batch import BEGINNING
 class Session:
     """Streams, relations, and queries over them."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Size | None = None) -> None:
+        """`memory` is what its windows in this process may take, like `"256 MiB"`; None: what `sash.configure`
+        or `SASH_MEMORY` says. On Spark `spark.sash.memory` says it.
+        """
+        self._memory = configured(memory)
         self._frames: dict[str, Any] = {}
         self._queries: dict[str, Registered] = {}
         self._local: EmbeddedSession | None = None
@@ -260,7 +265,7 @@ class Session:
             if isinstance(frame, Relation)
         }
         streams = {name: info for name, info in self._catalog().items() if isinstance(info, StreamInfo)}
-        return EmbeddedSession(streams, relations)
+        return EmbeddedSession(streams, relations, self._memory.budget())
 
     def _running(self) -> EmbeddedSession:
         if self._local is None:

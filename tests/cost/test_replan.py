@@ -97,7 +97,7 @@ def test_after_a_restart_the_plan_counts() -> None:
     entries = {name: log.entries() for name, log in join.logs().items()}
     again.restore(entries, join.registers())
     assert (again.method, again.n_replans) == (JoinMethod(WNL), 0)
-    join.reset(join._windows[0].arena)
+    join.reset(join._finder.windows[0].arena)
     assert (join.method, join.n_replans, sum(join.counts)) == (JoinMethod(WNL), 0, 0)
 
 

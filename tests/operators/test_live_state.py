@@ -95,7 +95,7 @@ def process(operator: Operator, inputs: Sequence[pa.Table], clock: int) -> pa.Ta
 class Served:
     """A way in which an operator runs, and what it is given."""
 
-    make: Callable[..., Operator]
+    make: Callable[..., Stateful]
     """Of a spec and the columns of each input."""
     spec: Any
     columns: Sequence[str]
@@ -402,7 +402,6 @@ CASES: dict[type, dict[str, Served]] = {
     TappedJoin: {
         **{schedule: tapped(schedule) for schedule in ("lwo", "swf", "mqt")},
         "lwo by buckets": tapped("lwo", method=JoinMethod(WHJ, 3)),
-        "as one join": replace(tapped("lwo"), step=process, meddle=adopt_another),
     },
 }  # fmt: skip
 
@@ -445,7 +444,7 @@ def operators_found() -> set[type]:
     for each in pkgutil.walk_packages(sash.operators.__path__, "sash.operators."):
         for value in vars(importlib.import_module(each.name)).values():
             is_own = isinstance(value, type) and value.__module__ == each.name
-            if is_own and hasattr(value, "STATE") and hasattr(value, "process"):
+            if is_own and hasattr(value, "STATE") and (hasattr(value, "process") or hasattr(value, "tap_outputs")):
                 found.add(value)
     return found
 

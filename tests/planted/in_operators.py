@@ -59,8 +59,8 @@ JOINS = (
         "a-tap-whose-pairs-live-as-long-as-the-largest-window",
         "tapped_join",
         "operators/tapped_join.py",
-        "expiries(window.ts[rows - window.base], asked.windows_us[side])",
-        "expiries(window.ts[rows - window.base], self.spec.windows_us[side])",
+        "expiries(window.ts_of(rows), asked.windows_us[side])",
+        "expiries(window.ts_of(rows), self.spec.join.windows_us[side])",
         ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(

@@ -85,7 +85,8 @@ def main() -> None:
             return
         if not path.endswith(".lock"):  # these come before Spark
             (notes / "started").touch()
-        if place == OPERATION and n_seen == int(at):
+        is_there = victim != "jvm" or _children(driver)  # what is locked is locked before there is a JVM
+        if place == OPERATION and n_seen >= int(at) and is_there and not (notes / "killed").exists():
             (notes / "killed").write_text(f"{operation} {path}")
             kill(victim, driver)
         n_seen += 1

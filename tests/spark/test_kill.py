@@ -14,29 +14,28 @@ import pytest
 from tests.spark.dying import IN_WORKERS, OPERATION, VICTIMS
 from tests.spark.dying_runs import SCRIPTS, DyingRuns
 
-from support.profiles import SEED, everyday, volume
+from support.profiles import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-OFTEN = ("EXCEPT",)
-"""Of those that share a join, test_shared_kill has some every time."""
+N_OPERATIONS_HIT, N_WORKERS_HIT, N_MOMENTS = 9, 6, 15
 LONGEST_DELAY_SECONDS = 8.0
 """From the first thing that a run writes on; the first batch takes about half of it."""
 
 
-@pytest.mark.parametrize("name", everyday(OFTEN, SCRIPTS))
+@pytest.mark.deep  # a run that is killed takes half a minute; every day it is test_shared_kill that kills some
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_killed_runs_together_write_what_one_run_writes(name, outputs, tmp_path, monkeypatch):
-    n_operations_hit, n_workers_hit, n_moments = volume(dev=(1, 1, 1), ci=(1, 1, 1), deep=(9, 6, 15))
     monkeypatch.chdir(tmp_path)
     runs, moments = DyingRuns(tmp_path, SCRIPTS[name]), random.Random(f"{SEED} {name}")
     n_operations = runs.count_operations()
     victims = cycle(("jvm", "group", "driver"))
-    for number in range(n_operations_hit):
-        runs.die_at(OPERATION, int(n_operations * (number + moments.random()) / n_operations_hit), next(victims))
+    for number in range(N_OPERATIONS_HIT):
+        runs.die_at(OPERATION, int(n_operations * (number + moments.random()) / N_OPERATIONS_HIT), next(victims))
     worker_victims = cycle(("worker", "jvm", "worker", "group"))
-    for place in islice(cycle(IN_WORKERS), n_workers_hit):
+    for place in islice(cycle(IN_WORKERS), N_WORKERS_HIT):
         runs.die_at(place, moments.randrange(4), next(worker_victims))
-    for _ in range(n_moments):
+    for _ in range(N_MOMENTS):
         runs.die_after(moments.uniform(0, LONGEST_DELAY_SECONDS), moments.choice([*VICTIMS]))
     runs.add_files()
     runs.end()

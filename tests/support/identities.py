@@ -31,7 +31,8 @@ class IdentityWatch:
 
     def __init__(self, running: Query):
         self.n_checked = 0
-        for name, operator in running._job.pipeline.operators():
+        operators: dict[OperatorName, Any] = dict(running._job.pipeline.operators())
+        for name, operator in operators.items():
             if any(field.name.startswith(ID_PREFIX) for field in operator.schema):
                 self._watch(name, operator)
 

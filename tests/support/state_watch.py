@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.operator import Operator
+from sash.operators.operator_names import OperatorName
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
@@ -48,7 +50,8 @@ class StateWatch:
     """Watches the operators of a query; it must be there before the first row."""
 
     def __init__(self, running: Query):
-        self._watched = {name: _Watched(operator) for name, operator in running._job.pipeline.operators()}
+        operators: dict[OperatorName, Any] = dict(running._job.pipeline.operators())
+        self._watched = {name: _Watched(operator) for name, operator in operators.items()}
 
     def check(self) -> None:
         """Raises an AssertionError if an operator holds more than it declares."""

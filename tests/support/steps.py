@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from sash.operators.operator import Operator, export_live, import_live
+from sash.operators.operator import Operator, Stateful, export_live, import_live
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
 from sash.store.vector import Directory, dump, load
 
@@ -81,7 +81,7 @@ def amount_at(changes: Sequence[Change], instant: int, is_told: bool) -> Counter
     return Counter({values: n for values, n in count.items() if n})
 
 
-def restarted(operator: Operator, make: Callable[[], Any]) -> Any:
+def restarted(operator: Stateful, make: Callable[[], Any]) -> Any:
     """Another operator that takes over from the logs and registers of this one."""
     fresh = make()
     fresh.restore({name: log.entries() for name, log in operator.logs().items()}, operator.registers())

@@ -38,6 +38,7 @@ class SparkOptions:
     """What `sash run` is told about Spark."""
 
     master: str
+    memory: str | None
     files_per_batch: int
     is_followed: bool
     n_restarts: int
@@ -47,6 +48,12 @@ def run(
     file: ScriptFile,
     engine: Annotated[Engine, typer.Option(help="On Spark, or in this process.")] = Engine.spark,
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="What windows may take of the memory, like 256m; the rest goes to disk. On Spark, of each machine."
+        ),
+    ] = None,
     files_per_batch: Annotated[int, typer.Option(min=1, help="At most so many files of a stream in one batch.")] = 8,
     follow: Annotated[bool, typer.Option("--follow", help="Keep running and answer for files as they arrive.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first record that cannot be read.")] = False,
@@ -75,7 +82,7 @@ def run(
         check_outputs(jobs.all, may_resume=engine is Engine.spark)
         started = time.monotonic()
         with Progress(runs, time.monotonic, is_quiet=as_json) as progress, StopRequest() as stop:
-            options = SparkOptions(master, files_per_batch, follow, restarts)
+            options = SparkOptions(master, memory, files_per_batch, follow, restarts)
             _run_engine(jobs, engine, progress, stop, options)
         seconds = time.monotonic() - started
     if as_json:
@@ -105,15 +112,15 @@ def _run_engine(jobs: Jobs, engine: Engine, progress: Progress, stop: StopReques
 
     with suppress(StoppedError):
         for each in jobs.all:
-            run_files(each, report)
+            run_files(each, report, options.memory)
 
 
 def _run_on_spark(jobs: Jobs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
     from sash.spark.query_watch import Watch
     from sash.spark.spark_run import run_on_spark
-    from sash.spark.spark_session import end_session, find_log, spark_session
+    from sash.spark.spark_session import MEMORY, end_session, find_log, spark_session
 
-    spark = spark_session(options.master)
+    spark = spark_session(options.master, **({MEMORY: options.memory} if options.memory else {}))
     log, console, is_well = find_log(spark), error_console(), False
     stop.listen()  # PySpark has a handler of its own, which breaks the line to the JVM
     logging.getLogger().addHandler(logging.FileHandler(log) if log else logging.NullHandler())

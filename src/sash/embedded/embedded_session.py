@@ -22,6 +22,7 @@ from sash.runtime.delivery import Delivery
 from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
+from sash.store.memory_budget import MemoryBudget
 
 Changes = dict[str, list[pa.Table]]
 JobKey = tuple[str, str]
@@ -31,7 +32,14 @@ JobKey = tuple[str, str]
 class EmbeddedSession:
     """Runs queries."""
 
-    def __init__(self, streams: Mapping[str, StreamInfo], relations: Mapping[str, pa.Table]):
+    def __init__(
+        self,
+        streams: Mapping[str, StreamInfo],
+        relations: Mapping[str, pa.Table],
+        budget: MemoryBudget | None = None,
+    ):
+        """`budget` is what all queries together may take; None: memory is not limited."""
+        self._budget = budget
         self._streams = SessionStreams(streams)
         self._relations = relations
         self._jobs: dict[JobKey, RunningJob] = {}
@@ -164,7 +172,7 @@ class EmbeddedSession:
         for plan in decide_sharing(plans).plans:
             job = self._jobs.get(_key_of(plan))
             if job is None:
-                job = RunningJob(plan, self._relations, *self._streams.progress(plan.streams, clocks))
+                job = RunningJob(plan, self._relations, *self._streams.progress(plan.streams, clocks), self._budget)
                 fresh |= plan.queries.keys()
             elif plan.edition != job.plan.edition:
                 job.change(plan)

@@ -19,11 +19,12 @@ from sash.embedded.row_notes import Notes
 from sash.embedded.running_job import Answer, RunningJob
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import SashWarning
-from sash.operators.operator import Operator
+from sash.operators.operator import Stateful
 from sash.operators.operator_tree import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 
 
@@ -41,7 +42,7 @@ class Query:
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
     ):
         self.plan = plan
-        self._job = RunningJob(Plan.alone(plan), relations, clocks, waiting)
+        self._job = RunningJob(Plan.alone(plan), relations, clocks, waiting, configured().budget())
         self._intake = self._job.intake
 
     def push(self, stream: str, rows: Any) -> pa.Table:
@@ -128,7 +129,7 @@ class Query:
         """What each operator did in the last step, by its name."""
         return {name.operator: work for name, work in self._job.pipeline.work().items()}
 
-    def operators(self) -> Iterator[tuple[str, Operator]]:
+    def operators(self) -> Iterator[tuple[str, Stateful]]:
         """The operators that run, by name."""
         return ((name.operator, operator) for name, operator in self._job.pipeline.operators())
 

@@ -20,6 +20,7 @@ from sash.operators.changes import read_times
 from sash.plan.query_plan import QueryPlan
 from sash.plan.statistics import ROWS_PER_STEP
 from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
+from sash.runtime.memory_settings import Size, configured
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING
 
@@ -38,15 +39,16 @@ def run_tables(
     return pa.concat_tables(changes).combine_chunks(), query
 
 
-def run_files(job: Job, report: Report) -> dict[str, Tally]:
-    """Runs a job over the files that are there now, and writes the outputs.
+def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str, Tally]:
+    """Runs a job over the files that are there now, and writes the outputs; `memory` is what its windows may take.
 
     Nothing is gone on from, so each output has to be new.
     """
     for each in job.members:
         each.output.refuse_occupied()
     writers = {each.name: _Writer(each) for each in job.members}
-    running, tallies = RunningJob(job.plan, job.relations), {name: writer.tally for name, writer in writers.items()}
+    running = RunningJob(job.plan, job.relations, budget=configured(memory).budget())
+    tallies = {name: writer.tally for name, writer in writers.items()}
     intake = running.intake
     for stream, file in in_order_of_arrival(job.streams, job.filesystem):
         info = job.plan.streams[stream]

@@ -12,9 +12,12 @@ from sash.cost.choose_schedule import BurstWatch, choose_schedule
 from sash.embedded.intake import Intake
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
+from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import LWO
 from sash.plan.physical import Plan
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_arena import SpillArena
 
 WORTH_PAIRS = 1 << 20
 """A step that gives queries fewer pairs is over before it pays to serve small windows first."""
@@ -38,12 +41,15 @@ class RunningJob:
         relations: Mapping[str, pa.Table],
         clocks: Mapping[str, StreamClock] | None = None,
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
+        budget: MemoryBudget | None = None,
     ):
+        """`budget` is of all that runs together; None: memory is not limited."""
         self.plan = plan
         self._relations = relations
+        self._budget = budget
         self.intake = Intake(plan.streams, clocks, waiting)
         """How far its streams have come, and what was put aside of them."""
-        self.pipeline = plan.pipeline(relations)
+        self.pipeline = self._make_pipeline(plan)
         """The operators that run."""
         self.pipeline.begin(self.intake.newest_us)
         self._bursts, self._pairs = BurstWatch(), BurstWatch()
@@ -111,6 +117,12 @@ class RunningJob:
         return plan if order == trunk.serving_order else replace(plan, trunk=replace(trunk, serving_order=order))
 
     def _go_on(self, plan: Plan) -> None:
-        old, self.pipeline = self.pipeline, plan.pipeline(self._relations)
+        old, self.pipeline = self.pipeline, self._make_pipeline(plan)
         self.pipeline.restore(old.entries(), old.registers(), self.intake.newest_us)
         self.plan = plan
+
+    def _make_pipeline(self, plan: Plan) -> Pipeline:
+        pipeline = plan.pipeline(self._relations)
+        if self._budget is not None:
+            pipeline.reset(SpillArena(self._budget))
+        return pipeline

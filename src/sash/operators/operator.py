@@ -20,18 +20,11 @@ from sash.store.block_log import BlockLog
 from sash.store.vector import Arena
 
 
-class Operator(Protocol):
-    """One node of a running plan."""
+class Stateful(Protocol):
+    """What keeps state from step to step: every node of a running plan, and the join that queries share."""
 
     STATE: ClassVar[tuple[str, ...]]
     """The attributes that change from step to step."""
-
-    schema: pa.Schema
-    """Of the batches it returns."""
-
-    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
-        """What follows from these tuples, one batch per input, and from the clock's progress."""
-        ...
 
     def pace(self, clock: int, n_max: int) -> int:
         """The latest time up to which at most about `n_max` of its tuples expire by themselves; `clock` at most."""
@@ -51,6 +44,17 @@ class Operator(Protocol):
 
     def registers(self) -> dict[str, Any]:
         """What has to survive beside the logs: integers, or what else can be written as JSON."""
+        ...
+
+
+class Operator(Stateful, Protocol):
+    """One node of a running plan."""
+
+    schema: pa.Schema
+    """Of the batches it returns."""
+
+    def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        """What follows from these tuples, one batch per input, and from the clock's progress."""
         ...
 
 
@@ -111,12 +115,12 @@ class Stateless(Unpaced):
         return {}
 
 
-def export_live(operator: Operator) -> dict[str, Any]:
+def export_live(operator: Stateful) -> dict[str, Any]:
     """All that an operator keeps from step to step."""
     return {name: getattr(operator, name) for name in operator.STATE}
 
 
-def import_live(operator: Operator, state: Mapping[str, Any]) -> None:
+def import_live(operator: Stateful, state: Mapping[str, Any]) -> None:
     """Lets an operator go on with a state that `export_live` took."""
     for name, value in state.items():
         setattr(operator, name, value)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sash.operators.operator import Operator, export_live, import_live
+from sash.operators.operator import Stateful, export_live, import_live
 from sash.operators.operator_names import EntryName, OperatorName
 from sash.store.block_log import BlockLog
 from sash.store.vector import Arena
@@ -16,7 +16,7 @@ class OperatorSet(ABC):
     """Whatever runs operators. Their names are stable: state is found by them."""
 
     @abstractmethod
-    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
+    def operators(self) -> Iterator[tuple[OperatorName, Stateful]]:
         """The operators by name."""
 
     def reset(self, arena: Arena) -> None:
@@ -94,7 +94,7 @@ class StoredEntries:
 
 
 def restore_operator(
-    name: OperatorName, operator: Operator, stored: StoredEntries, registers: Mapping[str, Any]
+    name: OperatorName, operator: Stateful, stored: StoredEntries, registers: Mapping[str, Any]
 ) -> None:
     """Lets one operator become what it was."""
     operator.restore({log: stored.of_log(name, log) for log in operator.logs()}, registers)

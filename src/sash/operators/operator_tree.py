@@ -160,13 +160,16 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        self._work = {}
         while True:
             until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
             yield self._run(self.root, arrivals, until, clocks or {})
             if until == clock:
                 return
             arrivals = {}
+
+    def forget_work(self) -> None:
+        """Counts work from now on; what a step does is what it has done since."""
+        self._work = {}
 
     def process(self, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
         """What one operator makes of its inputs, for whoever schedules operators itself; `step` runs all of them."""
@@ -187,7 +190,7 @@ class OperatorTree(OperatorSet):
             yield name, self._operators[id(node)]
 
     def work(self) -> dict[OperatorName, Work]:
-        """What each operator did in the last step, by its name."""
+        """What each operator has done since `forget_work`, by its name."""
         return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
 
     def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:

@@ -25,14 +25,15 @@ from typing import Any
 import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
-from sash.operators.operator import Operator
+from sash.operators.bites import Bite, Bites
+from sash.operators.operator import Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import OperatorTree, Work
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
-from sash.store.vector import Arena
+from sash.store.vector import Arena, Memory
 
 JOIN = OperatorName("join")
 MEMBERS = "members"
@@ -76,6 +77,7 @@ class Pipeline(OperatorSet):
         self._orphans: set[str] = set()
         """Entries of queries that are no more."""
         self._join_work = Work()
+        self._arena: Arena = Memory()
 
     def begin(self, seen_us: int) -> None:
         """Says that tuples up to a time had come before there was this join: who comes later does not find them."""
@@ -94,7 +96,17 @@ class Pipeline(OperatorSet):
         branch, but for those to be skipped, some tables. `clocks` says so of single slots, which may be ahead of
         `clock`. By the order in which queries are served, small windows may not have to wait for large ones.
         """
-        self._join_work = Work()
+        self._forget_work()
+        bites = Bites(Bite(arrivals, clock, clocks or {}), self._arena.budget)
+        for bite in bites:
+            n_bytes_out = 0
+            for name, table in self._step(bite, skipped):
+                n_bytes_out += table.nbytes
+                yield name, table
+            bites.see(n_bytes_out)
+
+    def _step(self, bite: Bite, skipped: Collection[BranchName]) -> Iterator[tuple[BranchName, pa.Table]]:
+        arrivals, clock, clocks = bite
         waiting = {name: self._pending.get(name, {}) for name in self._branches if name not in skipped}
         self._pending = {}
         if self._trunk is None:
@@ -102,7 +114,7 @@ class Pipeline(OperatorSet):
                 yield from self._run(name, arrivals, clock, clocks)
             return
         progress = dict.fromkeys(range(len(self._trunk.join.taps)), BEGINNING)
-        for given in self._tap_outputs(self._trunk, arrivals, clock, clocks or {}):
+        for given in self._tap_outputs(self._trunk, arrivals, clock, clocks):
             progress |= dict.fromkeys(given.tables, given.complete_us)
             for name, held in waiting.items():
                 taps = self._branches[name].taps
@@ -112,7 +124,7 @@ class Pipeline(OperatorSet):
                     is_uneven = any(progress[tap] > until for tap in taps.values())
                     yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
 
-    def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
+    def operators(self) -> Iterator[tuple[OperatorName, Stateful]]:
         """Of the trunk, then of the branches."""
         if self._trunk is not None:
             yield JOIN, self._trunk.join
@@ -153,6 +165,7 @@ class Pipeline(OperatorSet):
 
     def reset(self, arena: Arena) -> None:
         super().reset(arena)
+        self._arena = arena
         self._kept = self._trunk.retention if self._trunk else None
         self._forget_change()
 
@@ -195,6 +208,16 @@ class Pipeline(OperatorSet):
             for name in self._branches.keys() - goes_on:
                 self._open(self._trunk, name, clock)
 
+    def _forget_work(self) -> None:
+        self._join_work = Work()
+        for tree in self._trees():
+            tree.forget_work()
+
+    def _trees(self) -> Iterator[OperatorTree]:
+        if self._trunk is not None:
+            yield from self._trunk.inputs
+        yield from (branch.tree for branch in self._branches.values())
+
     def _forget_change(self) -> None:
         """What was restored here may have been left in the middle: it was another group's, or an attempt failed."""
         self._pending, self._orphans = {}, set()
@@ -221,7 +244,7 @@ class Pipeline(OperatorSet):
     ) -> Iterator[TapOutput]:
         inputs = [tree.step(arrivals, clock, clocks) for tree in trunk.inputs]
         work = self._join_work
-        work.rows_in = sum(batch.num_rows for batch in inputs)
+        work.rows_in += sum(batch.num_rows for batch in inputs)
         started = perf_counter()
         for given in trunk.join.tap_outputs(inputs, clock):
             work.seconds += perf_counter() - started

@@ -18,19 +18,21 @@ them. What a new tap may see is for whoever opens it to say (`Pipeline`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sash.index.join_index import LEFT, RIGHT, Pairs, WindowIndex
+from sash.index.join_index import LEFT, RIGHT, Pairs
+from sash.index.pair_finder import PairFinder
 from sash.kernels import taps as kernel
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, select
+from sash.operators.operator import Unpaced
 from sash.operators.operator_names import TapName
-from sash.operators.window_join import NO_ROWS, WindowJoin, WindowJoinSpec
+from sash.operators.window_join import Index, WindowJoinSpec, make_index
 from sash.papers.shared.scheduled_index import ScheduledIndex
 from sash.store.batch import (
     BEGINNING,
@@ -45,9 +47,10 @@ from sash.store.batch import (
     int64_column,
     with_columns,
 )
+from sash.store.block_log import Adapt, BlockLog
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
-from sash.store.vector import Arena
+from sash.store.vector import Arena, Memory
 from sash.store.window import Window
 
 LWO = "lwo"
@@ -104,15 +107,16 @@ class TapOutput:
     """By number of the tap; all taps that are complete to this time are here."""
 
 
-class TappedJoin(WindowJoin):
-    """Runs a `TappedJoinSpec`. It is run by `tap_outputs`; `process` gives the pairs of the largest window."""
+class TappedJoin(Unpaced):
+    """Runs a `TappedJoinSpec`: taps get what they ask for by `tap_outputs`, and later ones begin by `backfill`."""
 
-    STATE: ClassVar[tuple[str, ...]] = (*WindowJoin.STATE, "since_us")
+    STATE: ClassVar[tuple[str, ...]] = ("_finder", "_clock", "since_us")
 
     def __init__(self, spec: TappedJoinSpec, left: pa.Schema, right: pa.Schema):
+        self.spec = spec
         self.taps = spec.taps
-        self._conditions = spec.conditions
-        self._serving_order = spec.serving_order
+        self._inputs = (left, right)
+        self._key_columns = tuple(tuple(pair[side] for pair in spec.join.keys) for side in (LEFT, RIGHT))
         self._classes_us = spec.classes_us
         self._tap_windows = np.array([tap.windows_us for tap in spec.taps], np.int64).reshape(-1, 2)
         schemas = {field.name: field for side in (left, right) for field in side}
@@ -122,10 +126,12 @@ class TappedJoin(WindowJoin):
         self._checks = [
             join_keys.pair_condition(tap.keys, tap.residual, schema) for tap, schema in zip(self.taps, self.tap_schemas)
         ]
-        super().__init__(spec.join, left, right)
+        self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
-        super().reset(arena)
+        windows = [self._make_window(side, arena) for side in (LEFT, RIGHT)]
+        self._finder = PairFinder(windows, self._make_index)
+        self._clock = BEGINNING
         self.since_us = np.full((len(self.taps), 2), BEGINNING, np.int64)
         """By tap and side: it has not seen tuples up to this time."""
 
@@ -135,44 +141,46 @@ class TappedJoin(WindowJoin):
             join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
             for side, batch in enumerate(inputs)
         ]
-        firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
-        horizon = self._horizon(clock)
-        if isinstance(self._index, ScheduledIndex):
-            yield from self._outputs_by_turns(self._index, inputs, firsts, clock)
+        index = self._finder.index
+        if isinstance(index, ScheduledIndex):
+            yield from self._outputs_by_turns(index, inputs, clock)
         else:
             parts: dict[int, list[pa.Table]] = {}
-            for pairs in self._pairs(inputs, firsts, horizon):
+            for pairs in self._finder.pairs(index, inputs, _horizon(clock)):
                 self._route(pairs, 0, len(self.taps), parts)
             yield TapOutput(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
         self._clock = clock
 
     def backfill(self, tap: int, clock: int) -> pa.Table:
         """What a tap would have given until now of the tuples that are in its windows at the clock."""
-        spec = TappedJoinSpec(self.spec, self._conditions, (self.taps[tap],))
+        spec = replace(self.spec, taps=(self.taps[tap],), serving_order=LWO)
         twin = TappedJoin(spec, *self._inputs)
         windows = self._tap_windows[tap : tap + 1]
         twin.since_us = np.maximum(self.since_us[tap : tap + 1], np.maximum(clock, BEGINNING + windows) - windows)
-        (given,) = twin.tap_outputs([_rows_of(window) for window in self._windows], clock)
+        (given,) = twin.tap_outputs([_rows_of(window) for window in self._finder.windows], clock)
         return given.tables[0]
+
+    def logs(self) -> dict[str, BlockLog]:
+        return self._finder.logs()
 
     def registers(self) -> dict[str, Any]:
         since = [[*tap.name, *map(int, self.since_us[number])] for number, tap in enumerate(self.taps)]
-        return super().registers() | {"since": since}
+        return {"clock": self._clock, **{name: log.next_number for name, log in self.logs().items()}, "since": since}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, Any]) -> None:
         """Also of a join with other taps. What the new ones have not seen is not known here."""
         known = {TapName(query, number): since_us for query, number, *since_us in registers["since"]}
         for number, tap in enumerate(self.taps):
             self.since_us[number] = known.get(tap.name, BEGINNING)
-        super().restore(entries, registers)
+        self._clock = registers["clock"]
+        self._finder.restore(entries, registers, _horizon(self._clock), self._adapt_to)
 
-    def _horizon(self, clock: int) -> int:
-        """A tuple that expires just after the clock meets no other any more, but a new tap still sees it."""
-        return max(clock, BEGINNING + 1) - 1
+    def _adapt_to(self, side: int) -> Adapt:
+        return partial(self._adapt, side)
 
     def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
         """Tuples of a join with other taps: they live as long as these need them, and have the columns of these."""
-        window_us = self.spec.windows_us[side]
+        window_us = self.spec.join.windows_us[side]
         assert window_us is not None
         tuples = conformed(tuples, self._inputs[side])
         return with_columns(tuples, **{EXPIRES: expiries(int64_column(tuples, TS), window_us)})
@@ -180,29 +188,26 @@ class TappedJoin(WindowJoin):
     def _make_window(self, side: int, arena: Arena) -> LabelledWindow:
         key_of = partial(encode_keys, columns=self._key_columns[side])
         demanded = tuple(tap.conditions[side] for tap in self.taps)
-        labels_of = partial(label_tuples, conditions=self._conditions[side], demanded=demanded)
+        label = partial(label_tuples, conditions=self.spec.conditions[side], demanded=demanded)
         n_words = count_words(len(self.taps))
-        return LabelledWindow(self._inputs[side], key_of, labels_of, n_words, self.spec.windows_us[side], arena)
+        window_us, may_seal = self.spec.join.windows_us[side], self.spec.serving_order == LWO
+        return LabelledWindow(self._inputs[side], key_of, label, n_words, window_us, arena, may_seal)
 
-    def _make_index(self) -> WindowIndex:
-        if self._serving_order == LWO:
-            return super()._make_index()
+    def _make_index(self, windows: Sequence[LabelledWindow]) -> Index | ScheduledIndex:
+        if self.spec.serving_order == LWO:
+            return make_index(self.spec.join.method, windows)
         reaches = [tap.reach_us for tap in self.taps]
         n_queries = [reaches.count(each) for each in self._classes_us]
-        return ScheduledIndex(self._windows, self._classes_us, n_queries, self._serving_order)
+        return ScheduledIndex(windows, self._classes_us, n_queries, self.spec.serving_order)
 
-    def _outputs_by_turns(
-        self, index: ScheduledIndex, inputs: Sequence[pa.Table], firsts: tuple[int, int], clock: int
-    ) -> Iterator[TapOutput]:
-        horizon = self._horizon(clock)
-        for window, batch in zip(self._windows, inputs, strict=True):
-            window.insert(batch, horizon)
+    def _outputs_by_turns(self, index: ScheduledIndex, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
+        firsts = self._finder.insert(inputs, _horizon(clock))
         for turn in index.turns(firsts, clock):
             first, last = self._taps_of(self._classes_us[turn.window])
             parts: dict[int, list[pa.Table]] = {}
             self._route(turn.pairs, first, last, parts)
             yield TapOutput(turn.complete_us, {tap: self._joined(tap, parts) for tap in range(first, last)})
-        self._evict([NO_ROWS, NO_ROWS], horizon)
+        self._finder.evict(_horizon(clock))
 
     def _taps_of(self, reach_us: int) -> tuple[int, int]:
         numbers = [number for number, tap in enumerate(self.taps) if tap.reach_us == reach_us]
@@ -210,11 +215,8 @@ class TappedJoin(WindowJoin):
 
     def _route(self, pairs: Pairs, first: int, last: int, parts: dict[int, list[pa.Table]]) -> None:
         """Adds the joined tuples of row pairs to what the taps from `first` to before `last` have got."""
-        left, right = self._windows
-        assert isinstance(left, LabelledWindow)
-        assert isinstance(right, LabelledWindow)
-        one = kernel.LabelledSide(pairs.left - left.base, left.ts, left.labels)
-        other = kernel.LabelledSide(pairs.right - right.base, right.ts, right.labels)
+        left, right = self._finder.windows
+        one, other = _labelled(left, pairs.left), _labelled(right, pairs.right)
         starts, hits = kernel.route(one, other, self._tap_windows, self.since_us, first, last)
         for tap in range(first, last):
             mine = hits[starts[tap - first] : starts[tap - first + 1]]
@@ -229,10 +231,10 @@ class TappedJoin(WindowJoin):
         asked, expires = self.taps[tap], np.full(len(ts), NEVER)
         columns: dict[str, ColumnLike] = {}
         for side, rows in enumerate((left, right)):
-            window = self._windows[side]
-            expires = np.minimum(expires, expiries(window.ts[rows - window.base], asked.windows_us[side]))
+            window = self._finder.windows[side]
+            expires = np.minimum(expires, expiries(window.ts_of(rows), asked.windows_us[side]))
             names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
-            taken = window.log.rows.take(rows, list(dict.fromkeys(names.values())))
+            taken = window.log.take(rows, list(dict.fromkeys(names.values())))
             columns |= {new: taken.column(old) for new, old in names.items()}
         columns |= {TS: pa.array(ts), EXPIRES: pa.array(expires), OP: pa.array(np.ones(len(ts), np.int8))}
         joined = pa.table({name: columns[name] for name in self.tap_schemas[tap].names})
@@ -241,6 +243,18 @@ class TappedJoin(WindowJoin):
 
     def _joined(self, tap: int, parts: Mapping[int, list[pa.Table]]) -> pa.Table:
         return pa.concat_tables(parts[tap]).combine_chunks() if tap in parts else self.tap_schemas[tap].empty_table()
+
+
+def _labelled(window: LabelledWindow, rows: np.ndarray) -> kernel.LabelledSide:
+    """The rows of one side of some pairs: as places in the window's arrays, or in copies if some are not in memory."""
+    if window.are_in_memory(rows):
+        return kernel.LabelledSide(rows - window.base, window.ts, window.labels)
+    return kernel.LabelledSide(np.arange(len(rows)), window.ts_of(rows), window.labels_of(rows))
+
+
+def _horizon(clock: int) -> int:
+    """A tuple that expires just after the clock meets no other any more, but a new tap still sees it."""
+    return max(clock, BEGINNING + 1) - 1
 
 
 def _rows_of(window: Window) -> pa.Table:

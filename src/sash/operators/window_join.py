@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,8 @@ from sash.cost.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
 from sash.cost.replan import LoadWatch
 from sash.index.circular_buckets import CircularBuckets
 from sash.index.hash_index import HashIndex
-from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs, WindowIndex
+from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
+from sash.index.pair_finder import PairFinder
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
@@ -41,6 +42,7 @@ from sash.store.window import Window
 
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 NO_ROWS = np.empty(0, np.int64)
+Index: TypeAlias = HashIndex | CircularBuckets
 N_TELLING = 1024
 """So many tuples say enough of the rates and keys to come to begin with a method."""
 
@@ -68,7 +70,7 @@ class WindowJoinSpec:
 class WindowJoin(Unpaced):
     """Runs a `WindowJoinSpec`. The two sides are one code path, indexed by side."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_method", "_clock", "_watch", "counts")
+    STATE: ClassVar[tuple[str, ...]] = ("_finder", "_method", "_clock", "_watch", "counts")
 
     def __init__(self, spec: WindowJoinSpec, left: pa.Schema, right: pa.Schema):
         self.spec = spec
@@ -81,9 +83,12 @@ class WindowJoin(Unpaced):
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
-        self._windows = [self._make_window(side, arena) for side in (LEFT, RIGHT)]
+        windows = [
+            Window(schema, partial(encode_keys, columns=columns), window_us, arena)
+            for schema, columns, window_us in zip(self._inputs, self._key_columns, self.spec.windows_us)
+        ]
         self._method = self.spec.method
-        self._index = self._make_index()
+        self._finder = PairFinder(windows, self._make_index)
         self._clock = BEGINNING
         self._watch = LoadWatch(self.spec.windows_us)
         self.counts = JoinCounts(0, 0, 0, 0, 0)
@@ -93,44 +98,32 @@ class WindowJoin(Unpaced):
         inputs = [join_keys.without_null_keys(batch, self._key_columns[side]) for side, batch in enumerate(inputs)]
         if not self._watch.has_begun:
             self._begin(inputs)
-        firsts = self._windows[LEFT].next_row, self._windows[RIGHT].next_row
-        horizon = self._horizon(clock)
-        done, held = self._index.counts, self._n_held
-        if isinstance(self._index, CircularBuckets) and self.spec.has_identities:
-            found = self._signed_pairs(self._index, inputs, firsts, horizon)
+        horizon, index = self._horizon(clock), self._finder.index
+        done, held = index.counts, self._finder.n_held
+        if isinstance(index, CircularBuckets) and self.spec.has_identities:
+            found = self._signed_pairs(index, inputs, horizon)
         else:
-            found = [self._form(pairs, +1) for pairs in self._pairs(inputs, firsts, horizon)]
+            found = [self._form(pairs, +1) for pairs in self._finder.pairs(index, inputs, horizon)]
         self._clock = clock
-        fresh = JoinCounts(*(now - before for now, before in zip(self._index.counts, done)))
+        fresh = JoinCounts(*(now - before for now, before in zip(index.counts, done)))
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
         self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
     def logs(self) -> dict[str, BlockLog]:
-        return {"left": self._windows[LEFT].log, "right": self._windows[RIGHT].log}
+        return self._finder.logs()
 
     def registers(self) -> dict[str, int]:
         return {"clock": self._clock, **{name: log.next_number for name, log in self.logs().items()}}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._clock = registers["clock"]
-        for side, name in enumerate(("left", "right")):
-            adapt = partial(self._adapt, side)
-            self._windows[side].restore(entries[name], registers[name], self._horizon(self._clock), adapt)
-        self._index.advance(self._horizon(self._clock))
-        self._index.refill()
-
-    def _adapt(self, side: int, tuples: pa.Table) -> pa.Table:
-        """Tuples that are restored, as this join needs them."""
-        return tuples
+        self._finder.restore(entries, registers, self._horizon(self._clock))
 
     def adopt(self, method: JoinMethod) -> None:
         """Finds pairs by another method from the next step on, with the same tuples."""
         self._method = method
-        self._index.free()
-        self._index = self._make_index()
-        self._index.advance(self._horizon(self._clock))
-        self._index.refill()
+        self._finder.adopt(self._make_index, self._horizon(self._clock))
 
     @property
     def method(self) -> JoinMethod:
@@ -141,10 +134,6 @@ class WindowJoin(Unpaced):
     def n_replans(self) -> int:
         """How often the method was changed because the load had changed."""
         return self._watch.n_changes
-
-    @property
-    def _n_held(self) -> tuple[int, int]:
-        return self._windows[LEFT].log.n_rows, self._windows[RIGHT].log.n_rows
 
     @property
     def _may_replan(self) -> bool:
@@ -175,7 +164,7 @@ class WindowJoin(Unpaced):
         choice = self.spec.choice
         if choice is None or not self._may_replan:
             return
-        self._watch.see(arrived, (held, self._n_held), n_pairs)
+        self._watch.see(arrived, (held, self._finder.n_held), n_pairs)
         self._change(replan.POLICY.next_method(self._watch, self._clock, self._method, choice))
 
     def _change(self, method: JoinMethod | None) -> None:
@@ -187,35 +176,16 @@ class WindowJoin(Unpaced):
         """A tuple that expires at clock + 1 meets no other any more; but if it is told to expire, it must be there."""
         return max(clock, BEGINNING + 1) - 1 if self.spec.expires_by_negatives else clock
 
-    def _make_window(self, side: int, arena: Arena) -> Window:
-        key_of = partial(encode_keys, columns=self._key_columns[side])
-        return Window(self._inputs[side], key_of, self.spec.windows_us[side], arena)
+    def _make_index(self, windows: Sequence[Window]) -> Index:
+        return make_index(self._method, windows, self.spec.has_identities)
 
-    def _make_index(self) -> WindowIndex:
-        """Tuples that are taken back have to be found in the middle of a window, which is what buckets are for."""
-        method = self._method
-        if method.algorithm == HASH and not self.spec.has_identities:
-            return HashIndex(self._windows)
-        how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
-        return CircularBuckets(self._windows, *how, self._windows[LEFT].arena)
-
-    def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
-        """The pairs of this step, where none is ever taken back. After the last one, tuples that are dead are gone."""
-        assert isinstance(self._index, HashIndex | CircularBuckets)
-        for window, batch in zip(self._windows, inputs, strict=True):
-            window.insert(batch, horizon)
-        yield from self._index.arrive(firsts, horizon)
-        self._evict([NO_ROWS, NO_ROWS], horizon)
-
-    def _signed_pairs(
-        self, index: CircularBuckets, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int
-    ) -> list[pa.Table]:
+    def _signed_pairs(self, index: CircularBuckets, inputs: Sequence[pa.Table], horizon: int) -> list[pa.Table]:
         """The joined tuples of this step and those that it takes back, in phases: all that ends early has to be known
         before lives are compared.
         """
-        for side, batch in enumerate(inputs):
-            self._windows[side].insert(batch.filter(pa.array(signs(batch) > 0)), horizon)
-            index.insert(side, firsts[side], self._windows[side].next_row)
+        firsts = self._finder.insert([batch.filter(pa.array(signs(batch) > 0)) for batch in inputs], horizon)
+        for side, window in enumerate(self._finder.windows):
+            index.insert(side, firsts[side], window.next_row)
         retracted = [self._retract(index, side, batch) for side, batch in enumerate(inputs)]
         found = [
             *self._new_pairs(index, LEFT, firsts[LEFT], NEVER),
@@ -223,41 +193,37 @@ class WindowJoin(Unpaced):
             *self._lost_pairs(index, LEFT, retracted[LEFT]),
             *self._lost_pairs(index, RIGHT, retracted[RIGHT]),
         ]
-        self._evict([self._noted(side, rows) for side, rows in enumerate(retracted)], horizon)
+        self._finder.evict(horizon, [self._noted(side, rows) for side, rows in enumerate(retracted)])
         return found
-
-    def _evict(self, retracted: list[np.ndarray], horizon: int) -> None:
-        n_rebuilds = sum(window.n_rebuilds for window in self._windows)
-        for window, rows in zip(self._windows, retracted, strict=True):
-            window.evict(horizon, rows)
-        self._index.advance(horizon)
-        if sum(window.n_rebuilds for window in self._windows) > n_rebuilds:
-            self._index.refill()
 
     def _retract(self, index: CircularBuckets, side: int, batch: pa.Table) -> np.ndarray:
         """Ends the tuples that this step's negatives take back, and returns their rows."""
         negatives = batch.filter(pa.array(signs(batch) < 0))
         if not negatives.num_rows:
             return NO_ROWS
-        window, times = self._windows[side], int64_column(negatives, TS)
-        rows = index.find(side, encode_keys(negatives, self._key_columns[side]), window.ids_of(negatives), times)
+        window, times = self._finder.windows[side], int64_column(negatives, TS)
+        keys, ids = encode_keys(negatives, self._key_columns[side]), window.ids_of(negatives)
+        rows = index.find(side, keys, ids, times)
+        sealed = np.flatnonzero(rows < 0)
+        if len(sealed):
+            rows[sealed] = window.find_sealed(keys[sealed], ids[sealed], times[sealed])
         assert rows.min() >= 0, "a tuple is taken back that is not there"
-        window.ends[rows - window.base] = times
+        window.end_early(rows, times)
         return rows
 
     def _noted(self, side: int, retracted: np.ndarray) -> np.ndarray:
         """Of the retracted tuples those that did not just expire, which needs no note."""
         if not self.spec.expires_by_negatives or not len(retracted):
             return retracted
-        _, expires, ends = self._windows[side].values(retracted)
+        _, expires, ends = self._finder.windows[side].values(retracted)
         return retracted[ends < expires]
 
     def _new_pairs(self, index: CircularBuckets, side: int, first_new: int, other_limit: int) -> Iterator[pa.Table]:
         """Pairs of this step's tuples of one side with the other side's rows below `other_limit`."""
-        rows = np.arange(first_new, self._windows[side].next_row)
+        rows = np.arange(first_new, self._finder.windows[side].next_row)
         for own, other in self._overlaps(index, side, rows, other_limit):
-            own_ts, own_expires, _ = self._windows[side].values(own)
-            other_ts, other_expires, _ = self._windows[1 - side].values(other)
+            own_ts, own_expires, _ = self._finder.windows[side].values(own)
+            other_ts, other_expires, _ = self._finder.windows[1 - side].values(other)
             pair = (own, other) if side == LEFT else (other, own)
             pairs = Pairs(*pair, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
             yield self._form(pairs, +1)
@@ -265,8 +231,8 @@ class WindowJoin(Unpaced):
     def _lost_pairs(self, index: CircularBuckets, side: int, retracted: np.ndarray) -> Iterator[pa.Table]:
         """Pairs that end because a tuple of this side was taken back; of two that end together the left one counts."""
         for own, other in self._overlaps(index, side, retracted, NEVER):
-            _, own_expires, own_ends = self._windows[side].values(own)
-            _, other_expires, other_ends = self._windows[1 - side].values(other)
+            _, own_expires, own_ends = self._finder.windows[side].values(own)
+            _, other_expires, other_ends = self._finder.windows[1 - side].values(other)
             expires = np.minimum(own_expires, other_expires)
             is_first = own_ends <= other_ends if side == LEFT else own_ends < other_ends
             chosen = is_first & (own_ends <= expires if self.spec.expires_by_negatives else own_ends < expires)
@@ -275,13 +241,16 @@ class WindowJoin(Unpaced):
                 yield self._form(Pairs(*pair, own_ends[chosen], expires[chosen]), -1)
 
     def _overlaps(self, index: CircularBuckets, side: int, rows: np.ndarray, other_limit: int):
-        """Row pairs (own, other) with equal keys and overlapping lives, in chunks."""
+        """Row pairs (own, other) with equal keys and overlapping lives, in chunks; sealed rows are below any limit."""
         if not len(rows):
             return
-        window = self._windows[side]
-        at = rows - window.base
-        for probing, other in index.probe(1 - side, window.keys[at], window.ts[at], window.ends[at], other_limit):
+        window = self._finder.windows[side]
+        ts, _, ends = window.values(rows)
+        keys = window.keys_of(rows)
+        for probing, other in index.probe(1 - side, keys, ts, ends, other_limit):
             yield rows[probing], other
+        for found in self._finder.windows[1 - side].probe_sealed(keys, ts, ends):
+            yield rows[found.tuples], found.rows
 
     def _form(self, pairs: Pairs, sign: int) -> pa.Table:
         """The joined tuples of row pairs, in order of time, less those that the residual condition refuses."""
@@ -289,9 +258,19 @@ class WindowJoin(Unpaced):
             order = np.argsort(pairs.ts, kind="stable")
             pairs = Pairs(*(array[order] for array in pairs))
         columns: dict[str, ColumnLike] = {}
-        for window, rows, names in zip(self._windows, (pairs.left, pairs.right), self._payload, strict=True):
-            payload = window.log.rows.take(rows, names)
+        for window, rows, names in zip(self._finder.windows, (pairs.left, pairs.right), self._payload, strict=True):
+            payload = window.log.take(rows, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         columns.update({TS: pairs.ts, EXPIRES: pairs.expires, OP: np.full(len(pairs.ts), sign, np.int8)})
         joined = pa.table(columns)
         return keep(joined, self._check).cast(self.schema) if self._check else joined
+
+
+def make_index(method: JoinMethod, windows: Sequence[Window], has_identities: bool = False) -> Index:
+    """What finds pairs by a method. Tuples that are taken back have to be found in the middle of a window, which is
+    what buckets are for.
+    """
+    if method.algorithm == HASH and not has_identities:
+        return HashIndex(windows)
+    how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
+    return CircularBuckets(windows, *how, windows[LEFT].arena)

@@ -18,6 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
+from sash.runtime.byte_sizes import parse_bytes
 from sash.spark.failures import describe_java_error, translate
 from sash.spark.group_cache import Budget
 from sash.spark.java import find_java
@@ -162,11 +163,10 @@ def _choose_driver_gib() -> int:
 
 
 def _parse_bytes(text: str) -> int:
-    """A size as Spark writes them: `512m`, `4g`; a plain number is bytes."""
-    size = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
-    if not size:
+    size = parse_bytes(text)
+    if size is None:
         raise PlanError(f"`{MEMORY}` is `{text}`, which is not a size; write it like `512m` or `4g`")
-    return int(size[1]) << 10 * " kmgt".index(size[2] or " ")
+    return size
 
 
 def _spell(value: object) -> str:

@@ -4,6 +4,9 @@
     [0 1 2 3 4]    [5 6 7 8]            [9 10 11 12]        rows
      x x x x x          x  x             dead rows are named in small notes, a block goes when all its rows are dead
 
+The oldest blocks may be sealed: their rows are then in a segment on disk, under new numbers, and only what is known of
+the block stays in memory. They are read, marked dead and dropped like the others; the rest is the log's head.
+
 A batch appends its blocks and drops expired ones; nothing is rewritten, so what a checkpoint costs follows the batch,
 not the window. `take_changes` says what has happened since it was last asked, as entries to put and keys to delete,
 which any key-value store can keep; `restore` reads such entries back. Blocks keep their numbers for ever; rows are
@@ -12,7 +15,7 @@ numbered anew by every process that reads the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -21,6 +24,7 @@ import pyarrow as pa
 
 from sash.store.codec import decode_table, encode_table
 from sash.store.rows import Rows
+from sash.store.segment import WindowSegment
 from sash.store.vector import Arena, Memory, Vector
 
 BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
@@ -45,6 +49,10 @@ class Block:
     """Of its rows in memory."""
     notes: list[str] = field(default_factory=list)
     n_dead: int = 0
+    segment: WindowSegment | None = None
+    """Where its rows are once it is sealed."""
+    gone: np.ndarray | None = None
+    """Of a sealed block, the places of its dead rows, ascending."""
 
     @property
     def is_kept(self) -> bool:
@@ -68,6 +76,8 @@ class BlockLog:
         self._arena = arena
         self.rows = Rows(schema, arena)
         self.blocks: list[Block] = []
+        self.segments: list[WindowSegment] = []
+        """Those that hold the rows of sealed blocks, in order of their rows."""
         self.next_number = 0
         self._dead = Vector(np.bool_, arena)
         self._puts: dict[str, bytes | Block] = {}
@@ -86,16 +96,48 @@ class BlockLog:
 
     def read(self, block: Block) -> pa.Table:
         """A block's rows, dead ones included; good until the log changes."""
+        if block.segment is not None:
+            return block.segment.take(block.segment.rows_from(block.first, block.last), self.schema.names)
         return self.rows.read(block.first, block.n_rows)
+
+    def take(self, rows: np.ndarray, names: list[str] | None = None) -> pa.Table:
+        """A copy of the given rows, in the given order, of all or some columns; wherever they are."""
+        names = self.schema.names if names is None else names
+        if not self.segments or not len(rows) or rows.min() >= self.rows.base:
+            return self.rows.take(rows, names)
+        parts, places = [], []
+        for segment, mine in self.by_segment(rows):
+            if len(mine) == len(rows):
+                return segment.take(rows, names)
+            parts.append(segment.take(rows[mine], names))
+            places.append(mine)
+        in_memory = np.flatnonzero(rows >= self.rows.base)
+        parts.append(self.rows.take(rows[in_memory], names))
+        order = np.argsort(np.concatenate([*places, in_memory]))
+        return pa.concat_tables(parts).combine_chunks().take(pa.array(order))
+
+    def by_segment(self, rows: np.ndarray) -> Iterator[tuple[WindowSegment, np.ndarray]]:
+        """The segments that hold some of the rows, and which of them; those in memory are left out."""
+        numbers = np.searchsorted([segment.first for segment in self.segments], rows, side="right") - 1
+        numbers[rows >= self.rows.base] = -1
+        order = np.argsort(numbers, kind="stable")
+        held, starts = np.unique(numbers[order], return_index=True)
+        for number, mine in zip(held, np.split(order, starts[1:])):
+            if number >= 0:
+                yield self.segments[number], mine
 
     def is_dead(self, block: Block) -> np.ndarray:
         """Which of a block's rows were taken back; good until the log changes."""
+        if block.gone is not None:
+            flags = np.zeros(block.n_rows, np.bool_)
+            flags[block.gone] = True
+            return flags
         start = block.first - self.rows.base
         return self._dead.array[start : start + block.n_rows]
 
     def delete(self, rows: np.ndarray) -> None:
         """Marks rows dead; blocks without a living row are dropped."""
-        rows = np.sort(rows)
+        rows = np.sort(self._origins(rows))
         touched = []
         for block in self.blocks:
             low, high = np.searchsorted(rows, (block.first, block.last))
@@ -113,19 +155,30 @@ class BlockLog:
             if block.first in gone and block.is_kept:
                 self._forget([f"{BLOCK_PREFIX}{block.number}", *block.notes])
         self.blocks = [block for block in self.blocks if block.first not in gone]
+        self._free_segments()
 
     def trim(self, *aligned: Vector) -> None:
         """Gives back the room of rows that are gone, once they are most. `aligned` are vectors with an item per row."""
-        n_gone, n_rows = self.base - self.rows.base, self.rows.n_rows
-        if 2 * n_gone > n_rows:
-            for vector in (self._dead, *aligned):
-                vector.drop(n_gone, n_rows)
-            self.rows.drop_before(self.base)
+        if 2 * (self.base - self.rows.base) > self.rows.n_rows:
+            self._drop_before(self.base, aligned)
+
+    def seal(self, blocks: Iterable[Block], segment: WindowSegment, *aligned: Vector) -> None:
+        """From now on the rows of these blocks, the oldest in memory, are in the segment; their room is given back."""
+        for block in blocks:
+            block.gone = np.flatnonzero(self.is_dead(block))
+            block.segment = segment
+        self.segments.append(segment)
+        self._drop_before(self.base, aligned)
+
+    @property
+    def head(self) -> list[Block]:
+        """The blocks whose rows are in memory."""
+        return [block for block in self.blocks if block.segment is None]
 
     @property
     def base(self) -> int:
-        """Rows below this number are gone."""
-        return self.blocks[0].first if self.blocks else self.next_row
+        """Rows below this number are not in memory: they are gone, or sealed."""
+        return next((block.first for block in self.blocks if block.segment is None), self.next_row)
 
     @property
     def next_row(self) -> int:
@@ -142,17 +195,27 @@ class BlockLog:
         return sum(block.n_bytes for block in self.blocks)
 
     @property
+    def n_head_rows(self) -> int:
+        """Rows held in memory, dead ones included."""
+        return sum(block.n_rows for block in self.blocks if block.segment is None)
+
+    @property
+    def n_disk_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.n_file_bytes for segment in self.segments)
+
+    @property
     def is_sparse(self) -> bool:
-        """Whether more than half of what is held is dead, so that rewriting it pays for itself."""
-        return 2 * sum(block.n_alive for block in self.blocks) < self.n_rows
+        """Whether more than half of what is held in memory is dead, so that rewriting it pays for itself."""
+        return 2 * sum(block.n_alive for block in self.blocks if block.segment is None) < self.n_head_rows
 
     def compact(self, cut: Callable[[pa.Table], Iterable[pa.Table]] = lambda rows: [rows]) -> None:
-        """Writes the living rows as new blocks with new numbers; indexes over the log must be rebuilt.
+        """Writes the living rows of the head as new blocks with new numbers; indexes over them must be rebuilt.
 
         `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
         """
-        alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in self.blocks)
-        self.drop(list(self.blocks))
+        alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in self.head)
+        self.drop(self.head)
         self._clear(self.next_row)
         for rows in cut(alive.combine_chunks()):
             self.append(rows)
@@ -173,20 +236,30 @@ class BlockLog:
                 held[f"{NOTE_PREFIX}{block.number}.0"] = np.flatnonzero(self.is_dead(block)).astype(np.int64).tobytes()
         return held
 
-    def restore(self, entries: Mapping[str, bytes], next_number: int, adapt: Adapt = as_it_is) -> None:
-        """Becomes the log that the entries describe. They are read one at a time."""
+    def restore(
+        self,
+        entries: Mapping[str, bytes],
+        next_number: int,
+        adapt: Adapt = as_it_is,
+        see: Callable[[Block], None] = lambda block: None,
+    ) -> None:
+        """Becomes the log that the entries describe. They are read one at a time, the oldest first, and `see` is called
+        with each block; it may seal those that it has seen.
+        """
+        self.drop(list(self.blocks))
         self._clear(0)
-        self.blocks, self.next_number = [], next_number
-        by_number: dict[int, Block] = {}
-        for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
-            value = entries[f"{BLOCK_PREFIX}{number}"]
-            by_number[number] = self._add(number, adapt(decode_table(value)))
-            self._arena.release_pages()
+        self.next_number = next_number
+        notes: dict[int, list[str]] = {}
         for key in entries:
             if key.startswith(NOTE_PREFIX):
-                block = by_number[int(key[1:].split(".")[0])]
+                notes.setdefault(int(key[1:].split(".")[0]), []).append(key)
+        for number in sorted(int(key[1:]) for key in entries if key.startswith(BLOCK_PREFIX)):
+            block = self._add(number, adapt(decode_table(entries[f"{BLOCK_PREFIX}{number}"])))
+            block.notes = notes.get(number, [])
+            for key in block.notes:
                 self._mark_dead(block, np.frombuffer(entries[key], np.int64))
-                block.notes.append(key)
+            see(block)
+            self._arena.release_pages()
         self._puts, self._deletes = {}, set()
 
     def _add(self, number: int, table: pa.Table) -> Block:
@@ -196,6 +269,27 @@ class BlockLog:
         self.blocks.append(block)
         return block
 
+    def _drop_before(self, row: int, aligned: Iterable[Vector]) -> None:
+        n_gone, n_rows = row - self.rows.base, self.rows.n_rows
+        for vector in (self._dead, *aligned):
+            vector.drop(n_gone, n_rows)
+        self.rows.drop_before(row)
+
+    def _origins(self, rows: np.ndarray) -> np.ndarray:
+        """The numbers that rows had when their blocks were appended."""
+        origins = rows.copy()
+        for segment, mine in self.by_segment(rows) if self.segments else ():
+            origins[mine] = segment.origins(rows[mine])
+        return origins
+
+    def _free_segments(self) -> None:
+        """Removes segments none of whose blocks is left."""
+        used = {id(block.segment) for block in self.blocks}
+        for segment in self.segments:
+            if id(segment) not in used:
+                segment.free()
+        self.segments = [segment for segment in self.segments if id(segment) in used]
+
     def _clear(self, base: int) -> None:
         self.rows.clear(base)
         self._dead.resize(1)
@@ -204,7 +298,10 @@ class BlockLog:
         """Marks rows dead, by their place in the block; they may be dead already."""
         dead = self.is_dead(block)
         fresh = np.unique(offsets[~dead[offsets]])
-        dead[fresh] = True
+        if block.gone is None:
+            dead[fresh] = True
+        else:
+            block.gone = np.union1d(block.gone, fresh)
         block.n_dead += len(fresh)
 
     def _note_dead(self, block: Block, offsets: np.ndarray) -> None:

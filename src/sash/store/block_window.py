@@ -34,7 +34,7 @@ class BlockWindow(ABC):
         """
         self.arena = arena or Memory()
         self.log = BlockLog(schema, self.arena)
-        self.n_rebuilds = 0
+        self.n_rebuilds: int = 0
         """How often rows have got new numbers."""
         self.n_evicted = 0
         """Tuples that have left, so far."""
@@ -66,9 +66,10 @@ class BlockWindow(ABC):
 
     def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, adapt: Adapt = as_it_is) -> None:
         """Becomes the window that the log's entries describe; `adapt` makes tuples of them that were kept otherwise."""
-        self.log.restore(entries, next_number, adapt)
         self.clock = clock
-        self._rebuild()
+        self._begin_anew()
+        self._spans = {}
+        self.log.restore(entries, next_number, adapt, self._see_restored)
 
     @property
     def base(self) -> int:
@@ -77,7 +78,7 @@ class BlockWindow(ABC):
 
     @property
     def floor(self) -> int:
-        """Rows below this number are gone."""
+        """Rows below this number are not in memory: they are gone, or sealed."""
         return self.log.base
 
     @property
@@ -95,7 +96,7 @@ class BlockWindow(ABC):
     @property
     def _has_gaps(self) -> bool:
         """Whether the arrays are mostly room for rows that are gone, kept apart by a few that stay."""
-        return self.log.next_row - self.log.base > MAX_GAPS * self.log.n_rows + FIRST_ROWS
+        return self.log.next_row - self.log.base > MAX_GAPS * self.log.n_head_rows + FIRST_ROWS
 
     def _cut(self, batch: pa.Table, clock: int) -> Iterator[tuple[pa.Table, bool]]:
         """The batch as blocks: what dies within this step, then slices of the time of their end."""
@@ -112,13 +113,26 @@ class BlockWindow(ABC):
         self._spans[block.first] = int(ends.min()), int(ends.max())
 
     def _rebuild(self) -> None:
-        self.n_rebuilds += 1
-        self._spans = {}
-        for vector in self._vectors():
-            vector.resize(max(self.log.n_rows, FIRST_ROWS))
-        for block in self.log.blocks:
-            self._note(block, self.log.read(block))
+        """Fills the arrays anew with the rows in memory."""
+        self._begin_anew()
+        for block in self.log.head:
+            self._see(block)
             self.arena.release_pages()
+
+    def _begin_anew(self) -> None:
+        self.n_rebuilds += 1
+        sealed = {block.first for block in self.log.blocks if block.segment is not None}
+        self._spans = {first: span for first, span in self._spans.items() if first in sealed}
+        for vector in self._vectors():
+            vector.resize(max(self.log.n_head_rows, FIRST_ROWS))
+
+    def _see(self, block: Block) -> None:
+        """A block whose rows are in memory, but not yet in the arrays."""
+        self._note(block, self.log.read(block))
+
+    def _see_restored(self, block: Block) -> None:
+        """The newest block so far of a log that is being restored."""
+        self._see(block)
 
 
 def cut_length(span_us: int | None) -> int | None:

@@ -25,10 +25,17 @@ class LabelledWindow(Window):
     """Tuples of one input, with a key and `n_words` words of labels each."""
 
     def __init__(
-        self, schema: pa.Schema, key_of: KeyOf, labels_of: LabelsOf, n_words: int, window_us: int | None, arena: Arena
+        self,
+        schema: pa.Schema,
+        key_of: KeyOf,
+        label: LabelsOf,
+        n_words: int,
+        window_us: int | None,
+        arena: Arena,
+        may_seal: bool = True,
     ):
-        super().__init__(schema, key_of, window_us, arena)
-        self._labels_of = labels_of
+        super().__init__(schema, key_of, window_us, arena, may_seal)
+        self._label = label
         self._labels = Vector(np.uint64, self.arena, n_words, FIRST_ROWS)
 
     @property
@@ -36,12 +43,26 @@ class LabelledWindow(Window):
         """The labels of the rows from `base` on."""
         return self._labels.array
 
+    def labels_of(self, rows: np.ndarray) -> np.ndarray:
+        """The labels of the given rows, wherever they are."""
+        at = rows - self.base
+        if self.are_in_memory(rows):
+            return self.labels[at]
+        labels = np.empty((len(rows), self.labels.shape[1]), np.uint64)
+        for segment, mine in self.log.by_segment(rows):
+            labels[mine] = segment.labels(rows[mine])
+        labels[at >= 0] = self.labels[at[at >= 0]]
+        return labels
+
+    def _labels_at(self, at: np.ndarray) -> np.ndarray | None:
+        return self.labels[at]
+
     def _vectors(self) -> list[Vector]:
         return [*super()._vectors(), self._labels]
 
     def _write(self, at: int, block: Block, tuples: pa.Table) -> None:
         super()._write(at, block, tuples)
-        self._labels.write(at, self._labels_of(tuples))
+        self._labels.write(at, self._label(tuples))
 
 
 def count_words(n_labels: int) -> int:

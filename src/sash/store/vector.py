@@ -23,6 +23,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from sash.errors import ResourceError
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_files import SpillFiles
 
 DISK = "disk"
 ITEMS_PER_MOVE = 1 << 20
@@ -44,6 +46,16 @@ class Arena(Protocol):
     @property
     def growth(self) -> float:
         """How many times larger a vector becomes when it is full."""
+        ...
+
+    @property
+    def budget(self) -> MemoryBudget | None:
+        """What all that is kept here may take; None: as much as there is."""
+        ...
+
+    @property
+    def spill_files(self) -> SpillFiles:
+        """Where what finds no room goes, if there is a budget."""
         ...
 
     def new_name(self) -> str: ...
@@ -77,6 +89,14 @@ class Memory:
         """Room costs nothing until it is used."""
         return 2.0
 
+    @property
+    def budget(self) -> MemoryBudget | None:
+        return None
+
+    @property
+    def spill_files(self) -> SpillFiles:
+        raise AssertionError("nothing has to leave memory that has no limit")
+
     def new_name(self) -> str:
         return ""
 
@@ -91,7 +111,7 @@ class Memory:
         new = _map_memory(n_bytes) if n_bytes >= MAPPED_BYTES else np.empty(n_bytes, np.uint8)
         if old is not None:
             n_kept = min(len(old), n_bytes)
-            _as_bytes(new)[:n_kept] = _as_bytes(old)[:n_kept]
+            as_bytes(new)[:n_kept] = as_bytes(old)[:n_kept]
         return new
 
     def open(self, name: str, n_bytes: int) -> Room:
@@ -129,6 +149,14 @@ class Directory:
     def growth(self) -> float:
         """Room in a file is taken at once."""
         return 1.5
+
+    @property
+    def budget(self) -> MemoryBudget | None:
+        return None
+
+    @property
+    def spill_files(self) -> SpillFiles:
+        raise AssertionError("groups go to disk whole")
 
     @property
     def n_mapped_bytes(self) -> int:
@@ -201,7 +229,8 @@ def _map_memory(n_bytes: int) -> mmap.mmap:
     return mapped
 
 
-def _as_bytes(room: Room) -> np.ndarray:
+def as_bytes(room: Room) -> np.ndarray:
+    """The bytes of a vector as an array over them."""
     return np.frombuffer(room, np.uint8)
 
 
@@ -251,7 +280,7 @@ class Vector:
         if self._array is None:
             if self._room is None:
                 self._room = self._arena.open(self._name, self._n_bytes(self._capacity))
-            self._array = self._shaped(_as_bytes(self._room))
+            self._array = self._shaped(as_bytes(self._room))
         return self._array
 
     def reserve(self, n_items: int) -> None:
@@ -283,7 +312,7 @@ class Vector:
             self._arena.release_pages()
         del array
         # Items of a window come and go; room that is given back and made anew each time is slow.
-        if self._capacity > 2 * self._arena.growth * n_left:
+        if self._capacity > self._arena.growth**2 * n_left:
             self.resize(n_left + n_left // 4)
 
     def free(self) -> None:

@@ -1,11 +1,17 @@
 """The tuples of one input of a join while they can still join, and the arrays that indexes over them work with.
 
-A tuple is dead once its end has passed the clock: no tuple that can still arrive overlaps it.
+    rows      0 ………… 57  58 ……… 91  92 ………………… 140
+              segment     segment     head: vectors, which an index works with
+              on disk, in order of the key's hash; probed beside the index
+
+A tuple is dead once its end has passed the clock: no tuple that can still arrive overlaps it. Where memory is limited,
+the oldest tuples are sealed into segments. Whoever is sealed has a new number, for ever, and nothing else changes: it
+is found by key, taken back and taken out by number like those in the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -14,9 +20,12 @@ import pyarrow as pa
 from sash.kernels.hash_join import END, NEXT, RECORD_WIDTH
 from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
+from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
 from sash.store.block_log import Block
-from sash.store.block_window import FIRST_ROWS, BlockWindow
+from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
+from sash.store.segment_probe import NO_ROW, NONE_EARLY, ProbeKeys, find, gathered, probe
+from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.vector import Arena, Vector
 
 KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
@@ -26,9 +35,21 @@ KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 class Window(BlockWindow):
     """Tuples of one input, with a key each."""
 
-    def __init__(self, schema: pa.Schema, key_of: KeyOf, window_us: int | None, arena: Arena | None = None):
-        """`window_us` is the longest life of a tuple if there is one."""
+    def __init__(
+        self,
+        schema: pa.Schema,
+        key_of: KeyOf,
+        window_us: int | None,
+        arena: Arena | None = None,
+        may_seal: bool = True,
+    ):
+        """`window_us` is the longest life of a tuple if there is one. `may_seal`: whether its index looks into the head
+        alone, so that tuples may leave it.
+        """
         super().__init__(schema, window_us, arena)
+        self.may_seal = may_seal and self.arena.budget is not None
+        self._early = NONE_EARLY
+        """When sealed tuples left that did not wait for their `_expires`."""
         self._key_of = key_of
         self._id_columns = [name for name in schema.names if name.startswith(ID_PREFIX)]
         self._keys = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
@@ -36,9 +57,101 @@ class Window(BlockWindow):
         self._ids = Vector(np.int64, self.arena, len(self._id_columns)) if self._id_columns else None
 
     def values(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_ts`, `_expires` and end of the given rows."""
+        """`_ts`, `_expires` and end of the given rows, wherever they are."""
         at = rows - self.base
-        return self.ts[at], self.records[at, EXPIRY], self.ends[at]
+        if self.are_in_memory(rows):
+            return self.ts[at], self.records[at, EXPIRY], self.ends[at]
+        ts, expires, ends = (np.empty(len(rows), np.int64) for _ in range(3))
+        for segment, mine in self.log.by_segment(rows):
+            ts[mine], expires[mine] = segment.lives(rows[mine])
+            ends[mine] = self._ends_of(rows[mine], expires[mine])
+        here = at >= 0
+        ts[here], expires[here], ends[here] = self.ts[at[here]], self.records[at[here], EXPIRY], self.ends[at[here]]
+        return ts, expires, ends
+
+    def are_in_memory(self, rows: np.ndarray) -> bool:
+        """Whether all of these rows are in the arrays."""
+        return not self.log.segments or not len(rows) or rows.min() >= self.base
+
+    def ts_of(self, rows: np.ndarray) -> np.ndarray:
+        """When the given rows came, wherever they are."""
+        return self.ts[rows - self.base] if self.are_in_memory(rows) else self.values(rows)[0]
+
+    def keys_of(self, rows: np.ndarray) -> np.ndarray:
+        """The keys of the given rows, wherever they are."""
+        return self.keys[rows - self.base] if self.are_in_memory(rows) else self._key_of(self.log.take(rows))
+
+    def end_early(self, rows: np.ndarray, times: np.ndarray) -> None:
+        """Tuples are taken back: they end now, and not at their `_expires`."""
+        here = rows >= self.base
+        self.ends[rows[here] - self.base] = times[here]
+        self._early = _with_ends(self._early, rows[~here], times[~here])
+
+    def probe_sealed(self, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray) -> Iterator[SegmentPairs]:
+        """Sealed tuples that tuples with these keys and lives join, in chunks. Each is good until the next is asked
+        for; its `tuples` are places in the arrays given here.
+        """
+        if not self.log.segments or not len(keys):
+            return
+        probes = ProbeKeys(keys, ts, ends)
+        yield from gathered(found for segment in self.log.segments for found in probe(segment, probes, self._early))
+
+    def find_sealed(self, keys: np.ndarray, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """For each negative the sealed tuple that it takes back, or -1; no tuple is found twice.
+
+        Of tuples that are alike, each negative gets one of its own.
+        """
+        rows, claimed, waiting = np.full(len(keys), NO_ROW), self._early, np.arange(len(keys))
+        while len(waiting) and self.log.segments:
+            negatives = ProbeKeys.of_negatives(keys[waiting], times[waiting])
+            found = [find(segment, negatives, ids[waiting], claimed) for segment in self.log.segments]
+            newest = np.argmax([ts for _, ts in found], axis=0)
+            best = np.array([each for each, _ in found])[newest, np.arange(len(waiting))]
+            _, first = np.unique(best, return_index=True)
+            first = first[best[first] != NO_ROW]
+            rows[waiting[first]] = best[first]
+            claimed = _with_ends(claimed, best[first], np.full(len(first), BEGINNING))
+            is_open = best != NO_ROW
+            is_open[first] = False
+            waiting = waiting[is_open]
+        return rows
+
+    def seal(self, n_rows: int) -> None:
+        """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
+        blocks: list[Block] = []
+        for block in self.log.head:
+            if sum(each.n_rows for each in blocks) >= n_rows:
+                break
+            blocks.append(block)
+        if not blocks:
+            return
+        rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])
+        at = rows - self.base
+        records = self.records[at]
+        ids = None if self._ids is None else self._ids.array[at]
+        sealed = SealedRows(rows, self.keys[at], records[:, TIME], records[:, EXPIRY], ids, self._labels_at(at))
+        segment = write_segment(self.arena.spill_files, sealed, self.log.rows.take)
+        early = np.flatnonzero(records[:, END] != records[:, EXPIRY])
+        self.log.seal(blocks, segment, *self._vectors())
+        if len(early):
+            numbers = segment.rows_from(segment.first, int(rows[-1]) + 1)
+            self._early = _with_ends(self._early, numbers[early], records[early, END])
+
+    def evict(self, clock: int, retracted: np.ndarray = NO_ROWS) -> None:
+        """As ever; of segments that are mostly dead, one a step comes back into the head."""
+        super().evict(clock, retracted)
+        if not len(self._early.rows):
+            return
+        lives = [(segment.first, segment.last) for segment in self.log.segments]
+        kept = np.zeros(len(self._early.rows), np.bool_)
+        for first, last in lives:
+            kept |= (self._early.rows >= first) & (self._early.rows < last)
+        self._early = EarlyEnds(self._early.rows[kept], self._early.ends[kept])
+        for segment in self.log.segments:
+            blocks = [block for block in self.log.blocks if block.segment is segment]
+            if 2 * sum(block.n_alive for block in blocks) < sum(block.n_rows for block in blocks):
+                self._bring_back(blocks)
+                return
 
     @property
     def keys(self) -> np.ndarray:
@@ -72,6 +185,35 @@ class Window(BlockWindow):
             ids[:, column] = int64_column(batch, name)
         return ids
 
+    def _bring_back(self, blocks: list[Block]) -> None:
+        """Sealed tuples that are alive become blocks of the head, with new numbers."""
+        alive = [self.log.read(block).filter(pa.array(~self.log.is_dead(block))) for block in blocks]
+        self.log.drop(blocks)
+        for tuples in alive:
+            for part, is_kept in self._cut(tuples, self.clock):
+                if is_kept and part.num_rows:
+                    self._note(self.log.append(part), part)
+        self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
+        self.n_rebuilds += 1
+
+    def _see_restored(self, block: Block) -> None:
+        super()._see_restored(block)
+        budget = self.arena.budget
+        if self.may_seal and budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+            self.seal(self.log.n_head_rows)
+
+    def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
+        """When sealed rows leave, by when they expire."""
+        early = self._early
+        if not len(early.rows):
+            return expires
+        at = np.minimum(np.searchsorted(early.rows, rows), len(early.rows) - 1)
+        return np.where(early.rows[at] == rows, early.ends[at], expires)
+
+    def _labels_at(self, at: np.ndarray) -> np.ndarray | None:
+        """What else is sealed of the rows at these places of the arrays."""
+        return None
+
     def _vectors(self) -> list[Vector]:
         return [self._keys, self._records, *([] if self._ids is None else [self._ids])]
 
@@ -86,3 +228,13 @@ class Window(BlockWindow):
         records[:, END] = np.where(self.log.is_dead(block), BEGINNING, expires) if block.n_dead else expires
         if self._ids is not None:
             self._ids.write(at, self.ids_of(tuples))
+
+
+def _with_ends(early: EarlyEnds, rows: np.ndarray, ends: np.ndarray) -> EarlyEnds:
+    """With the ends of further rows; of one that has an end already, the new one counts."""
+    if not len(rows):
+        return early
+    kept = ~np.isin(early.rows, rows)
+    rows, ends = np.concatenate([early.rows[kept], rows]), np.concatenate([early.ends[kept], ends])
+    order = np.argsort(rows)
+    return EarlyEnds(rows[order], ends[order])

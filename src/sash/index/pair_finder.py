@@ -1,0 +1,144 @@
+"""The windows of a join's two sides and the index over them: what every join of two owns to find its pairs.
+
+    seal ──── if memory is short: the oldest rows of a window go to disk
+    insert ── rows of a step into their windows
+    index ─── which of them meet each other and what is in memory, by the method that was chosen
+    probe ─── which of them meet what is on disk, whatever the method
+    evict ─── what can meet nobody any more leaves; an index over rows that got new numbers is filled anew
+
+The windows are the truth. The index is made from them, so another one can take over between any two steps. A pair is
+found once, by the row that comes later: rows are sealed between steps, when they have met all that came before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
+from sash.store.block_log import Adapt, BlockLog
+from sash.store.block_window import NO_ROWS
+from sash.store.window import Window
+
+SIDES = ("left", "right")
+ROW_BYTES = 128
+"""What arrays and indexes take for a row, beside its columns, at most."""
+LEAST_SHARE = 16
+"""A head of less than one part in so many of what is for state is not sealed."""
+GROWTH = 1.25
+"""Vectors are larger than what they hold."""
+W = TypeVar("W", bound=Window)
+I = TypeVar("I", bound=WindowIndex)  # noqa: E741
+MakeIndex: TypeAlias = Callable[[Sequence[W]], I]
+
+
+class PairFinder(Generic[W, I]):
+    """Two windows with an index. What a step's rows are, and what becomes of pairs, is the owner's business."""
+
+    def __init__(self, windows: Sequence[W], make_index: MakeIndex[W, I]):
+        assert len(windows) == len(SIDES)
+        self.windows = tuple(windows)
+        self.index = make_index(self.windows)
+
+    @property
+    def firsts(self) -> tuple[int, int]:
+        """The rows of each side that the next tuples become."""
+        return self.windows[LEFT].next_row, self.windows[RIGHT].next_row
+
+    @property
+    def n_held(self) -> tuple[int, int]:
+        """Rows of each side, dead ones included."""
+        return self.windows[LEFT].log.n_rows, self.windows[RIGHT].log.n_rows
+
+    def insert(self, inputs: Sequence[pa.Table], horizon: int) -> tuple[int, int]:
+        """Puts a step's tuples into the windows, not into the index; `firsts` as they were before."""
+        self._make_room(sum(batch.num_rows for batch in inputs), sum(batch.nbytes for batch in inputs))
+        firsts = self.firsts
+        for window, batch in zip(self.windows, inputs, strict=True):
+            window.insert(batch, horizon)
+        return firsts
+
+    def pairs(self, index: JoinIndex, inputs: Sequence[pa.Table], horizon: int) -> Iterator[Pairs]:
+        """The pairs of a step in which no tuple is taken back. After the last one, tuples that are dead are gone.
+
+        `index` is its own, which gives pairs as rows come in.
+        """
+        assert index is self.index
+        firsts = self.insert(inputs, horizon)
+        yield from index.arrive(firsts, horizon)
+        for side, first in enumerate(firsts):
+            yield from self._pairs_with_sealed(side, first)
+        self.evict(horizon)
+
+    def evict(self, horizon: int, retracted: Sequence[np.ndarray] = (NO_ROWS, NO_ROWS)) -> None:
+        """At the end of a step: lets go of the retracted rows of each side, and of all that has ended by then."""
+        n_rebuilds = self._n_rebuilds
+        for window, rows in zip(self.windows, retracted, strict=True):
+            window.evict(horizon, rows)
+        self.index.advance(horizon)
+        if self._n_rebuilds > n_rebuilds:
+            self.index.refill()
+
+    def adopt(self, make_index: MakeIndex[W, I], horizon: int) -> None:
+        """Goes on with another index over the same rows."""
+        self.index.free()
+        self.index = make_index(self.windows)
+        self._refill(horizon)
+
+    def logs(self) -> dict[str, BlockLog]:
+        """What has to survive of both windows."""
+        return {name: window.log for name, window in zip(SIDES, self.windows)}
+
+    def restore(
+        self,
+        entries: Mapping[str, Mapping[str, bytes]],
+        next_numbers: Mapping[str, int],
+        horizon: int,
+        adapt: Callable[[int], Adapt] | None = None,
+    ) -> None:
+        """Becomes what it was when these entries were taken; `adapt` makes tuples that were kept otherwise, by side."""
+        for side, name in enumerate(SIDES):
+            how = {} if adapt is None else {"adapt": adapt(side)}
+            self.windows[side].restore(entries[name], next_numbers[name], horizon, **how)
+        self._refill(horizon)
+
+    def _pairs_with_sealed(self, side: int, first: int) -> Iterator[Pairs]:
+        """Pairs of a side's rows from `first` on with rows of the other one that are on disk."""
+        own = self.windows[side]
+        at = slice(first - own.base, own.next_row - own.base)
+        for found in self.windows[1 - side].probe_sealed(own.keys[at], own.ts[at], own.ends[at]):
+            rows = first + found.tuples
+            ts, expires, _ = own.values(rows)
+            pair = (rows, found.rows) if side == LEFT else (found.rows, rows)
+            yield Pairs(*pair, np.maximum(ts, found.ts), np.minimum(expires, found.expires))
+
+    def _make_room(self, n_rows: int, n_bytes: int) -> None:
+        """Seals what must leave memory before so much comes in: half of the larger window's head at a time.
+
+        A head that is small beside what others keep stays: segments of a few rows would cost more than they free.
+        """
+        budget = self.windows[LEFT].arena.budget
+        if budget is None or not all(window.may_seal for window in self.windows):
+            return
+        coming = int(GROWTH * (n_bytes + ROW_BYTES * n_rows))
+        while budget.n_state_bytes + coming > budget.state_bytes:
+            largest = max(self.windows, key=_head_bytes)
+            if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:
+                return
+            largest.seal(-(-largest.log.n_head_rows // 2))
+            self.index.refill()
+
+    def _refill(self, horizon: int) -> None:
+        self.index.advance(horizon)
+        self.index.refill()
+
+    @property
+    def _n_rebuilds(self) -> int:
+        return sum(window.n_rebuilds for window in self.windows)
+
+
+def _head_bytes(window: Window) -> int:
+    return sum(block.n_bytes + ROW_BYTES * block.n_rows for block in window.log.head)

@@ -1,0 +1,85 @@
+"""A step that is too large for the memory at hand is worked off in bites, in order of time.
+
+    step     tuples up to the clock, and some beyond it
+    bites    up to t1 with the clock t1 │ up to t2 with the clock t2 │ … │ the last ones with the clock of the step
+
+What operators put out does not depend on how tuples are cut into steps, so the bites together answer what the step
+would have answered. The tuples of one instant stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sash.store.batch import TS, int64_column
+from sash.store.memory_budget import MemoryBudget
+
+LEAST_ROWS = 16
+SHARE_OF_INPUT = 4
+"""Of what a step may take, a bite's tuples are one part in so many: they are ordered, copied and looked up."""
+
+
+class Bite(NamedTuple):
+    """What is worked off at once: tuples by slot, the clock after them, and that of each slot."""
+
+    arrivals: Mapping[int, pa.Table]
+    clock: int
+    clocks: Mapping[int, int]
+
+
+class Bites:
+    """The bites of a step. How large the next one is follows from what those before it have put out."""
+
+    def __init__(self, step: Bite, budget: MemoryBudget | None):
+        self._step = step
+        self._budget = budget
+        n_rows, n_bytes = (sum(each) for each in zip((0, 0), *map(_size, step.arrivals.values())))
+        self._most = n_rows
+        if budget is not None and n_rows:
+            self._most = max(LEAST_ROWS, budget.step_bytes // SHARE_OF_INPUT * n_rows // max(1, n_bytes))
+        self._n_rows = self._most
+        self._is_whole = self._most >= n_rows
+
+    def __iter__(self) -> Iterator[Bite]:
+        if self._is_whole:
+            yield self._step
+            return
+        arrivals, clock, clocks = self._step
+        times = np.sort(np.concatenate([int64_column(table, TS) for table in arrivals.values()]))
+        first = 0
+        while first < len(times):
+            until = int(times[min(first + self._n_rows, len(times)) - 1])
+            last = int(np.searchsorted(times, until, side="right"))
+            part = {slot: _between(table, int(times[first]), until) for slot, table in arrivals.items()}
+            if last == len(times):
+                yield Bite(part, clock, clocks)
+            else:
+                reached = min(until, clock)
+                yield Bite(part, reached, {slot: min(each, reached) for slot, each in clocks.items()})
+            first = last
+
+    def see(self, n_bytes_out: int) -> None:
+        """Says how much a bite has put out."""
+        if self._budget is None:
+            return
+        if 2 * n_bytes_out > self._budget.step_bytes:
+            self._n_rows = max(LEAST_ROWS, self._n_rows // 2)
+        elif 8 * n_bytes_out < self._budget.step_bytes:
+            self._n_rows = min(self._most, 2 * self._n_rows)
+
+
+def _size(table: pa.Table) -> tuple[int, int]:
+    return table.num_rows, table.nbytes
+
+
+def _between(table: pa.Table, first: int, last: int) -> pa.Table:
+    """The tuples from a time to another one, both included."""
+    times = int64_column(table, TS)
+    if len(times) < 2 or np.all(times[1:] >= times[:-1]):
+        low, high = np.searchsorted(times, first), np.searchsorted(times, last, side="right")
+        return table.slice(int(low), int(high - low))
+    return table.filter(pa.array((times >= first) & (times <= last)))

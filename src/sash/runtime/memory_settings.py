@@ -1,0 +1,73 @@
+"""How much memory queries in this process may take for their state, and where the rest goes: read here alone.
+
+    sash.configure(memory="256 MiB", spill="/data/spill")      for what starts from now on in this process
+    SASH_MEMORY=256m  SASH_SPILL=/data/spill                   for whatever is not configured
+
+Without either there is no limit, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from sash.errors import PlanError
+from sash.runtime.byte_sizes import format_bytes, parse_bytes
+from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
+
+Size: TypeAlias = int | str
+"""Bytes, or a text like `256 MiB` or `64k`."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """None: what the environment says, and no limit if it says nothing."""
+
+    memory: Size | None = None
+    spill: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.memory is not None:
+            _checked(self.memory, "`memory`")
+
+    def budget(self) -> MemoryBudget | None:
+        """A budget by these settings, for what runs together; None if there is no limit."""
+        size, name = self.memory, "`memory`"
+        if size is None:
+            size, name = os.environ.get("SASH_MEMORY") or None, "SASH_MEMORY"
+        if size is None:
+            return None
+        spill = self.spill or os.environ.get("SASH_SPILL") or tempfile.gettempdir()
+        return MemoryBudget.of(_checked(size, name), Path(spill))
+
+
+_configured = MemorySettings()
+
+
+def configure(memory: Size | None = None, spill: str | os.PathLike[str] | None = None) -> None:
+    """Says how much memory a query or session that starts from now on in this process may take for its windows, and in
+    which directory it keeps what does not fit.
+
+    `memory` is a number of bytes, or a text like `"256 MiB"`. What is None is as the environment says: `SASH_MEMORY`,
+    `SASH_SPILL`. Without a limit, everything is in memory.
+    """
+    global _configured
+    _configured = MemorySettings(memory, spill)
+
+
+def configured(memory: Size | None = None) -> MemorySettings:
+    """The settings of this process, with another limit if one is given."""
+    return _configured if memory is None else replace(_configured, memory=memory)
+
+
+def _checked(size: Size, name: str) -> int:
+    n_bytes = parse_bytes(size) if isinstance(size, str) else size
+    if n_bytes is None:
+        raise PlanError(f"{name} is `{size}`, which is not a size; write it like `256 MiB` or `64k`")
+    if n_bytes < LEAST_BYTES:
+        least = format_bytes(LEAST_BYTES)
+        raise PlanError(f"{name} is `{size}`, which is less than the {least} that any query needs; give it more")
+    return n_bytes

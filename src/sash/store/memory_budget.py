@@ -1,0 +1,52 @@
+"""How much memory whatever runs together may take, and which part of it is for what.
+
+    half      state: the rows, keys and indexes that operators keep from step to step
+    quarter   a step: the tuples that it is worked off in, and what it puts out
+    quarter   disk: what is known of files by heart, and frames of them that are read
+
+Nobody asks for permission to allocate. Vectors are counted as they are (`Arena.n_bytes`), and whoever can let go of
+memory does so before a part is used up: windows seal their oldest rows, steps are worked off in bites, and a vector for
+which there is no room left is a file.
+"""
+
+from __future__ import annotations
+
+import weakref
+from pathlib import Path
+from typing import Protocol
+
+LEAST_BYTES = 1 << 14
+"""With less, not even one row of each operator would have room."""
+
+
+class Counted(Protocol):
+    """Something that holds memory."""
+
+    @property
+    def n_bytes(self) -> int: ...
+
+
+class MemoryBudget:
+    """Of all that shares it: bytes for each of its parts, and the directory for what does not fit."""
+
+    def __init__(self, state_bytes: int, step_bytes: int, disk_bytes: int, spill: Path):
+        self.state_bytes = state_bytes
+        self.step_bytes = step_bytes
+        self.disk_bytes = disk_bytes
+        self.spill = spill
+        self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
+
+    @classmethod
+    def of(cls, n_bytes: int, spill: Path) -> MemoryBudget:
+        """So much in all."""
+        assert n_bytes >= LEAST_BYTES
+        return cls(n_bytes // 2, n_bytes // 4, n_bytes // 4, spill)
+
+    def count(self, holder: Counted) -> None:
+        """Counts what a holder has, from now on, as state."""
+        self._holders.add(holder)
+
+    @property
+    def n_state_bytes(self) -> int:
+        """What state takes now."""
+        return sum(each.n_bytes for each in self._holders)

@@ -1,0 +1,119 @@
+"""Vectors in the memory of this process as long as a budget has room, and in files from then on.
+
+A vector moves when it grows, or shrinks, whole: to a file if memory for it would exceed the budget's share for state,
+and back once it fits. Files are mapped, so whoever works on a vector does not know where it is; `release_pages` lets
+the kernel have the pages again. The files are removed when they are opened: nothing of them outlives the process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import tempfile
+import weakref
+
+import numpy as np
+
+from sash.errors import ResourceError
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_files import PAGE_BYTES, SpillFiles, SpillSettings
+from sash.store.vector import NO_LIMIT, Memory, Room, as_bytes
+
+LEAST_PAGE_BYTES = 1 << 10
+PAGES_IN_MEMORY = 64
+"""So many pages of segments fit into what is for disk, at least."""
+LEAST_FILE_BYTES = 1 << 12
+"""What is smaller stays in memory: a file would take a page anyway."""
+
+
+class SpillArena(Memory):
+    """Memory under a budget."""
+
+    def __init__(self, budget: MemoryBudget):
+        self._budget = budget
+        self._names = itertools.count()
+        self._rooms: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
+        """By name, the vectors in memory."""
+        self._maps: weakref.WeakValueDictionary[str, _FileMap] = weakref.WeakValueDictionary()
+        """By name, those in files."""
+        self._files: SpillFiles | None = None
+        budget.count(self)
+
+    @property
+    def budget(self) -> MemoryBudget:
+        return self._budget
+
+    @property
+    def spill_files(self) -> SpillFiles:
+        """Made when they are first asked for. Pages are small where memory is."""
+        if self._files is None:
+            disk_bytes = self._budget.disk_bytes
+            page_bytes = min(PAGE_BYTES, max(LEAST_PAGE_BYTES, disk_bytes // PAGES_IN_MEMORY // 8 * 8))
+            self._files = SpillFiles(self._budget.spill, SpillSettings(page_bytes, max(page_bytes, disk_bytes // 8)))
+        return self._files
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of vectors in memory."""
+        return sum(room.nbytes for room in self._rooms.values())
+
+    @property
+    def n_file_bytes(self) -> int:
+        """Bytes of vectors in files."""
+        return sum(len(each) for each in self._maps.values())
+
+    @property
+    def rows_per_call(self) -> int:
+        """A lookup touches about a dozen pages."""
+        return max(256, self._budget.disk_bytes // (32 * mmap.PAGESIZE)) if self._maps else NO_LIMIT
+
+    @property
+    def growth(self) -> float:
+        """Room counts as taken at once."""
+        return 1.25
+
+    def new_name(self) -> str:
+        return str(next(self._names))
+
+    def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
+        others = self._budget.n_state_bytes - (old.nbytes if isinstance(old, np.ndarray) else 0)
+        if n_bytes < LEAST_FILE_BYTES or others + n_bytes <= self._budget.state_bytes:
+            new: Room = np.empty(n_bytes, np.uint8)
+            self._rooms[name] = new
+            self._maps.pop(name, None)
+        else:
+            new = self._maps[name] = self._map_file(n_bytes)
+            self._rooms.pop(name, None)
+        if old is not None:
+            n_kept = min(len(old), n_bytes)
+            as_bytes(new)[:n_kept] = as_bytes(old)[:n_kept]
+        return new
+
+    def free(self, name: str) -> None:
+        self._rooms.pop(name, None)
+        self._maps.pop(name, None)
+
+    def release_pages(self) -> None:
+        if self.n_file_bytes > self._budget.disk_bytes:
+            for each in list(self._maps.values()):
+                each.madvise(mmap.MADV_DONTNEED)
+
+    def _map_file(self, n_bytes: int) -> _FileMap:
+        """A file of its own, without a name. Its blocks are reserved: a write through a mapping could only end in a
+        signal.
+        """
+        try:
+            self._budget.spill.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self._budget.spill, prefix="sash-") as file:
+                os.posix_fallocate(file.fileno(), 0, n_bytes)
+                return _FileMap(file.fileno(), n_bytes)
+        except OSError as error:
+            raise ResourceError(
+                f"no room for {n_bytes} bytes of a window in {self._budget.spill}: {error.strerror}; free space there, "
+                "let SASH_SPILL or `sash.configure(spill=…)` name a larger disk, or give Sash more memory"
+            ) from error
+
+
+class _FileMap(mmap.mmap):
+    """A mapping that a weak dictionary can hold."""
