@@ -31,7 +31,7 @@ def nested_loop(segment: WindowSegment, rows: Lives, tuples: Lives, early: dict[
     found = []
     for row, origin in enumerate(as_logged(segment).tolist(), segment.first):
         row_key, row_ts, expires = rows.each[origin - segment.first]
-        end = early.get(row, expires)
+        end = int(early.get(row, expires))
         for idx, (key, ts, tuple_end) in enumerate(tuples.each):
             if key == row_key and max(ts, row_ts) < min(tuple_end, end):
                 found.append((idx, row, row_ts, expires, end))
@@ -52,7 +52,7 @@ def test_a_probe_finds_what_a_nested_loop_finds(settings, sealed, tuples, pairs_
             segments.append(seal(files, rows, first=first))
             first += len(rows.keys)
         early = data.draw(st.dictionaries(st.integers(5, first - 1), st.integers(-30, 50)))
-        probes = ProbeKeys(*tuples, pairs_per_chunk)
+        probes = ProbeKeys(*tuples, pairs_per_chunk=pairs_per_chunk)
         for segment, rows in zip(segments, sealed):
             expected = nested_loop(segment, rows, tuples, early)
             assert pairs_of(segment, probes, early_ends(early)) == expected
@@ -68,7 +68,9 @@ def test_a_key_with_more_rows_than_a_frame_has(tmp_path, pairs_per_chunk) -> Non
     held = tally.n_held
     tally.most = held
     tuples = Lives(np.array([3, 250, 3, 77]), np.array([400, 0, 1, 0]), np.array([401, 9999, 100, 9999]))
-    assert pairs_of(segment, ProbeKeys(*tuples, pairs_per_chunk)) == nested_loop(segment, rows, tuples, {})
+    assert pairs_of(segment, ProbeKeys(*tuples, pairs_per_chunk=pairs_per_chunk)) == nested_loop(
+        segment, rows, tuples, {}
+    )
     assert tally.most <= held + 2 * SHORT.frame_bytes
 
 
@@ -159,7 +161,7 @@ def find_by_hand(
         ),
         default=None,
     )
-    return (-1, -(2**63)) if newest is None else (newest[1], newest[0])
+    return (-1, -(2**63)) if newest is None else (newest[1], int(newest[0]))
 
 
 @given(

@@ -159,8 +159,8 @@ class WindowSegment:
         """The batches that have some of the places, which ascend; which of its rows, and the line that each goes to."""
         firsts, starts = self.payload.places, self.payload.starts
         page_bytes = self.files.settings.page_bytes
-        wanted = np.unique(np.searchsorted(firsts, places, side="right") - 1)
-        bounds = np.searchsorted(places, np.append(firsts[wanted], firsts[wanted[-1] + 1]))
+        bounds = np.searchsorted(places, firsts)
+        wanted = np.flatnonzero(bounds[1:] > bounds[:-1])
         spans = np.column_stack((starts[wanted] // page_bytes, -(-starts[wanted + 1] // page_bytes)))
         for frame in self.files.read(self.file, spans.tolist()):
             base = frame.first_page * page_bytes
@@ -168,7 +168,7 @@ class WindowSegment:
                 number = wanted[idx]
                 data = frame.data[starts[number] - base : starts[number + 1] - base]
                 batch = pa.ipc.read_record_batch(pa.py_buffer(data), self.payload.schema)
-                here = slice(bounds[idx], bounds[idx + 1])
+                here = slice(bounds[number], bounds[number + 1])
                 yield batch, places[here] - firsts[number], order[here]
 
     def _gather(self, region: PageRegion, rows: np.ndarray) -> np.ndarray:
@@ -176,11 +176,11 @@ class WindowSegment:
         places, per_page = rows - self.first, region.rows_per_page
         order = np.argsort(places, kind="stable")
         places = places[order]
-        pages = np.unique(places // per_page)
+        page_bounds = np.searchsorted(places, np.arange(region.n_pages + 1) * per_page)
+        pages = np.flatnonzero(page_bounds[1:] > page_bounds[:-1])
         out = np.empty((len(rows), region.n_columns), np.int64)
         for frame in self.files.read(self.file, region.spans(pages)):
-            bounds = pages[frame.first_span] * per_page, (pages[frame.last_span - 1] + 1) * per_page
-            low, high = np.searchsorted(places, bounds)
+            low, high = page_bounds[pages[frame.first_span]], page_bounds[pages[frame.last_span - 1] + 1]
             local = places[low:high] - (frame.first_page - region.first_page) * per_page
             gather_places(self._as_words(frame.data), local, per_page, region.n_columns, out, order[low:high])
         return out

@@ -10,7 +10,7 @@ access: a few tuples read a page each, many read the segment from its beginning 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import numpy as np
 
@@ -57,7 +57,9 @@ class ProbeKeys:
         return max(self._min_ts, segment.min_ts) < min(self._max_end, segment.max_end)
 
 
-def probe(segment: WindowSegment, probes: ProbeKeys, early: EarlyEnds = NONE_EARLY) -> Iterator[SegmentPairs]:
+def probe(
+    segment: WindowSegment, probes: ProbeKeys, early: EarlyEnds = NONE_EARLY
+) -> Generator[SegmentPairs, None, None]:
     """The pairs of tuples and rows, in chunks; each is good until the next is asked for.
 
     `early` may name rows of other segments as well. Memory: a frame that is used, one that is read ahead, and a chunk,

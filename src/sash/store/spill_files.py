@@ -15,7 +15,7 @@ import os
 import socket
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -133,7 +133,7 @@ class SpillFiles:
         self.counts.n_bytes_written += len(checksums) * self.settings.page_bytes
         return SpillFile(name, checksums)
 
-    def read(self, file: SpillFile, spans: Sequence[PageSpan]) -> Iterator[PageFrame]:
+    def read(self, file: SpillFile, spans: Sequence[PageSpan]) -> Generator[PageFrame, None, None]:
         """The pages of spans that ascend, in few reads. The bytes are good until the next are asked for.
 
         The next read is under way meanwhile. Every page is checked.
@@ -207,7 +207,9 @@ class SpillFiles:
         finally:
             os.close(handle)
 
-    def _read_ahead(self, file: PagedFile, reads: list[PagedRead], buffers: list[np.ndarray]) -> Iterator[np.ndarray]:
+    def _read_ahead(
+        self, file: PagedFile, reads: list[PagedRead], buffers: list[np.ndarray]
+    ) -> Generator[np.ndarray, None, None]:
         """What each read finds. While one is used the next is read, into the other buffer; a single one needs none."""
 
         def read(idx: int) -> np.ndarray:

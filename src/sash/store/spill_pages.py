@@ -61,7 +61,7 @@ def read_pages(file: PagedFile, first_page: int, out: np.ndarray) -> np.ndarray:
 
     Reading and checking let other threads go on meanwhile.
     """
-    view, n_filled = memoryview(out), 0
+    view, n_filled = out.data, 0
     while n_filled < len(view):
         n_read = os.preadv(file.handle, [view[n_filled:]], first_page * file.page_bytes + n_filled)
         if not n_read:
@@ -112,7 +112,7 @@ class PageWriter:
         return np.array(self._checksums, np.uint32)
 
     def _flush(self) -> None:
-        view = memoryview(self._buffer)[: self._n_held]
+        view = self._buffer.data[: self._n_held]
         pages = range(0, len(view), self._page_bytes)
         self._checksums += [zlib.crc32(view[start : start + self._page_bytes]) for start in pages]
         while len(view):
