@@ -123,17 +123,23 @@ def _passes(hash: np.uint64, filter: UInt64s) -> bool:
 
 
 @released_borrowing
-def want_pages(hashes: UInt64s, filter: UInt64s, fences: UInt64s, wanted: Bools) -> int:
-    """Marks the pages that may hold rows with these hashes, which ascend; returns how many hashes may be there.
+def want_pages(hashes: UInt64s, filter: UInt64s, fences: UInt64s, wanted: Bools, passed: Int64s) -> int:
+    """Marks the pages that may hold rows with these hashes, which ascend. Writes down which of them may be there, and
+    returns how many these are.
 
-    `fences` are the first hash of each page.
+    `fences` are the first hash of each page; `passed` has room for all hashes.
     """
-    n_pages, n_passed, page = fences.shape[0], 0, 0
+    n_pages, n_passed, page, is_there = fences.shape[0], 0, 0, False
     for i in range(hashes.shape[0]):
         hash = hashes[i]
-        if hash < fences[0] or (i > 0 and hash == hashes[i - 1]) or not _passes(hash, filter):
+        is_new = i == 0 or hash != hashes[i - 1]
+        if is_new:
+            is_there = hash >= fences[0] and _passes(hash, filter)
+        if is_there:
+            passed[n_passed] = i
+            n_passed += 1
+        if not is_there or not is_new:
             continue
-        n_passed += 1
         # 1. The last page that begins before it may end with it.
         while page + 1 < n_pages and fences[page + 1] < hash:
             page += 1
@@ -180,21 +186,24 @@ def merge_pages(
         page_row = first_row + page * rows_per_page
         n_rows = min(rows_per_page, last_row - page_row)
         while j < n_rows and i < n_tuples:
-            hash = np.uint64(words[page, j])
-            if hash < hashes[i]:
+            # 1. Both sides catch up with each other, in loops that do one thing.
+            while j < n_rows and np.uint64(words[page, j]) < hashes[i]:
                 j += 1
-                continue
-            if hash > hashes[i]:
+            if j == n_rows:
+                break
+            hash = np.uint64(words[page, j])
+            while i < n_tuples and hashes[i] < hash:
                 i += 1
+            if i == n_tuples or hashes[i] != hash:
                 continue
-            # 1. A row meets all tuples of its key: the first of them is `i`, also for the next row.
+            # 2. A row meets all tuples of its key: the first of them is `i`, also for the next row.
             row_ts = words[page, rows_per_page + j]
             row_expires = words[page, 2 * rows_per_page + j] if life_us == STORED else row_ts + life_us
             row_end = _end_of(page_row + j, row_expires, early)
             p = max(partner, i)
             while p < n_tuples and hashes[p] == hash:
                 if max(row_ts, ts[p]) < min(row_end, ends[p]):
-                    # 2. Without room, the row goes on with this tuple.
+                    # 3. Without room, the row goes on with this tuple.
                     if n_out == out.rows.shape[0]:
                         at[TUPLE], at[PAGE], at[ROW], at[PARTNER] = i, k, j, p
                         return n_out

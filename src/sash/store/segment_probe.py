@@ -29,6 +29,9 @@ from sash.store.segment import WindowSegment
 
 PAIRS_PER_CHUNK = 1 << 18
 NO_ROW = -1
+NO_PAGES = np.empty(0, np.int64)
+FEW = 0.25
+"""If a smaller part of the tuples than this passes a filter, copying them pays for itself."""
 NONE_EARLY = EarlyEnds(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
@@ -41,6 +44,8 @@ class ProbeKeys:
         self.tuples = HashedTuples(hashes, ts[order], ends[order], order)
         self.room = SegmentPairs(*(np.empty(pairs_per_chunk, np.int64) for _ in SegmentPairs._fields))
         """For a chunk of pairs, used again for the next."""
+        self.passed = np.empty(len(keys), np.int64)
+        """For the places of tuples that pass a filter."""
         self._min_ts = int(ts.min()) if len(ts) else NEVER
         self._max_end = int(ends.max()) if len(ends) else BEGINNING
 
@@ -65,7 +70,7 @@ def probe(
     `early` may name rows of other segments as well. Memory: a frame that is used, one that is read ahead, and a chunk,
     however many rows a key has.
     """
-    wanted = _wanted_pages(segment, probes)
+    wanted, tuples = _wanted(segment, probes)
     if not len(wanted):
         return
     early = _of_segment(early, segment)
@@ -73,7 +78,7 @@ def probe(
     for pages in segment.key_pages(wanted):
         at[PAGE:] = 0
         while at[PAGE] < len(pages.wanted):
-            n_out = merge_pages(probes.tuples, pages, early, at, n_out, out)
+            n_out = merge_pages(tuples, pages, early, at, n_out, out)
             if at[PAGE] < len(pages.wanted):
                 yield out
                 n_out = 0
@@ -101,12 +106,15 @@ def find(
     return rows, newest
 
 
-def _wanted_pages(segment: WindowSegment, probes: ProbeKeys) -> np.ndarray:
-    """The pages of keys that have to be read."""
-    wanted = np.zeros(len(segment.fences), np.bool_)
-    if probes.may_meet(segment):
-        want_pages(probes.tuples.hashes, segment.filter, segment.fences, wanted)
-    return np.flatnonzero(wanted)
+def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, HashedTuples]:
+    """The pages of keys that have to be read, and the tuples whose keys may be in them."""
+    wanted, tuples = np.zeros(len(segment.fences), np.bool_), probes.tuples
+    if not probes.may_meet(segment):
+        return NO_PAGES, tuples
+    n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
+    if n_passed < len(probes) * FEW:
+        tuples = HashedTuples(*(each[probes.passed[:n_passed]] for each in tuples))
+    return np.flatnonzero(wanted), tuples
 
 
 def _of_segment(early: EarlyEnds, segment: WindowSegment) -> EarlyEnds:
