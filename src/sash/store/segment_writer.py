@@ -29,7 +29,7 @@ BATCH_BYTES = 1 << 17
 FIRST_BATCH_ROWS = 256
 """Then the bytes of the rows so far say how many make a batch."""
 SCRATCH_BYTES = 24
-"""For each row, while a segment is written: its hash, twice, and its place."""
+"""For each row, while a segment is written: its hash, its place, and how long it lives."""
 
 TakeRows: TypeAlias = Callable[[np.ndarray], pa.Table]
 """The payload of rows of a window's log, in the order in which they are asked for."""
