@@ -15,7 +15,9 @@ SOURCE = Path(jit.__file__).parents[1]
 JIT = "sash.kernels.jit"
 MOST_PARAMETERS = 8
 """More than so many are told apart by their order no longer: what belongs together is a NamedTuple."""
-DECORATORS = {name for name in vars(jit) if name.startswith(("inlined_", "folded_", "borrowing_"))} | {"kernel"}
+DECORATORS = {name for name in vars(jit) if name.startswith(("inlined_", "folded_", "borrowing_", "released_"))} | {
+    "kernel"
+}
 
 
 class Kernel(NamedTuple):
@@ -47,7 +49,7 @@ KERNELS = list(find_kernels())
 
 
 def test_there_are_decorators_and_kernels() -> None:
-    assert len(DECORATORS) == 5
+    assert len(DECORATORS) == 6
     assert len(KERNELS) > 150
     assert {each.path.split("/")[0] for each in KERNELS} == {"kernels", "papers"}
 

@@ -327,4 +327,47 @@ AGGREGATES = (
     ),
 )
 
-MISTAKES = (*JOINS, *SHARING, *MEMBERSHIP, *AGGREGATES)
+SEGMENTS = (
+    Mistake(
+        "the-first-of-a-pile-not-sorted",
+        "hash_order",
+        "kernels/hash_order.py",
+        "while at > first and hashes[at - 1] > hash:",
+        "while at > first + 1 and hashes[at - 1] > hash:",
+        ("tests/kernels/test_hash_order.py",),
+    ),
+    Mistake(
+        "rows-of-a-key-that-go-on-beyond-their-page-not-read",
+        "segment_join",
+        "kernels/segment_join.py",
+        "while following < n_pages and fences[following] == hash:",
+        "while following < n_pages - 1 and fences[following] == hash:",
+        ("tests/store/test_segment_probe.py",),
+    ),
+    Mistake(
+        "the-page-that-ends-with-a-key-not-read",
+        "segment_join",
+        "kernels/segment_join.py",
+        "while page + 1 < n_pages and fences[page + 1] < hash:",
+        "while page + 1 < n_pages and fences[page + 1] <= hash:",
+        ("tests/store/test_segment_probe.py",),
+    ),
+    Mistake(
+        "a-row-that-goes-on-with-its-first-tuple-in-the-next-chunk",
+        "segment_join",
+        "kernels/segment_join.py",
+        "p = max(partner, i)",
+        "p = i",
+        ("tests/store/test_segment_probe.py",),
+    ),
+    Mistake(
+        "a-sealed-row-that-was-taken-back-joins-until-it-expires",
+        "segment_join",
+        "kernels/segment_join.py",
+        "if max(row_ts, ts[p]) < min(row_end, ends[p]):",
+        "if max(row_ts, ts[p]) < min(row_expires, ends[p]):",
+        ("tests/store/test_segment_probe.py",),
+    ),
+)
+
+MISTAKES = (*JOINS, *SEGMENTS, *SHARING, *MEMBERSHIP, *AGGREGATES)

@@ -19,4 +19,28 @@ MISTAKES = (
         "return np.lexsort((-signs, ids, times))",
         "return np.lexsort((signs, ids, times))",
     ),
+    Mistake(
+        "a-segment-that-ends-with-the-tuples-passed-over",
+        "segment_probe",
+        "store/segment_probe.py",
+        "return max(self._min_ts, segment.min_ts) < min(self._max_end, segment.max_end)",
+        "return max(self._min_ts, segment.min_ts) + 1 < min(self._max_end, segment.max_end)",
+        ("tests/store/test_segment_probe.py",),
+    ),
+    Mistake(
+        "a-page-of-a-file-not-checked",
+        "spill_pages",
+        "store/spill_pages.py",
+        "for idx, start in enumerate(range(0, len(view), file.page_bytes)):",
+        "for idx, start in enumerate(range(0, len(view) - file.page_bytes, file.page_bytes)):",
+        ("tests/store/test_spill_files.py",),
+    ),
+    Mistake(
+        "payload-in-the-order-of-the-file",
+        "segment",
+        "store/segment.py",
+        "back[order] = np.arange(len(order))",
+        "back[:] = np.arange(len(order))",
+        ("tests/store/test_segment.py",),
+    ),
 )

@@ -6,6 +6,7 @@
                          kernels do
     inlined_borrowing    both
     folded_borrowing     runs for every scan: borrowing, and LLVM is told to fold it into its callers
+    released_borrowing   runs long beside a thread that reads: borrowing, and lets go of the interpreter meanwhile
 
 A kernel that borrows must neither make an array nor keep one beyond the call.
 """
@@ -30,3 +31,4 @@ inlined_kernel = _compiled(inline="always")
 borrowing_kernel = _compiled(_nrt=False)
 inlined_borrowing = _compiled(_nrt=False, inline="always")
 folded_borrowing = _compiled(_nrt=False, forceinline=True)
+released_borrowing = _compiled(_nrt=False, nogil=True)

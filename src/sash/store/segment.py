@@ -1,0 +1,216 @@
+"""Tuples of a window that have left memory: an immutable file of them, in order of a hash of their key.
+
+    file     | keys and lives | origins | identities | labels | payload                      |
+             |  page   page   |  page   |   page     |  page  | batch | batch | batch | …    |
+    memory   | first hash of each page, filter of keys         | where each batch begins      |
+
+A row that is sealed gets a new number, `first` and its place in the file: so rows of one key lie side by side, and what
+a probe finds in one order is read in that order. `origins` says which row of the window's log it was.
+
+Columns of 64 bits lie in pages, column by column, so that what is looked at of a key is read with one access. The rest
+is payload: batches of Arrow's, read when a tuple is put out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sash.kernels.segment_join import KeyPages, gather_places
+from sash.store.spill_files import SpillFile, SpillFiles
+
+
+class PageRegion(NamedTuple):
+    """Pages of a file that hold columns of 64 bits."""
+
+    first_page: int
+    n_pages: int
+    n_columns: int
+    rows_per_page: int
+
+    @classmethod
+    def place(cls, first_page: int, n_columns: int, n_rows: int, page_bytes: int) -> PageRegion:
+        """For so many rows, from a page on."""
+        rows_per_page = page_bytes // (8 * n_columns)
+        assert rows_per_page, "a page is too short for a row"
+        return cls(first_page, -(-n_rows // rows_per_page), n_columns, rows_per_page)
+
+    @property
+    def last_page(self) -> int:
+        return self.first_page + self.n_pages
+
+    def spans(self, pages: np.ndarray) -> list[tuple[int, int]]:
+        """Some of its pages, as spans of the file."""
+        return [(first, first + 1) for first in (self.first_page + pages).tolist()]
+
+
+class PayloadBatches(NamedTuple):
+    """Where the batches of a file are: batch `k` has the rows from place `places[k]` on, in bytes from `starts[k]` on.
+
+    Both have one item more, for the end.
+    """
+
+    schema: pa.Schema
+    words: frozenset[str]
+    """Columns of 64 bits without NULLs."""
+    places: np.ndarray
+    starts: np.ndarray
+
+
+class SegmentRegions(NamedTuple):
+    """Keys with lives, origins, and what else a segment's rows have."""
+
+    keys: PageRegion
+    origins: PageRegion
+    ids: PageRegion | None
+    labels: PageRegion | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSegment:
+    """Rows `first .. last - 1`, sealed; see `write_segment`. What reads the disk raises if it is not what was written.
+
+    `take`, `origins`, `ids` and `labels` are asked for any rows, in any order, as often as one likes each: reads are
+    sorted, and what is near is read at once.
+    """
+
+    files: SpillFiles
+    file: SpillFile
+    first: int
+    n_rows: int
+    min_ts: int
+    max_end: int
+    """The last `expires`: after it, nothing in the segment is alive, and it can be freed without being read."""
+    life_us: int
+    regions: SegmentRegions
+    payload: PayloadBatches
+    fences: np.ndarray
+    """The first hash of each page of keys."""
+    filter: np.ndarray
+    """Which keys may be there; see `kernels/segment_join.py`."""
+
+    @property
+    def last(self) -> int:
+        return self.first + self.n_rows
+
+    @property
+    def n_held_bytes(self) -> int:
+        """In memory, as long as the segment is there."""
+        kept = (self.fences, self.filter, self.payload.places, self.payload.starts, self.file.checksums)
+        return sum(each.nbytes for each in kept)
+
+    @property
+    def n_file_bytes(self) -> int:
+        return len(self.file.checksums) * self.files.settings.page_bytes
+
+    def free(self) -> None:
+        """Removes the file and gives memory back. The segment must not be used any more."""
+        self.files.allowance.give(self.n_held_bytes)
+        self.files.free(self.file)
+
+    def key_pages(self, pages: np.ndarray) -> Iterator[KeyPages]:
+        """Pages of keys, ascending, some at a time; good until the next are asked for."""
+        region = self.regions.keys
+        for frame in self.files.read(self.file, region.spans(pages)):
+            before = frame.first_page - region.first_page
+            yield KeyPages(
+                self._as_words(frame.data),
+                pages[frame.first_span : frame.last_span] - before,
+                region.rows_per_page,
+                self.first + before * region.rows_per_page,
+                self.last,
+                self.life_us,
+            )
+
+    def origins(self, rows: np.ndarray) -> np.ndarray:
+        """The numbers that rows had in the window's log."""
+        return self._gather(self.regions.origins, rows)[:, 0]
+
+    def ids(self, rows: np.ndarray) -> np.ndarray:
+        """The identities of rows, a line each; without columns if they have none."""
+        region = self.regions.ids
+        return np.empty((len(rows), 0), np.int64) if region is None else self._gather(region, rows)
+
+    def labels(self, rows: np.ndarray) -> np.ndarray:
+        """The labels of rows that were sealed with labels."""
+        assert self.regions.labels is not None
+        return self._gather(self.regions.labels, rows).view(np.uint64)
+
+    def take(self, rows: np.ndarray, names: list[str] | None = None) -> pa.Table:
+        """The payload of rows, all or some columns. Each batch is decoded once."""
+        schema = self.payload.schema
+        names = schema.names if names is None else names
+        columns = [_TakenColumn(schema.field(name), name in self.payload.words, len(rows)) for name in names]
+        places = rows - self.first
+        order = np.argsort(places, kind="stable")
+        if len(rows) and names:
+            for batch, local, at in self._batches(places[order], order):
+                for column in columns:
+                    column.add(batch.column(column.field.name), local, at)
+        return pa.table({column.field.name: column.finish(order) for column in columns})
+
+    def _batches(
+        self, places: np.ndarray, order: np.ndarray
+    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray]]:
+        """The batches that have some of the places, which ascend; which of its rows, and the line that each goes to."""
+        firsts, starts = self.payload.places, self.payload.starts
+        page_bytes = self.files.settings.page_bytes
+        bounds = np.searchsorted(places, firsts)
+        wanted = np.flatnonzero(bounds[1:] > bounds[:-1])
+        spans = np.column_stack((starts[wanted] // page_bytes, -(-starts[wanted + 1] // page_bytes)))
+        for frame in self.files.read(self.file, spans.tolist()):
+            base = frame.first_page * page_bytes
+            for idx in range(frame.first_span, frame.last_span):
+                number = wanted[idx]
+                data = frame.data[starts[number] - base : starts[number + 1] - base]
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data), self.payload.schema)
+                here = slice(bounds[number], bounds[number + 1])
+                yield batch, places[here] - firsts[number], order[here]
+
+    def _gather(self, region: PageRegion, rows: np.ndarray) -> np.ndarray:
+        """A line of words for each row."""
+        places, per_page = rows - self.first, region.rows_per_page
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        page_bounds = np.searchsorted(places, np.arange(region.n_pages + 1) * per_page)
+        pages = np.flatnonzero(page_bounds[1:] > page_bounds[:-1])
+        out = np.empty((len(rows), region.n_columns), np.int64)
+        for frame in self.files.read(self.file, region.spans(pages)):
+            low, high = page_bounds[pages[frame.first_span]], page_bounds[pages[frame.last_span - 1] + 1]
+            local = places[low:high] - (frame.first_page - region.first_page) * per_page
+            gather_places(self._as_words(frame.data), local, per_page, region.n_columns, out, order[low:high])
+        return out
+
+    def _as_words(self, data: np.ndarray) -> np.ndarray:
+        """A page each line."""
+        return data.view(np.int64).reshape(-1, self.files.settings.page_bytes // 8)
+
+
+class _TakenColumn:
+    """A column of rows that come in another order than they are asked for."""
+
+    def __init__(self, field: pa.Field, is_words: bool, n_rows: int):
+        self.field = field
+        self._words = np.empty(n_rows, np.int64) if is_words else None
+        self._parts: list[pa.Array] = []
+
+    def add(self, array: pa.Array, local: np.ndarray, at: np.ndarray) -> None:
+        """Some rows of an array, and the lines that they go to."""
+        if self._words is None:
+            self._parts.append(array.take(pa.array(local)))
+        else:
+            self._words[at] = array.view(pa.int64()).to_numpy()[local]
+
+    def finish(self, order: np.ndarray) -> pa.Array:
+        """All rows, as they were asked for; they came in this order."""
+        if self._words is not None:
+            return pa.Array.from_buffers(self.field.type, len(order), [None, pa.py_buffer(self._words)])
+        if not self._parts:
+            return pa.array([], self.field.type)
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(self._parts).take(pa.array(back))

@@ -1,0 +1,122 @@
+"""Which rows of a segment join tuples that are in memory: their keys are equal and their lives overlap.
+
+    Law:  the pairs of `probe` are those of a nested loop over all tuples and all rows of the segment, each once, with
+          rows that were taken back ending then.
+
+A segment is passed over if its rows and the tuples live at different times, or if its filter says that no key is there.
+Of what is left the pages that may hold a key are read, and no others but those in between that cost less than another
+access: a few tuples read a page each, many read the segment from its beginning to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+import numpy as np
+
+from sash.kernels.hash_order import order_by_hash
+from sash.kernels.segment_join import (
+    PAGE,
+    PLACE_WIDTH,
+    EarlyEnds,
+    HashedTuples,
+    SegmentPairs,
+    merge_pages,
+    want_pages,
+)
+from sash.store.batch import BEGINNING, NEVER
+from sash.store.segment import WindowSegment
+
+PAIRS_PER_CHUNK = 1 << 18
+NO_ROW = -1
+NO_PAGES = np.empty(0, np.int64)
+FEW = 0.25
+"""If a smaller part of the tuples than this passes a filter, copying them pays for itself."""
+NONE_EARLY = EarlyEnds(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class ProbeKeys:
+    """Tuples that look for rows: put in order once, and used for every segment, one after the other."""
+
+    def __init__(self, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray, pairs_per_chunk: int = PAIRS_PER_CHUNK):
+        """Tuples are numbered as they are given here."""
+        order, hashes = order_by_hash(keys)
+        self.tuples = HashedTuples(hashes, ts[order], ends[order], order)
+        self.room = SegmentPairs(*(np.empty(pairs_per_chunk, np.int64) for _ in SegmentPairs._fields))
+        """For a chunk of pairs, used again for the next."""
+        self.passed = np.empty(len(keys), np.int64)
+        """For the places of tuples that pass a filter."""
+        self._min_ts = int(ts.min()) if len(ts) else NEVER
+        self._max_end = int(ends.max()) if len(ends) else BEGINNING
+
+    @classmethod
+    def of_negatives(cls, keys: np.ndarray, times: np.ndarray) -> ProbeKeys:
+        """Negatives as tuples: alive right before their time, they join the rows that they can take back."""
+        return cls(keys, times - 1, times)
+
+    def __len__(self) -> int:
+        return len(self.tuples.hashes)
+
+    def may_meet(self, segment: WindowSegment) -> bool:
+        """Whether any of the tuples lives at a time at which any row of the segment does."""
+        return max(self._min_ts, segment.min_ts) < min(self._max_end, segment.max_end)
+
+
+def probe(
+    segment: WindowSegment, probes: ProbeKeys, early: EarlyEnds = NONE_EARLY
+) -> Generator[SegmentPairs, None, None]:
+    """The pairs of tuples and rows, in chunks; each is good until the next is asked for.
+
+    `early` may name rows of other segments as well. Memory: a frame that is used, one that is read ahead, and a chunk,
+    however many rows a key has.
+    """
+    wanted, tuples = _wanted(segment, probes)
+    if not len(wanted):
+        return
+    early = _of_segment(early, segment)
+    at, out, n_out = np.zeros(PLACE_WIDTH, np.int64), probes.room, 0
+    for pages in segment.key_pages(wanted):
+        at[PAGE:] = 0
+        while at[PAGE] < len(pages.wanted):
+            n_out = merge_pages(tuples, pages, early, at, n_out, out)
+            if at[PAGE] < len(pages.wanted):
+                yield out
+                n_out = 0
+    if n_out:
+        yield SegmentPairs(*(each[:n_out] for each in out))
+
+
+def find(
+    segment: WindowSegment, negatives: ProbeKeys, ids: np.ndarray, early: EarlyEnds = NONE_EARLY
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each negative the row with its key and identities that is alive until its time, or -1; and that row's `ts`.
+
+    Of several rows it is the newest: an identity may come back, and only one is alive at a time. So of rows that are
+    found in several segments, or in memory as well, the newest is meant.
+    """
+    rows, newest = np.full(len(negatives), NO_ROW), np.full(len(negatives), BEGINNING)
+    for pairs in probe(segment, negatives, early):
+        same = np.all(segment.ids(pairs.rows) == ids[pairs.tuples], axis=1)
+        tuples, found, ts = pairs.tuples[same], pairs.rows[same], pairs.ts[same]
+        order = np.lexsort((ts, tuples))
+        tuples, found, ts = tuples[order], found[order], ts[order]
+        is_last = np.append(tuples[1:] != tuples[:-1], True)[: len(tuples)]
+        is_newer = is_last & (ts > newest[tuples])
+        rows[tuples[is_newer]], newest[tuples[is_newer]] = found[is_newer], ts[is_newer]
+    return rows, newest
+
+
+def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, HashedTuples]:
+    """The pages of keys that have to be read, and the tuples whose keys may be in them."""
+    wanted, tuples = np.zeros(len(segment.fences), np.bool_), probes.tuples
+    if not probes.may_meet(segment):
+        return NO_PAGES, tuples
+    n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
+    if n_passed < len(probes) * FEW:
+        tuples = HashedTuples(*(each[probes.passed[:n_passed]] for each in tuples))
+    return np.flatnonzero(wanted), tuples
+
+
+def _of_segment(early: EarlyEnds, segment: WindowSegment) -> EarlyEnds:
+    low, high = np.searchsorted(early.rows, (segment.first, segment.last))
+    return EarlyEnds(early.rows[low:high], early.ends[low:high])
