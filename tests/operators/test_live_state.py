@@ -95,7 +95,7 @@ def process(operator: Operator, inputs: Sequence[pa.Table], clock: int) -> pa.Ta
 class Served:
     """A way in which an operator runs, and what it is given."""
 
-    make: Callable[..., Stateful]
+    make: Callable[..., Any]
     """Of a spec and the columns of each input."""
     spec: Any
     columns: Sequence[str]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.segment_join import KeyPages, gather_places
+from sash.kernels.segment_join import STORED, KeyPages, gather_places
 from sash.store.spill_files import SpillFile, SpillFiles
 
 
@@ -129,6 +129,17 @@ class WindowSegment:
     def origins(self, rows: np.ndarray) -> np.ndarray:
         """The numbers that rows had in the window's log."""
         return self._gather(self.regions.origins, rows)[:, 0]
+
+    def rows_from(self, first: int, last: int) -> np.ndarray:
+        """The rows that had the numbers `first .. last - 1` in the window's log, in that order."""
+        origins = self.origins(np.arange(self.first, self.last))
+        mine = np.flatnonzero((origins >= first) & (origins < last))
+        return self.first + mine[np.argsort(origins[mine])]
+
+    def lives(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`ts` and `expires` of rows."""
+        lines = self._gather(self.regions.keys, rows)
+        return lines[:, 1], lines[:, 2] if self.life_us == STORED else lines[:, 1] + self.life_us
 
     def ids(self, rows: np.ndarray) -> np.ndarray:
         """The identities of rows, a line each; without columns if they have none."""

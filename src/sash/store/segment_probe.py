@@ -10,7 +10,7 @@ access: a few tuples read a page each, many read the segment from its beginning 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 
 import numpy as np
 
@@ -86,6 +86,25 @@ def probe(
         yield SegmentPairs(*(each[:n_out] for each in out))
 
 
+def gathered(chunks: Iterable[SegmentPairs]) -> Iterator[SegmentPairs]:
+    """The pairs of many small chunks, of which each is good until the next is asked for, in fewer large ones."""
+    held: list[SegmentPairs] = []
+    for chunk in chunks:
+        if len(chunk.rows) >= PAIRS_PER_CHUNK // 2:
+            yield chunk
+            continue
+        held.append(SegmentPairs(*(each.copy() for each in chunk)))
+        if sum(len(each.rows) for each in held) >= PAIRS_PER_CHUNK // 2:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(chunks: list[SegmentPairs]) -> SegmentPairs:
+    return SegmentPairs(*map(np.concatenate, zip(*chunks)))
+
+
 def find(
     segment: WindowSegment, negatives: ProbeKeys, ids: np.ndarray, early: EarlyEnds = NONE_EARLY
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +132,8 @@ def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, Hash
         return NO_PAGES, tuples
     n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
-        tuples = HashedTuples(*(each[probes.passed[:n_passed]] for each in tuples))
+        passed = probes.passed[:n_passed]
+        tuples = HashedTuples(*(each[passed] for each in tuples))  # pyright: ignore[reportArgumentType]
     return np.flatnonzero(wanted), tuples
 
 

@@ -24,10 +24,13 @@ from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
 from sash.store.block_log import Block
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
-from sash.store.segment_probe import NO_ROW, NONE_EARLY, ProbeKeys, find, gathered, probe
+from sash.store.segment_probe import NO_ROW, NONE_EARLY, PAIRS_PER_CHUNK, ProbeKeys, find, gathered, probe
 from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.vector import Arena, Vector
 
+LEAST_PAIRS = 64
+PAIR_BYTES = 256
+"""About so much is in memory for each pair of a chunk: rows, lives, and the columns of both."""
 KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 """The 64-bit key of every tuple of a batch. Called again on the same tuples when the arrays are rebuilt."""
 
@@ -93,7 +96,9 @@ class Window(BlockWindow):
         """
         if not self.log.segments or not len(keys):
             return
-        probes = ProbeKeys(keys, ts, ends)
+        budget = self.arena.budget
+        assert budget is not None
+        probes = ProbeKeys(keys, ts, ends, min(PAIRS_PER_CHUNK, max(LEAST_PAIRS, budget.step_bytes // PAIR_BYTES)))
         yield from gathered(found for segment in self.log.segments for found in probe(segment, probes, self._early))
 
     def find_sealed(self, keys: np.ndarray, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
