@@ -113,7 +113,8 @@ def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, Hash
         return NO_PAGES, tuples
     n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
-        tuples = HashedTuples(*(each[probes.passed[:n_passed]] for each in tuples))
+        passed = probes.passed[:n_passed]
+        tuples = HashedTuples(tuples.hashes[passed], tuples.ts[passed], tuples.ends[passed], tuples.numbers[passed])
     return np.flatnonzero(wanted), tuples
 
 
