@@ -6,6 +6,22 @@ from planted.mistake import Mistake
 
 JOINS = (
     Mistake(
+        "an-instant-that-is-in-two-bites",
+        "bites",
+        "operators/bites.py",
+        'last = int(np.searchsorted(times, until, side="right"))',
+        "last = min(first + self._n_rows, len(times))",
+        ("tests/operators/test_bites.py",),
+    ),
+    Mistake(
+        "a-clock-that-a-later-bite-contradicts",
+        "bites",
+        "operators/bites.py",
+        "reached = min(until, clock)",
+        "reached = clock",
+        ("tests/operators/test_bites.py",),
+    ),
+    Mistake(
         "a-pair-that-outlives-one-of-its-tuples",
         "window_join",
         "operators/window_join.py",

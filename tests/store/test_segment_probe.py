@@ -31,7 +31,7 @@ def nested_loop(segment: WindowSegment, rows: Lives, tuples: Lives, early: dict[
     found = []
     for row, origin in enumerate(as_logged(segment).tolist(), segment.first):
         row_key, row_ts, expires = rows.each[origin - segment.first]
-        end = int(early.get(row, expires))
+        end = early.get(row, 0) if row in early else expires
         for idx, (key, ts, tuple_end) in enumerate(tuples.each):
             if key == row_key and max(ts, row_ts) < min(tuple_end, end):
                 found.append((idx, row, row_ts, expires, end))

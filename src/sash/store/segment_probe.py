@@ -133,7 +133,7 @@ def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, Hash
     n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
         passed = probes.passed[:n_passed]
-        tuples = HashedTuples(*(each[passed] for each in tuples))  # pyright: ignore[reportArgumentType]
+        tuples = HashedTuples(tuples.hashes[passed], tuples.ts[passed], tuples.ends[passed], tuples.numbers[passed])
     return np.flatnonzero(wanted), tuples
 
 
