@@ -32,7 +32,7 @@ class LabelledWindow(Window):
         n_words: int,
         window_us: int | None,
         arena: Arena,
-        may_seal: bool = True,
+        may_seal: bool = False,
     ):
         super().__init__(schema, key_of, window_us, arena, may_seal)
         self._label = label

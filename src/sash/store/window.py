@@ -44,10 +44,10 @@ class Window(BlockWindow):
         key_of: KeyOf,
         window_us: int | None,
         arena: Arena | None = None,
-        may_seal: bool = True,
+        may_seal: bool = False,
     ):
-        """`window_us` is the longest life of a tuple if there is one. `may_seal`: whether its index looks into the head
-        alone, so that tuples may leave it.
+        """`window_us` is the longest life of a tuple if there is one. `may_seal`: whether its owner looks for
+        tuples on disk as well, so that they may leave memory.
         """
         super().__init__(schema, window_us, arena)
         self.may_seal = may_seal and self.arena.budget is not None
