@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from sash.cost import replan
 from sash.cost.choose_join import JoinChoice
-from sash.cost.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
+from sash.cost.join_cost import EXACT_SETTINGS, HASH, PROBE, WNL, JoinLoad, JoinMethod, exact_settings
 from sash.cost.replan import LoadWatch
 from sash.index.circular_buckets import CircularBuckets
 from sash.index.hash_index import HashIndex
@@ -33,6 +33,7 @@ from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs, WindowIndex
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
+from sash.papers.exact.exact_index import ExactJoinIndex
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
@@ -196,12 +197,15 @@ class WindowJoin(Unpaced):
         method = self._method
         if method.algorithm == HASH and not self.spec.has_identities:
             return HashIndex(self._windows)
+        if method.algorithm in EXACT_SETTINGS:
+            assert not self.spec.has_identities
+            return ExactJoinIndex(self._windows, exact_settings(method))
         how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
         return CircularBuckets(self._windows, *how, self._windows[LEFT].arena)
 
     def _pairs(self, inputs: Sequence[pa.Table], firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
         """The pairs of this step, where none is ever taken back. After the last one, tuples that are dead are gone."""
-        assert isinstance(self._index, HashIndex | CircularBuckets)
+        assert isinstance(self._index, HashIndex | CircularBuckets | ExactJoinIndex)
         for window, batch in zip(self._windows, inputs, strict=True):
             window.insert(batch, horizon)
         yield from self._index.arrive(firsts, horizon)

@@ -17,7 +17,14 @@ from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
-ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
+ALGORITHMS = {
+    "hash": "hash join",
+    "whj": "windowed hash join",
+    "wnl": "windowed nested loops",
+    "ewj": "EWJ (Exact ch. 3)",
+    "rpwj": "RPWJ (Exact ch. 4)",
+    "ahewj": "AH-EWJ (Exact ch. 5)",
+}
 MULTIWAY_ALGORITHMS = {
     "nlw": "NLW-join",
     "hw": "HW-join",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.errors import InternalError
+from sash.errors import PlanError
 from sash.store.block_disk import DiskCounts, Extent, Span
 
 
@@ -27,7 +27,7 @@ class DiskModel:
 
     def __post_init__(self) -> None:
         if self.seek_s < 0 or self.latency_s < 0 or self.bytes_per_s <= 0:
-            raise InternalError(f"a disk takes time, and gives none back: {self}")
+            raise PlanError(f"a disk takes time, and gives none back, but not so {self}")
 
     @property
     def access_s(self) -> float:
@@ -55,7 +55,7 @@ class ModelDisk:
         self._extents: dict[int, np.ndarray] = {}
         self._starts: dict[int, int] = {}
         self._next_place = self._next_number = 0
-        self._head = 0
+        self._head = -1
         self._n_sequential = self._n_random = self._n_read = self._n_written = 0
 
     def append(self, blocks: np.ndarray) -> Extent:
