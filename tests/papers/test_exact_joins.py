@@ -221,7 +221,7 @@ def test_counts_go_on_when_an_index_is_filled_anew(method: str) -> None:
     [
         (lambda: EwjSettings(r=1.0), "`r` is 1.0; it must be more than 0 and less than 1"),
         (lambda: EwjSettings(memory=3, recent=0.7), "`r` is 0.95; it must be so that a block is not fresh then"),
-        (lambda: EwjSettings(frequent=0.3), "`frequent` is 0.3; it must be at least 0, and leaves room"),
+        (lambda: EwjSettings(frequent=0.4), "`frequent` is 0.4; it must be at least 0, and leaves room"),
         (lambda: RpwjSettings(h_mark=1), "`l_mark` is 2; it must be not above `h_mark`"),
         (lambda: RpwjSettings(memory=0), "`memory` is 0; it must be 1 or more"),
         (lambda: AhEwjSettings(least_recent=0.6), "`least_recent` is 0.6; it must be below 0.5"),

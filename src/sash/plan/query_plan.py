@@ -21,9 +21,9 @@ ALGORITHMS = {
     "hash": "hash join",
     "whj": "windowed hash join",
     "wnl": "windowed nested loops",
-    "ewj": "EWJ (Exact ch. 3)",
-    "rpwj": "RPWJ (Exact ch. 4)",
-    "ahewj": "AH-EWJ (Exact ch. 5)",
+    "ewj": "Exact Window Join",
+    "rpwj": "Rate-based Progressive Window Join",
+    "ahewj": "Adaptive Hash-partitioned Exact Window Join",
 }
 MULTIWAY_ALGORITHMS = {
     "nlw": "NLW-join",

@@ -35,9 +35,9 @@ LOOKS = {
     OPTIMAL: "everywhere",
 }
 ON_DISK = {
-    EWJ: "nested loops over {memory:,} blocks of memory per stream, the rest in one disk segment per stream",
-    RPWJ: "{n_part} partitions in {memory:,} blocks of memory, the rest in runs on disk, joined at every step's end",
-    AHEWJ: "{n_part} buckets in {memory:,} blocks of memory, the rest in one disk segment per stream",
+    EWJ: "EWJ (Exact ch. 3): nested loops over {memory:,} blocks of memory per stream, the rest in one disk segment per stream",
+    RPWJ: "RPWJ (Exact ch. 4): {n_part} partitions in {memory:,} blocks of memory, the rest in runs on disk",
+    AHEWJ: "AH-EWJ (Exact ch. 5): {n_part} buckets in {memory:,} blocks of memory, the rest in one disk segment per stream",
 }
 UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
 TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
@@ -95,7 +95,7 @@ def _method(method: JoinMethod, has_identities: bool) -> str:
     if method.algorithm == HASH:
         return f"{name}: {GROWING if has_identities else ONE_TABLE}"
     if method.algorithm in EXACT_SETTINGS:
-        return f"{name}: {ON_DISK[method.algorithm].format(**asdict(exact_settings(method)))}"
+        return f"{name}, {ON_DISK[method.algorithm].format(**asdict(exact_settings(method)))}"
     if method.algorithm == WNL:
         return f"{name} (WNL): every tuple of the other window is looked at"
     looks = LOOKS[method.invalidation]
