@@ -5,8 +5,6 @@
     invalidation     the oldest blocks move from disk to memory. On the way they meet the fresh rows that have not met
                      them: a block that is neither on disk when those are probed nor was in memory when they came would
                      be missed. A copy among the frequent blocks becomes the block itself.
-
-Which block becomes frequent depends on its productivity alone; a free place counts as a block that has produced none.
 """
 
 from __future__ import annotations
@@ -21,6 +19,7 @@ from sash.kernels.block_frames import COMPARED, END, FREQUENT, INVALIDATION, LAT
 from sash.kernels.disk_probe import BLOCK, FreshRows, ReadBlocks
 from sash.papers.exact.block_memory import BlockMemory
 from sash.papers.exact.disk_segment import DiskSegment
+from sash.papers.exact.frequent_blocks import FrequentBlocks
 from sash.papers.exact.work_clock import PairBuffer, WorkClock
 from sash.store.block_disk import BlockDisk
 
@@ -49,7 +48,7 @@ class ExactStore:
         self.clock = clock
         self.memory = BlockMemory(shape.n_frames, shape.block_rows, shape.n_buckets)
         self.disks = [DiskSegment(disk, shape.basic_window, clock.wait_for_disk) for disk in disks]
-        self.frequent: list[list[int]] = [[], []]
+        self.frequent = [FrequentBlocks(shape.n_frequent, shape.lead, shape.relative_lead) for _ in range(2)]
         self.evicted: list[int] = []
         """E: what was thrown out of the frequent blocks by the last probe."""
         self.found = PairBuffer()
@@ -73,7 +72,7 @@ class ExactStore:
                 self._pass(side, blocks, records, fresh, is_update)
         self.probed[side] = int(self.seqs[side])
         if is_update:
-            blocks = np.union1d(self.disks[other].blocks, np.array(self.frequent[other], np.int64))
+            blocks = np.union1d(self.disks[other].blocks, self.frequent[other].blocks)
             self.memory.decay(other, blocks, self._shape.alpha)
 
     def dump(self, side: int, blocks: Sequence[int]) -> None:
@@ -121,13 +120,13 @@ class ExactStore:
 
     def is_more_productive(self, side: int, block: int) -> bool:
         """Whether a block should be frequent rather than the least productive one that is."""
-        return float(self.memory.productivity[block]) > self._bar(side)
+        return float(self.memory.productivity[block]) > self.frequent[side].bar(self.memory.productivity)
 
     def make_frequent(self, side: int, block: int) -> None:
         """A block of the recent segment becomes a frequent one, without leaving memory."""
         self._clear_place(side)
         self.memory.move(side, block, FREQUENT)
-        self.frequent[side].append(block)
+        self.frequent[side].add(block)
 
     @property
     def n_compared(self) -> int:
@@ -137,7 +136,8 @@ class ExactStore:
         """Joins blocks of the other stream that were read with fresh rows of `side`."""
         other, memory = 1 - side, self.memory
         read = ReadBlocks(records, blocks, np.zeros(3, np.int64))
-        offer = np.array([self._bar(other) if is_update else np.inf])
+        frequent = self.frequent[other]
+        offer = np.array([frequent.bar(memory.productivity) if is_update else np.inf])
         while True:
             state = memory.frames, memory.heads, fresh, offer, self.clock.log, self.found.room
             reason = disk_probe.probe(side, read, *state)
@@ -147,7 +147,7 @@ class ExactStore:
                 self.found.make_room()
                 continue
             self._admit(other, int(blocks[read.at[BLOCK]]), records[read.at[BLOCK]])
-            offer[0] = self._bar(other)
+            offer[0] = frequent.bar(memory.productivity)
             read.at[:] = read.at[BLOCK] + 1, 0, 0
 
     def _admit(self, side: int, block: int, records: np.ndarray) -> None:
@@ -157,24 +157,14 @@ class ExactStore:
         self._clear_place(side)
         self.memory.load(side, block, records, FREQUENT)
         self.memory.residence.enter(block, int(self.seqs[1 - side]), self.probed[1 - side])
-        self.frequent[side].append(block)
+        self.frequent[side].add(block)
 
     def _clear_place(self, side: int) -> None:
         """Throws out the least productive frequent block if all places are taken."""
-        blocks = self.frequent[side]
-        if len(blocks) < self._shape.n_frequent:
-            return
-        least = blocks.pop(int(np.argmin(self.memory.productivity[blocks])))
-        self.drop(side, least)
-        self.evicted.append(least)
-
-    def _bar(self, side: int) -> float:
-        """How productive a block must be to become frequent."""
-        blocks, shape = self.frequent[side], self._shape
-        if not shape.n_frequent:
-            return np.inf
-        least = float(self.memory.productivity[blocks].min()) if len(blocks) == shape.n_frequent else 0.0
-        return (1 + shape.relative_lead) * least + shape.lead
+        if self.frequent[side].is_full:
+            least = self.frequent[side].pop_least(self.memory.productivity)
+            self.drop(side, least)
+            self.evicted.append(least)
 
 
 def fresh_rows(
