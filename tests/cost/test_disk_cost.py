@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from support.exact_traces import Row, as_fed
 
 from sash.cost.disk_cost import (
     DiskPart,
@@ -26,6 +25,7 @@ from sash.papers.exact.partition_runs import PartitionRuns
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin
 from sash.papers.exact.reactive_tasks import DISKS, MEMORY, ReactiveTask, TaskPool
 from sash.store.model_disk import DISK_9LZX, DiskModel, ModelDisk
+from support.exact_traces import Row, as_fed
 
 LOAD = ExactLoad(rate=200, block_rows=32, block_bytes=4096, basic_window=256, probed_at=3405, n_invalidation=256)
 
@@ -104,7 +104,9 @@ def test_the_outer_part_says_how_often_the_inner_one_is_scanned() -> None:
     model = DiskModel(0.005, 0.003, 20e6)
     small, large = DiskPart(1, 16 * 1024), DiskPart(1, 320 * 1024)
     inner = scan_seconds(large, 16 * 1024, model)
-    assert dd_seconds(small, large, 16 * 1024, model) == pytest.approx(scan_seconds(small, 16 * 1024, model) + 2 * inner)
+    assert dd_seconds(small, large, 16 * 1024, model) == pytest.approx(
+        scan_seconds(small, 16 * 1024, model) + 2 * inner
+    )
 
 
 def test_clusters_of_one_half_are_the_best_split() -> None:
@@ -146,7 +148,9 @@ def test_the_best_task_is_that_of_the_most_results_per_second() -> None:
 
 def test_expected_results_of_a_run_are_the_comparisons_of_its_tasks() -> None:
     """What a task was expected to compare, it compares: no more than it has not met."""
-    join = ProgressiveWindowJoin(RpwjSettings(n_part=1, block_rows=1, memory=4, flush=0.5, slide_us=10**9, h_mark=10**6))
+    join = ProgressiveWindowJoin(
+        RpwjSettings(n_part=1, block_rows=1, memory=4, flush=0.5, slide_us=10**9, h_mark=10**6)
+    )
     trace = [Row(0, at, 1, 100) for at in range(4)] + [Row(1, 4 + at, 2, 100) for at in range(3)]
     for _ in join.feed(*as_fed(trace)):
         pass

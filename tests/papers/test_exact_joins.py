@@ -10,8 +10,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exact_traces import Row, all_pairs, as_fed, found, random_trace, run, traces
-from support.profiles import volume
 
 from sash.errors import PlanError
 from sash.papers.exact.exact_index import ExactJoinIndex, make_disk_join
@@ -20,6 +18,8 @@ from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin
 from sash.papers.exact.work_clock import WorkClock, WorkPrices
 from sash.store.batch import EXPIRES, OP, TS, int64_column
 from sash.store.window import Window
+from support.exact_traces import Row, all_pairs, as_fed, found, random_trace, run, traces
+from support.profiles import volume
 
 N_CASES = volume(dev=50, ci=300, deep=3000)
 SCHEMA = pa.schema([("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8())])
@@ -99,7 +99,7 @@ def test_every_pair_is_found_once(chosen: ExactSettings, trace: list[Row], data:
 @settings(max_examples=N_CASES)
 @given(any_settings(), traces(), st.sampled_from([0.0, 0.01, 0.5, 5.0]))
 def test_also_when_work_takes_time(chosen: ExactSettings, trace: list[Row], price_us: float) -> None:
-    """Rows wait, and there are idle times: nothing of this is in the answer. A pair is found after its rows have come."""
+    """Rows wait, and there are idle times: nothing of this is in the answer. Pairs are found after their rows came."""
     join = make_disk_join(chosen)
     join = type(join)(chosen, clock=WorkClock(WorkPrices(price_us, price_us, price_us)))  # type: ignore[arg-type]
     records, sides = as_fed(trace)
@@ -128,7 +128,9 @@ def test_what_has_ended_is_forgotten(method: str) -> None:
     join = make_disk_join(SMALL[method])
     held = []
     for part in range(4):
-        trace = [row._replace(ts=row.ts + 10**5 * part, end=row.end + 10**5 * part) for row in random_trace(2, 1500, 7, 60)]
+        trace = [
+            row._replace(ts=row.ts + 10**5 * part, end=row.end + 10**5 * part) for row in random_trace(2, 1500, 7, 60)
+        ]
         for _ in join.feed(*as_fed(trace)):
             pass
         list(join.settle())
@@ -162,7 +164,9 @@ class Model:
         for pairs in self.index.arrive(firsts, clock):
             left, right = (window.ts[rows - window.base] for window, rows in zip(self.windows, pairs[:2]))
             keys = self.windows[0].keys[pairs.left - self.windows[0].base]
-            self.found.update(zip(keys.tolist(), left.tolist(), right.tolist(), pairs.ts.tolist(), pairs.expires.tolist()))
+            self.found.update(
+                zip(keys.tolist(), left.tolist(), right.tolist(), pairs.ts.tolist(), pairs.expires.tolist())
+            )
         n_rebuilds = sum(window.n_rebuilds for window in self.windows)
         for window in self.windows:
             window.evict(clock)
@@ -209,9 +213,12 @@ def test_counts_go_on_when_an_index_is_filled_anew(method: str) -> None:
     for at in range(30):
         model.take([(side, key, 1 + at % 3, 18) for side in (0, 1) for key in (0, 1, 2)], 3)
     before, on_disk = model.index.counts, model.index.disk_counts
-    assert before.outputs == model.found.total() and before.insertions == 180 and before.scans > before.outputs
+    assert before.outputs == model.found.total()
+    assert before.insertions == 180
+    assert before.scans > before.outputs
     model.index.refill()
-    assert model.index.counts == before and model.index.disk_counts.bytes_written >= on_disk.bytes_written
+    assert model.index.counts == before
+    assert model.index.disk_counts.bytes_written >= on_disk.bytes_written
     model.index.free()
     assert model.index.counts == before
 

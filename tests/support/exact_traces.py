@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -59,7 +60,7 @@ def run(join: DiskJoin, trace: Trace, stops: Sequence[int] = ()) -> Counter[tupl
     pairs: Counter[tuple[int, int]] = Counter()
     records, sides = as_fed(trace)
     cuts = [0, *stops, len(trace)]
-    for low, high in zip(cuts, cuts[1:]):
+    for low, high in itertools.pairwise(cuts):
         pairs += found(join.feed(records[low:high], sides[low:high]))
         pairs += found(join.settle())
     return pairs

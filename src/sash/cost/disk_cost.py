@@ -5,8 +5,8 @@
     T_inv = ⌈λ t c_tup / (|W_inv| c_b)⌉ RT(|W_inv|)                                            (3.3)  invalidation
 
 Two readings: Equation 3.3 is printed with |W_rec| below the line, but what is refilled is the invalidation segment; and
-B is in bytes per second. Equations 4.1 to 4.3 are `reactive_tasks`', which chooses by them. AH-EWJ is EWJ with `r` times
-the least recent segment as what is probed at once.
+B is in bytes per second. Equations 4.1 to 4.3 are `reactive_tasks`', which chooses by them. AH-EWJ is EWJ with `r`
+times the least recent segment as what is probed at once.
 
 With rec + inv fixed, the sum of 3.1 and 3.3 is the least at rec : inv = √(RT(|W_disk|) / r) : √(C_L + C_S), as long as
 inv is at most one basic window; a larger one gains nothing, as it is an access per basic window anyway.

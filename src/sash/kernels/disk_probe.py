@@ -95,10 +95,7 @@ def count_rows(fresh: FreshRows, bucket: int, gaps: Int64s, n_gaps: int) -> int:
 @kernel
 def is_in(gaps: Int64s, n_gaps: int, seq: int) -> bool:
     """Whether a number is in a gap."""
-    for gap in range(n_gaps):
-        if gaps[gap, 0] <= seq < gaps[gap, 1]:
-            return True
-    return False
+    return any(gaps[gap, 0] <= seq < gaps[gap, 1] for gap in range(n_gaps))
 
 
 @kernel
@@ -144,11 +141,7 @@ def probe(
             slot = first
             while n_met:
                 own = frames.records[slot // n_places, slot % n_places]
-                if (
-                    own[KEY] == key
-                    and max(ts, own[TS]) < min(end, own[END])
-                    and is_in(gaps, n_gaps, own[SEQ])
-                ):
+                if own[KEY] == key and max(ts, own[TS]) < min(end, own[END]) and is_in(gaps, n_gaps, own[SEQ]):
                     emit(room, side, own[ROW], record[ROW], work.clock[NOW_US])
                     credit(heads, side, frames.blocks[slot // n_places])
                     credit(heads, 1 - side, block)

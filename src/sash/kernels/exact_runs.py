@@ -109,7 +109,9 @@ def run_tuples(
 
 
 @kernel
-def fill_blocks(fed: FedRows, frames: Frames, heads: BlockHeads, open_frames: Int64s, due: Floats, work: WorkLog) -> int:
+def fill_blocks(
+    fed: FedRows, frames: Frames, heads: BlockHeads, open_frames: Int64s, due: Floats, work: WorkLog
+) -> int:
     """Puts tuples into the open blocks of their buckets, where nobody meets them yet.
 
     DONE, or FULL: the block of the last tuple is, or NO_FRAME: the next one has no open block, or IDLE: nothing waits,

@@ -48,7 +48,8 @@ class ModelDisk:
 
     def __init__(self, block_bytes: int, model: DiskModel = DISK_9LZX, adjacent_blocks: int | None = None):
         """`block_bytes` is what a block takes on the disk, `adjacent_blocks` the basic window; None: no end of it."""
-        assert block_bytes > 0 and (adjacent_blocks is None or adjacent_blocks > 0)
+        assert block_bytes > 0
+        assert adjacent_blocks is None or adjacent_blocks > 0
         self.model = model
         self._block_bytes = block_bytes
         self._adjacent = adjacent_blocks

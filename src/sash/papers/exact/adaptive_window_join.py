@@ -87,7 +87,7 @@ class AdaptiveWindowJoin:
         yield from store.found.take()
 
     def settle(self) -> Iterator[FoundPairs]:
-        """Joins the rows of open heads, and probes for all that is fresh: then no pair of the rows so far is missing."""
+        """Joins the rows of open heads, and probes for all that is fresh: no pair of the rows so far is missing then."""
         for side in (0, 1):
             for bucket in np.flatnonzero(self.recent[side].heads >= 0).tolist():
                 self._join(side, bucket)
@@ -224,7 +224,7 @@ class AdaptiveWindowJoin:
         self.arrivals[side] += 1
 
     def _invalidate_if_due(self) -> None:
-        """Windows slide: what has ended leaves, and the oldest of the disk takes its place, a basic window at a time."""
+        """Windows slide: what has ended leaves; the oldest of the disk takes its place, a basic window at a time."""
         if self._sure_us < self._slid_us + self.settings.slide_us:
             return
         self._slid_us = self._sure_us

@@ -136,7 +136,7 @@ class BlockMemory:
 
     @property
     def n_bytes(self) -> int:
-        """All memory that is taken: frames, chains, and what is known of every block, the productivity table included."""
+        """All memory that is taken: frames, chains, and what is known of every block, its productivity included."""
         known = self.frame_of, self.numbers, self.is_on_disk, self.last_end
         return sum(array.nbytes for array in (*self.frames, *self.heads, *known))
 

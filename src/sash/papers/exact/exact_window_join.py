@@ -35,9 +35,7 @@ from sash.store.model_disk import ModelDisk
 class ExactWindowJoin:
     """Joins two streams whose rows are fed in order of time. It keeps what it needs of a row to join it, no more."""
 
-    def __init__(
-        self, settings: EwjSettings, disks: Sequence[BlockDisk] | None = None, clock: WorkClock | None = None
-    ):
+    def __init__(self, settings: EwjSettings, disks: Sequence[BlockDisk] | None = None, clock: WorkClock | None = None):
         """`disks` are those of the two streams, `ModelDisk`s if nothing is said; see `WorkClock` for the clock."""
         self.settings = settings
         self.clock = clock or WorkClock()

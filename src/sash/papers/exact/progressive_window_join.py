@@ -276,7 +276,7 @@ class ProgressiveWindowJoin:
                 self.last_dd[side, partition] = self.runs[side][partition].last_dts
 
     def _invalidate(self, side: int, partition: int) -> None:
-        """Lets go the blocks of a partition that have ended, in memory and on disk, and the times they were kept for."""
+        """Lets go the blocks of a partition that have ended, in memory and on disk, and times kept for them."""
         memory, runs = self.memory, self.runs[side][partition]
         blocks = self.parts[side][partition]
         n_rows = [sum(map(memory.size, blocks)), int(self.partitions.disk_rows[side, partition])]

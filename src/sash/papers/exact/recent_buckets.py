@@ -1,4 +1,4 @@
-"""The recent segment of a stream in buckets by hash, and the order in which its blocks go to disk (Exact, §5.3.1, 5.3.4).
+"""The recent segment of a stream in buckets by hash, and in which order its blocks go to disk (Exact, §5.3).
 
     bucket p     oldest  flushed …  stale …  fresh …  head       flushed: also on disk, its frame may be taken
                                                                  stale:   has met the other stream's disk
