@@ -22,7 +22,6 @@ from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.strategies import batch_cuts, cases
 
-
 ON_DISK = [
     setting
     for block_rows in (1, 2, 16)
@@ -100,7 +99,8 @@ def _is_allowed(case: Case, hint: str) -> bool:
     try:
         plan_query(replace(case.bound, hints=(hint,)))
     except sash.PlanError as error:
-        assert "may be taken back" in str(error) or "needs an equality" in str(error)
+        if "may be taken back" not in str(error) and "needs an equality" not in str(error):
+            raise
         return False
     return True
 

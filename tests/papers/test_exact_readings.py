@@ -287,7 +287,7 @@ def test_intervals_of_rpwj_agree_with_residence(intervals: tuple[list[int], list
     owner, earlier = (one, 1) if one[0] > other[0] else (other, 0)
     nothing = np.empty(0, np.int64)
     times = DiskTimes(np.array(one[1:]), np.array(other[1:]), nothing, nothing, np.zeros(2, np.int64))
-    assert progressive_runs.have_met(*one, *other, times) == residence.found(earlier, owner[0])
+    assert progressive_runs.have_met(one[0], one[1], other[0], other[1], times) == residence.found(earlier, owner[0])
 
 
 def test_a10_memory_is_yielded_by_the_faster_stream_that_has_some() -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, fields
+from typing import Any
 
 from sash.errors import PlanError
 from sash.index.circular_buckets import INVALIDATIONS
@@ -129,8 +130,10 @@ class JoinCosts:
 
 def exact_settings(method: JoinMethod) -> ExactSettings:
     """All settings of a method that keeps windows on disk; raises PlanError for those that cannot be."""
-    n_part = {"n_part": method.n_buckets} if method.algorithm in BUCKETED else {}
-    return EXACT_SETTINGS[method.algorithm](**n_part, **dict(method.settings))
+    chosen: dict[str, Any] = dict(method.settings)
+    if method.algorithm in BUCKETED:
+        chosen["n_part"] = method.n_buckets
+    return EXACT_SETTINGS[method.algorithm](**chosen)
 
 
 def cost_ns(work: JoinWork, costs: JoinCosts) -> float:

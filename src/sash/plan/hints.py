@@ -88,7 +88,8 @@ def _read_method(algorithm: str, settings: str | None, hint: str, bound: Block) 
 
 def _read_exact(algorithm: str, settings: str | None, hint: str, bound: Block) -> MethodHint:
     """A method that keeps windows on disk: a number of partitions, if it has some, and settings by name."""
-    kinds, n_buckets, chosen = _kinds(algorithm), None, {}
+    chosen: dict[str, float] = {}
+    kinds, n_buckets = _kinds(algorithm), None
     for setting in [] if settings is None else [each.strip() for each in settings.split(",")]:
         name, _, value = (part.strip() for part in setting.partition("="))
         if algorithm in BUCKETED and setting.isdecimal() and n_buckets is None:

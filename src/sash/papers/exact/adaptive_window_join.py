@@ -87,7 +87,7 @@ class AdaptiveWindowJoin:
         yield from store.found.take()
 
     def settle(self) -> Iterator[FoundPairs]:
-        """Joins the rows of open heads, and probes for all that is fresh: no pair of the rows so far is missing then."""
+        """Joins the rows of open heads, and probes for all that is fresh: no pair of the rows so far is missing."""
         for side in (0, 1):
             for bucket in np.flatnonzero(self.recent[side].heads >= 0).tolist():
                 self._join(side, bucket)

@@ -71,7 +71,8 @@ class ExactJoinIndex:
     def counts(self) -> JoinCounts:
         """Scans are the comparisons that the algorithm makes; invalidations need none of their own."""
         counters = self._join.clock.log.counters
-        now = JoinCounts(*(int(counters[each]) for each in (COMPARED, INSERTED, REMOVED)), 0, int(counters[PAIRED]))
+        compared, inserted, removed, paired = (int(counters[each]) for each in (COMPARED, INSERTED, REMOVED, PAIRED))
+        now = JoinCounts(compared, inserted, removed, 0, paired)
         return JoinCounts(*map(sum, zip(self._counts, now)))
 
     @property

@@ -59,8 +59,8 @@ class TaskJoiner:
             for inner in runs[1].clusters(half):
                 times = DiskTimes(outer.dts, inner.dts, tasks[0], tasks[1], last)
                 sizes = self._memory.heads.sizes
-                blocks = [ClusterBlocks(sizes[each.blocks], last_ats[each.blocks]) for each in (outer, inner)]
-                self._compare(progressive_runs.count_new(*blocks, times))
+                one, other = (ClusterBlocks(sizes[each.blocks], last_ats[each.blocks]) for each in (outer, inner))
+                self._compare(progressive_runs.count_new(one, other, times))
                 self._join_clusters(outer, chains, inner, times)
 
     def _join_clusters(self, outer: Cluster, chains: KeyChains, inner: Cluster, times: DiskTimes) -> None:

@@ -35,9 +35,9 @@ LOOKS = {
     OPTIMAL: "everywhere",
 }
 ON_DISK = {
-    EWJ: "EWJ (Exact ch. 3): nested loops over {memory:,} blocks of memory per stream, the rest in one disk segment per stream",
+    EWJ: "EWJ (Exact ch. 3): nested loops over {memory:,} blocks of memory per stream, the rest of each on disk",
     RPWJ: "RPWJ (Exact ch. 4): {n_part} partitions in {memory:,} blocks of memory, the rest in runs on disk",
-    AHEWJ: "AH-EWJ (Exact ch. 5): {n_part} buckets in {memory:,} blocks of memory, the rest in one disk segment per stream",
+    AHEWJ: "AH-EWJ (Exact ch. 5): {n_part} buckets in {memory:,} blocks of memory, the rest of each stream on disk",
 }
 UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
 TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
