@@ -95,7 +95,10 @@ def count_rows(fresh: FreshRows, bucket: int, gaps: Int64s, n_gaps: int) -> int:
 @kernel
 def is_in(gaps: Int64s, n_gaps: int, seq: int) -> bool:
     """Whether a number is in a gap."""
-    return any(gaps[gap, 0] <= seq < gaps[gap, 1] for gap in range(n_gaps))
+    is_found = False
+    for gap in range(n_gaps):
+        is_found |= gaps[gap, 0] <= seq < gaps[gap, 1]
+    return is_found
 
 
 @kernel

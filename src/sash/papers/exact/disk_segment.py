@@ -1,7 +1,9 @@
 """The part of a stream's window that is on disk: blocks in the order in which they were dumped, cut in basic windows.
 
-oldest  [ b7 b8 b9 b10 ][ b11 b12 b13 b14 ][ b15 b16 ]  newest        each […] is adjacent on the disk
-        take(2) reads and removes b7 b8                               scan() reads all, a basic window at a time
+    oldest  [ b7 b8 b9 b10 ][ b11 b12 b13 b14 ][ b15 b16 ]  newest        each […] is adjacent on the disk
+            take(2) reads and removes b7 b8                               scan() reads all, a basic window at a time
+
+Order is that of dumps, which is about that of time: nothing that must be right relies on it.
 """
 
 from __future__ import annotations

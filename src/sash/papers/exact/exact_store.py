@@ -1,10 +1,12 @@
 """What EWJ and AH-EWJ have in common: memory, a disk segment and frequent blocks per stream, and the disk probe.
 
-DISKPROBE(i)     one sequential pass over the disk of the other stream. Each block is decided on once: it meets the
-                 fresh rows of i that came after it and did not find it in memory, and then may become frequent.
-invalidation     the oldest blocks move from disk to memory. On the way they meet the fresh rows that have not met
-                 them: a block that is neither on disk when those are probed nor was in memory when they came would
-                 be missed. A copy among the frequent blocks becomes the block itself.
+    DISKPROBE(i)     one sequential pass over the disk of the other stream. Each block is decided on once: it meets the
+                     fresh rows of i that came after it and did not find it in memory, and then may become frequent.
+    invalidation     the oldest blocks move from disk to memory. On the way they meet the fresh rows that have not met
+                     them: a block that is neither on disk when those are probed nor was in memory when they came would
+                     be missed. A copy among the frequent blocks becomes the block itself.
+
+What is on disk is read through the disk alone, so that its counts are those of the algorithm.
 """
 
 from __future__ import annotations

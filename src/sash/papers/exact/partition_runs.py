@@ -1,7 +1,9 @@
 """A partition of a stream on disk, as RPWJ keeps it: runs, each of which one flush has written.
 
-partition 3    run of event 40 [b b b]    run of event 91 [b b]    run of event 160 [b b b b]       one access each
-clusters(4)    [b b b | b] [b | b b b] [b]                                                          of 4 blocks
+    partition 3    run of event 40 [b b b]    run of event 91 [b b]    run of event 160 [b b b b]       one access each
+    clusters(4)    [b b b | b] [b | b b b] [b]                                                          of 4 blocks
+
+Rows of a run left memory together, so it has one departure time; what has ended leaves from its front.
 """
 
 from __future__ import annotations
