@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
@@ -138,6 +139,20 @@ def test_what_has_ended_is_forgotten(method: str) -> None:
     assert max(held) < 150
     memory = join.memory if isinstance(join, ProgressiveWindowJoin) else join.store.memory
     assert len(memory.frame_of) < 1000
+
+
+@pytest.mark.parametrize("method", SMALL)
+def test_a_join_goes_on_in_another_process(method: str) -> None:
+    """All that it keeps can be written down, and takes no more room than its memory and its disk."""
+    trace = random_trace(7, n_rows=1200, n_keys=7, window=150)
+    join, (records, sides) = make_disk_join(SMALL[method]), as_fed(trace)
+    pairs: Counter = Counter()
+    for low in range(0, len(trace), 100):
+        pairs += found(join.feed(records[low : low + 100], sides[low : low + 100]))
+        written = pickle.dumps(join)
+        assert len(written) < 10**6
+        join = pickle.loads(written)
+    assert pairs + found(join.settle()) == all_pairs(trace)
 
 
 @dataclass

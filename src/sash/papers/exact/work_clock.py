@@ -100,6 +100,15 @@ class PairBuffer:
         ready, self._ready = self._ready, []
         return ready
 
+    def __getstate__(self) -> tuple[list[FoundPairs], int]:
+        """Room for pairs is no state."""
+        self._ready = self.take()
+        return self._ready, len(self.room.left)
+
+    def __setstate__(self, state: tuple[list[FoundPairs], int]) -> None:
+        self._ready, capacity = state
+        self.room = _make_room(capacity)
+
     def _set_aside(self) -> None:
         n_found = int(self.room.n_found[0])
         self._ready.append(FoundPairs(*(array[:n_found].copy() for array in self.room[:3])))
