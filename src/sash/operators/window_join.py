@@ -64,6 +64,7 @@ class WindowJoinSpec:
 
     def __post_init__(self) -> None:
         assert self.keys or self.method.algorithm == WNL
+        assert not (self.has_identities and self.method.algorithm in EXACT_SETTINGS)
 
 
 class WindowJoin(Unpaced):
@@ -198,7 +199,6 @@ class WindowJoin(Unpaced):
         if method.algorithm == HASH and not self.spec.has_identities:
             return HashIndex(self._windows)
         if method.algorithm in EXACT_SETTINGS:
-            assert not self.spec.has_identities
             return ExactJoinIndex(self._windows, exact_settings(method))
         how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
         return CircularBuckets(self._windows, *how, self._windows[LEFT].arena)
