@@ -1,4 +1,6 @@
-"""Law 6: every algorithm that may serve a query gives the same output. WNL = WHJ = hash, also if they take turns."""
+"""Law 6: every algorithm that may serve a query gives the same output. WNL = WHJ = hash, also if they take turns.
+
+So do the joins that keep windows on disk, where no tuple is taken back, with memory for a few blocks of few rows."""
 
 from __future__ import annotations
 
@@ -13,12 +15,22 @@ from hypothesis import strategies as st
 import sash
 from sash.cost import replan
 from sash.cost.choose_join import JoinChoice
-from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
+from sash.cost.join_cost import AHEWJ, EWJ, HASH, INVALIDATIONS, RPWJ, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.embedded.run_to_end import run_tables
 from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.strategies import batch_cuts, cases
+
+ON_DISK = [
+    setting
+    for block_rows in (1, 2, 16)
+    for setting in (
+        f"ewj(memory=8, r=0.5, epoch=2, delta=0, basic_window=2, block_rows={block_rows})",
+        f"rpwj(2, memory=2, m_read=2, h_mark=2, slide_us=3, block_rows={block_rows})",
+        f"ahewj(2, memory=20, r=0.3, epoch=2, basic_window=2, train=3, slide_us=0, block_rows={block_rows})",
+    )
+]
 
 
 @given(cases())
@@ -29,6 +41,7 @@ def test_all_methods_agree(case: Case) -> None:
     try:
         assert_changes(_run_hinted(case, "hash"), expected)
         methods += [f"whj({n_buckets}, {each})" for n_buckets in (1, 3) for each in INVALIDATIONS]
+        methods += [each for each in ON_DISK if _is_allowed(case, each)]
     except sash.PlanError as error:
         if "needs an equality" not in str(error):
             raise
@@ -43,6 +56,9 @@ class Restless(ReplanPolicy):
         JoinMethod(HASH),
         JoinMethod(WNL),
         *(JoinMethod(WHJ, n_buckets, each) for n_buckets in (2, 64) for each in INVALIDATIONS),
+        JoinMethod(EWJ, settings=(("memory", 8), ("block_rows", 1), ("r", 0.5), ("epoch", 1), ("delta", 0.0))),
+        JoinMethod(RPWJ, 3, settings=(("memory", 2), ("block_rows", 2), ("m_read", 1))),
+        JoinMethod(AHEWJ, 2, settings=(("memory", 20), ("block_rows", 2), ("r", 0.3), ("basic_window", 1))),
     ])  # fmt: skip
 
     def next_method(self, watch: LoadWatch, clock: int, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
@@ -62,12 +78,31 @@ def test_methods_may_take_turns(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "shown"), [("wnl", "nested loops"), ("whj", "windowed hash join"), ("hash", "one table of keys")]
+    ("hint", "shown"),
+    [
+        ("wnl", "nested loops"),
+        ("whj", "windowed hash join"),
+        ("hash", "one table of keys"),
+        ("ewj", "Exact Window Join, EWJ (Exact ch. 3): nested loops over 5,120 blocks of memory per stream"),
+        ("rpwj", "RPWJ (Exact ch. 4): 60 partitions in 20,480 blocks of memory"),
+        ("ahewj(30)", "AH-EWJ (Exact ch. 5): 30 buckets in 20,480 blocks of memory"),
+    ],
 )
 def test_the_hint_decides(hint: str, shown: str) -> None:
     stream = sash.stream(stream_of("ts | k", ts="BIGINT"), time="ts")
     text = f"SELECT /*+ {hint} */ A.k FROM s A, s B WHERE A.k = B.k WINDOW 3 us"
     assert shown in sash.explain(text, verbose=True, s=stream)
+
+
+def _is_allowed(case: Case, hint: str) -> bool:
+    """Whether no join of the case takes tuples back, or is without an equality."""
+    try:
+        plan_query(replace(case.bound, hints=(hint,)))
+    except sash.PlanError as error:
+        if "may be taken back" not in str(error) and "needs an equality" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _run_hinted(case: Case, *hints: str) -> pa.Table:

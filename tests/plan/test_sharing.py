@@ -81,6 +81,7 @@ ON_K = "FROM A, B WHERE A.k = B.k"
         ),
         (f"SELECT /*+ nta */ A.k {ON_K} WINDOW 1 HOUR", "its hint `nta` asks for a schedule of expirations of its own"),
         (f"SELECT /*+ whj */ A.k {ON_K} WINDOW 1 HOUR", "its hint `whj` asks for a join algorithm of its own"),
+        (f"SELECT /*+ ewj */ A.k {ON_K} WINDOW 1 HOUR", "its hint `ewj` asks for a join algorithm of its own"),
         (f"SELECT /*+ wnl */ A.k {ON_K} WINDOW 1 HOUR", "its hint `wnl` asks for a join algorithm of its own"),
     ],
 )

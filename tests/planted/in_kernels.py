@@ -5,6 +5,7 @@ from __future__ import annotations
 from planted.mistake import Mistake
 
 WJOIN = ("tests/papers/test_wjoin_timelines.py", "tests/papers/test_wjoin_algorithms.py", "tests/laws/test_multiway.py")
+EXACT_JOINS = ("tests/papers/test_exact_joins.py", "tests/papers/test_exact_readings.py")
 SHARED = ("tests/papers/test_shared_timelines.py", "tests/papers/test_shared_join.py", "tests/laws/test_isolation.py")
 
 JOINS = (
@@ -370,4 +371,47 @@ SEGMENTS = (
     ),
 )
 
-MISTAKES = (*JOINS, *SEGMENTS, *SHARING, *MEMBERSHIP, *AGGREGATES)
+EXACT = (
+    Mistake(
+        "a-row-that-leaves-memory-and-takes-its-chain-along",
+        "exact",
+        "kernels/block_frames.py",
+        "frames.links[before, NEXT] = following",
+        "frames.links[before, NEXT] = -1",
+        EXACT_JOINS,
+    ),
+    Mistake(
+        "a-block-that-rows-before-it-meet-on-disk",
+        "exact",
+        "kernels/disk_probe.py",
+        "start, n_gaps = max(first, heads.born[block]), 0",
+        "start, n_gaps = first, 0",
+        EXACT_JOINS,
+    ),
+    Mistake(
+        "a-gap-that-is-taken-to-end-where-memory-was-left",
+        "exact",
+        "kernels/disk_probe.py",
+        "start = max(start, high)",
+        "start = max(start, high + 1)",
+        EXACT_JOINS,
+    ),
+    Mistake(
+        "a-tuple-dropped-an-instant-before-it-ends",
+        "exact",
+        "kernels/exact_runs.py",
+        "frames.records[frame, ring_at[PLACE], END] <= sure_us:",
+        "frames.records[frame, ring_at[PLACE], END] <= sure_us + 1:",
+        EXACT_JOINS,
+    ),
+    Mistake(
+        "blocks-taken-for-joined-of-which-the-last-task-saw-one",
+        "exact",
+        "kernels/progressive_runs.py",
+        "return dts <= times.last[0] and other_dts <= times.last[1]",
+        "return dts <= times.last[0] or other_dts <= times.last[1]",
+        EXACT_JOINS,
+    ),
+)
+
+MISTAKES = (*JOINS, *SEGMENTS, *SHARING, *MEMBERSHIP, *AGGREGATES, *EXACT)

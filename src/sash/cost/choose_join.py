@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from sash.cost.join_cost import (
+    BUCKETED,
+    EXACT_SETTINGS,
     HASH,
     INVALIDATIONS,
     PROBE,
@@ -89,6 +91,8 @@ class MethodHint:
     algorithm: str | None = None
     n_buckets: int | None = None
     invalidation: str | None = None
+    settings: tuple[tuple[str, float], ...] = ()
+    """Of a method that keeps windows on disk; what is left out is as in the paper."""
 
     def allows(self, method: JoinMethod) -> bool:
         wanted = (self.algorithm, self.n_buckets, self.invalidation)
@@ -192,7 +196,13 @@ def _doublings(n_held: float) -> float:
 
 
 def candidates(load: JoinLoad, has_keys: bool, hint: MethodHint = NO_HINT) -> Iterator[JoinMethod]:
-    """The methods that are compared. Far more buckets than keys help nobody, but whoever asks for them gets them."""
+    """The methods that are compared. Far more buckets than keys help nobody, but whoever asks for them gets them.
+
+    A method that keeps windows on disk is one only for those who ask for it.
+    """
+    if hint.algorithm in EXACT_SETTINGS:
+        yield _default(has_keys, hint)
+        return
     if has_keys:
         yield JoinMethod(HASH)
         n_useful = 4 * min(load.n_distinct, max(load.window_tuples(0), load.window_tuples(1)))
@@ -253,9 +263,12 @@ def _best_of_others(
 def _default(has_keys: bool, hint: MethodHint) -> JoinMethod:
     """What is used if the load is not known."""
     algorithm = hint.algorithm or (HASH if has_keys else WNL)
-    n_buckets = (hint.n_buckets or DEFAULT_BUCKETS) if algorithm == WHJ else 1
-    return JoinMethod(algorithm, n_buckets, hint.invalidation or JoinMethod(algorithm).invalidation)
+    n_default = DEFAULT_BUCKETS if algorithm == WHJ else DEFAULT_PARTITIONS
+    n_buckets = (hint.n_buckets or n_default) if algorithm in BUCKETED else 1
+    return JoinMethod(algorithm, n_buckets, hint.invalidation or PROBE_INSERT, hint.settings)
 
 
+DEFAULT_PARTITIONS = 60
+"""Of RPWJ and AH-EWJ (Exact, Table 5.2)."""
 DEFAULT_BUCKETS = 1024
 """Of WHJ if it is hinted, without their number, for a load that nobody knows."""

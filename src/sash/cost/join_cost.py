@@ -16,12 +16,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import astuple, dataclass, fields
+from typing import Any
 
 from sash.errors import PlanError
 from sash.index.circular_buckets import INVALIDATIONS
+from sash.papers.exact.exact_settings import AhEwjSettings, EwjSettings, ExactSettings, RpwjSettings
 
 HASH, WHJ, WNL = "hash", "whj", "wnl"
-ALGORITHMS = (HASH, WHJ, WNL)
+EWJ, RPWJ, AHEWJ = "ewj", "rpwj", "ahewj"
+EXACT_SETTINGS: dict[str, type[ExactSettings]] = {EWJ: EwjSettings, RPWJ: RpwjSettings, AHEWJ: AhEwjSettings}
+"""The methods that keep windows on disk that are larger than memory, and what can be set of each."""
+ALGORITHMS = (HASH, WHJ, WNL, *EXACT_SETTINGS)
+BUCKETED = (WHJ, RPWJ, AHEWJ)
+"""The methods that have a number of buckets."""
 PROBE, PROBE_INSERT, PROBE_ALL, OPTIMAL = INVALIDATIONS
 MAX_BUCKETS = 1 << 24
 STEADY = math.inf
@@ -32,12 +39,15 @@ class JoinMethod:
     """How a window join finds its pairs.
 
     `hash`: an index with a place for every key value, from which expired tuples go in bulk. `whj`: the paper's windowed
-    hash join. `wnl`: the paper's windowed nested loops, a hash join with one bucket.
+    hash join. `wnl`: the paper's windowed nested loops, a hash join with one bucket. `ewj`, `rpwj` and `ahewj`: the
+    joins of Exact, ch. 3 to 5, which keep on disk what does not fit into memory; they run if they are asked for.
     """
 
     algorithm: str
     n_buckets: int = 1
     invalidation: str = PROBE_INSERT
+    settings: tuple[tuple[str, float], ...] = ()
+    """What else is set of a method that keeps windows on disk, by name."""
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:
@@ -46,10 +56,12 @@ class JoinMethod:
             raise PlanError(f"there is no invalidation `{self.invalidation}`; there are {_listed(INVALIDATIONS)}")
         if not 1 <= self.n_buckets <= MAX_BUCKETS:
             raise PlanError(f"a join has 1 to {MAX_BUCKETS} buckets, not {self.n_buckets}")
-        if self.algorithm != WHJ and self.n_buckets != 1:
+        if self.algorithm not in BUCKETED and self.n_buckets != 1:
             raise PlanError(
-                f"`{self.algorithm}` has no number of buckets; only `{WHJ}` has, leave {self.n_buckets} out"
+                f"`{self.algorithm}` has no number of buckets; {_listed(BUCKETED)} have, leave {self.n_buckets} out"
             )
+        if self.algorithm in EXACT_SETTINGS:
+            exact_settings(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,14 @@ class JoinCosts:
     def __post_init__(self) -> None:
         if any(getattr(self, each.name) < 0 for each in fields(self)):
             raise PlanError(f"costs are not negative: {self}")
+
+
+def exact_settings(method: JoinMethod) -> ExactSettings:
+    """All settings of a method that keeps windows on disk; raises PlanError for those that cannot be."""
+    chosen: dict[str, Any] = dict(method.settings)
+    if method.algorithm in BUCKETED:
+        chosen["n_part"] = method.n_buckets
+    return EXACT_SETTINGS[method.algorithm](**chosen)
 
 
 def cost_ns(work: JoinWork, costs: JoinCosts) -> float:

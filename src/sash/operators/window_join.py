@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from sash.cost import replan
 from sash.cost.choose_join import JoinChoice
-from sash.cost.join_cost import HASH, PROBE, WNL, JoinLoad, JoinMethod
+from sash.cost.join_cost import EXACT_SETTINGS, HASH, PROBE, WNL, JoinLoad, JoinMethod, exact_settings
 from sash.cost.replan import LoadWatch
 from sash.index.circular_buckets import CircularBuckets
 from sash.index.hash_index import HashIndex
@@ -34,6 +34,7 @@ from sash.index.pair_finder import PairFinder
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
+from sash.papers.exact.exact_index import ExactJoinIndex
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
@@ -42,7 +43,7 @@ from sash.store.window import Window
 
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 NO_ROWS = np.empty(0, np.int64)
-Index: TypeAlias = HashIndex | CircularBuckets
+Index: TypeAlias = HashIndex | CircularBuckets | ExactJoinIndex
 N_TELLING = 1024
 """So many tuples say enough of the rates and keys to come to begin with a method."""
 
@@ -65,6 +66,7 @@ class WindowJoinSpec:
 
     def __post_init__(self) -> None:
         assert self.keys or self.method.algorithm == WNL
+        assert not (self.has_identities and self.method.algorithm in EXACT_SETTINGS)
 
 
 class WindowJoin(Unpaced):
@@ -272,5 +274,7 @@ def make_index(method: JoinMethod, windows: Sequence[Window], has_identities: bo
     """
     if method.algorithm == HASH and not has_identities:
         return HashIndex(windows)
+    if method.algorithm in EXACT_SETTINGS:
+        return ExactJoinIndex(windows, exact_settings(method))
     how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
     return CircularBuckets(windows, *how, windows[LEFT].arena)

@@ -1,6 +1,7 @@
 """Hints: what a query asks the planner to do, for experiments.
 
     /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
+    /*+ ewj */ · /*+ ewj(r=0.9) */ · /*+ rpwj(60) */ · /*+ ahewj(60, memory=4096) */
     /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ · /*+ xjoin */
     /*+ tpa */ · /*+ nta */ · /*+ hybrid */
     /*+ lwo */ · /*+ swf */ · /*+ mqt */                     if the query shares its join with others
@@ -11,16 +12,17 @@ Of several hints of a kind the last one counts. What a hint does not say is chos
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from sash.cost.choose_join import NO_HINT, MethodHint
-from sash.cost.join_cost import INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
+from sash.cost.choose_join import NO_HINT, MethodHint, choose_method
+from sash.cost.join_cost import BUCKETED, EXACT_SETTINGS, INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.errors import PlanError
 from sash.plan.query_plan import ALGORITHMS, EXPIRY_SCHEDULES, MULTIWAY_ALGORITHMS, SERVING_ORDERS
 from sash.sql.bound_query import Block
 
 CONSERVATIVE = ("nlw", "hw", "mw")
 """What can find the candidates of the global conservative approach."""
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 _HINT = re.compile(r"([^\s(]+)\s*(?:\(([^)]*)\))?")
 
 
@@ -46,6 +48,8 @@ def read_hints(bound: Block) -> Hints:
             expiry_schedule = name
         elif name in SERVING_ORDERS and settings is None:
             serving_order = name
+        elif name in EXACT_SETTINGS:
+            method = _read_exact(name, settings, hint, bound)
         elif name in ALGORITHMS:
             method = _read_method(name, settings, hint, bound)
         elif name in MULTIWAY_ALGORITHMS:
@@ -82,6 +86,33 @@ def _read_method(algorithm: str, settings: str | None, hint: str, bound: Block) 
     return MethodHint(algorithm, n_buckets, invalidation)
 
 
+def _read_exact(algorithm: str, settings: str | None, hint: str, bound: Block) -> MethodHint:
+    """A method that keeps windows on disk: a number of partitions, if it has some, and settings by name."""
+    chosen: dict[str, float] = {}
+    kinds, n_buckets = _kinds(algorithm), None
+    for setting in [] if settings is None else [each.strip() for each in settings.split(",")]:
+        name, _, value = (part.strip() for part in setting.partition("="))
+        if algorithm in BUCKETED and setting.isdecimal() and n_buckets is None:
+            n_buckets = int(setting)
+            if not 1 <= n_buckets <= MAX_BUCKETS:
+                _refuse(f"`{hint}` asks for {n_buckets} partitions; give 1 to {MAX_BUCKETS}", bound)
+        elif name in kinds and name not in chosen and _NUMBER.fullmatch(value) and (kinds[name] or value.isdecimal()):
+            chosen[name] = float(value) if kinds[name] else int(value)
+        else:
+            _refuse(f"the hint `{hint}` cannot be set to `{setting}`; {_settings(algorithm)}", bound)
+    made = MethodHint(algorithm, n_buckets, settings=tuple(chosen.items()))
+    try:
+        choose_method(None, has_keys=True, hint=made)
+    except PlanError as error:
+        _refuse(f"the hint `{hint}` cannot be: {error.reason}", bound)
+    return made
+
+
+def _kinds(algorithm: str) -> dict[str, bool]:
+    """What can be set of a method that keeps windows on disk, and whether it may be a fraction."""
+    return {each.name: each.type == "float" for each in fields(EXACT_SETTINGS[algorithm]) if each.name != "n_part"}
+
+
 def _settings(algorithm: str) -> str:
     """What an algorithm can be set to, for messages."""
     invalidations = ", ".join(f"`{name}`" for name in INVALIDATIONS)
@@ -89,6 +120,10 @@ def _settings(algorithm: str) -> str:
         return f"`{WHJ}` takes a number of buckets and an invalidation ({invalidations}), as in `{WHJ}(100, optimal)`"
     if algorithm == WNL:
         return f"`{WNL}` takes an invalidation ({invalidations}), as in `{WNL}(optimal)`"
+    if algorithm in EXACT_SETTINGS:
+        names = ", ".join(f"`{name}`" for name in _kinds(algorithm))
+        partitions, example = ("a number of partitions and ", "60, ") if algorithm in BUCKETED else ("", "")
+        return f"`{algorithm}` takes {partitions}numbers for {names}, as in `{algorithm}({example}memory=4096)`"
     return f"`{algorithm}` takes no settings"
 
 

@@ -17,7 +17,14 @@ from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
 
 SIGNED = (TS, EXPIRES, OP)
-ALGORITHMS = {"hash": "hash join", "whj": "windowed hash join", "wnl": "windowed nested loops"}
+ALGORITHMS = {
+    "hash": "hash join",
+    "whj": "windowed hash join",
+    "wnl": "windowed nested loops",
+    "ewj": "Exact Window Join",
+    "rpwj": "Rate-based Progressive Window Join",
+    "ahewj": "Adaptive Hash-partitioned Exact Window Join",
+}
 MULTIWAY_ALGORITHMS = {
     "nlw": "NLW-join",
     "hw": "HW-join",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sash.cost.choose_join import JoinChoice, choose_method
-from sash.cost.join_cost import HASH, WHJ
+from sash.cost.join_cost import EXACT_SETTINGS, HASH, WHJ
 from sash.cost.prices import load_prices
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
@@ -224,10 +224,18 @@ class FromClause:
         return flow if partition is None else self._draft.distribute(flow, partition)
 
     def _choose_method(self, join: Join, left: Flow, right: Flow) -> JoinChoice:
-        if self._hint.algorithm in (HASH, WHJ) and not join.keys:
+        if self._hint.algorithm in (HASH, WHJ, *EXACT_SETTINGS) and not join.keys:
             raise PlanError(
                 f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.alias}` and the "
                 "streams before it; add one, or leave the hint out",
+                self._query.bound.text,
+                join.right.source.span,
+            )
+        if self._hint.algorithm in EXACT_SETTINGS and (left.ids or right.ids):
+            raise PlanError(
+                f"the hint `{self._hint.algorithm}` is for tuples that leave by the clock alone, but where "
+                f"`{join.right.source.alias}` is joined some may be taken back, and would have to be looked for on "
+                "disk; leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,
             )

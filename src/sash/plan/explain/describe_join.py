@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 
 from sash.cost.choose_join import MARGIN, Estimate, JoinChoice, range_of
-from sash.cost.join_cost import HASH, OPTIMAL, PROBE, PROBE_ALL, PROBE_INSERT, WHJ, WNL, JoinLoad, JoinMethod, JoinWork
+from sash.cost.join_cost import (
+    AHEWJ,
+    BUCKETED,
+    EWJ,
+    EXACT_SETTINGS,
+    HASH,
+    OPTIMAL,
+    PROBE,
+    PROBE_ALL,
+    PROBE_INSERT,
+    RPWJ,
+    WHJ,
+    WNL,
+    JoinLoad,
+    JoinMethod,
+    JoinWork,
+    exact_settings,
+)
 from sash.plan.query_plan import ALGORITHMS
 
 ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
@@ -15,6 +33,11 @@ LOOKS = {
     PROBE_INSERT: "where one is probed or inserted into",
     PROBE_ALL: "everywhere on the side that is probed",
     OPTIMAL: "everywhere",
+}
+ON_DISK = {
+    EWJ: "EWJ (Exact ch. 3): nested loops over {memory:,} blocks of memory per stream, the rest of each on disk",
+    RPWJ: "RPWJ (Exact ch. 4): {n_part} partitions in {memory:,} blocks of memory, the rest in runs on disk",
+    AHEWJ: "AH-EWJ (Exact ch. 5): {n_part} buckets in {memory:,} blocks of memory, the rest of each stream on disk",
 }
 UNKNOWN = "rates unknown: declare RATE and DISTINCT, or let the running query observe them"
 TAKEN_BACK = "as tuples may be taken back, which only this index finds without a search"
@@ -43,6 +66,10 @@ def method_name(method: JoinMethod) -> str:
     """A method in short, as a hint would ask for it: `whj(1024, probe)`."""
     if method.algorithm == HASH:
         return HASH
+    if method.algorithm in EXACT_SETTINGS:
+        n_part = [f"{method.n_buckets}"] if method.algorithm in BUCKETED else []
+        told = ", ".join([*n_part, *(f"{name}={value:g}" for name, value in method.settings)])
+        return f"{method.algorithm}({told})" if told else method.algorithm
     settings = f"{method.n_buckets}, " if method.algorithm == WHJ else ""
     return f"{method.algorithm}({settings}{method.invalidation})"
 
@@ -67,6 +94,8 @@ def _method(method: JoinMethod, has_identities: bool) -> str:
     name = ALGORITHMS[method.algorithm]
     if method.algorithm == HASH:
         return f"{name}: {GROWING if has_identities else ONE_TABLE}"
+    if method.algorithm in EXACT_SETTINGS:
+        return f"{name}, {ON_DISK[method.algorithm].format(**asdict(exact_settings(method)))}"
     if method.algorithm == WNL:
         return f"{name} (WNL): every tuple of the other window is looked at"
     looks = LOOKS[method.invalidation]
