@@ -22,7 +22,7 @@ def arrivals(*slots: Sequence[int]) -> dict[int, pa.Table]:
 
 def budget_for(n_rows: int) -> MemoryBudget:
     """So large that bites have about so many of the rows above, 16 bytes each."""
-    return MemoryBudget(1 << 20, n_rows * 16 * 4, 1 << 20, Path("nowhere"))
+    return MemoryBudget(1 << 30, n_rows * 16, 1 << 20, Path("nowhere"))
 
 
 def cut(step: Bite, n_rows: int) -> list[Bite]:

@@ -330,6 +330,14 @@ AGGREGATES = (
 
 SEGMENTS = (
     Mistake(
+        "the-last-words-of-a-page-not-summed",
+        "page_checksums",
+        "kernels/page_checksums.py",
+        "    while at < last:\n",
+        "    while at < last - 1:\n",
+        ("tests/kernels/test_page_checksums.py",),
+    ),
+    Mistake(
         "the-first-of-a-pile-not-sorted",
         "hash_order",
         "kernels/hash_order.py",

@@ -18,6 +18,8 @@ from sash.store.vector import Vector
 from sash.store.window import Window
 
 FIRST_SLOTS = 1024
+GROWTH = 4
+"""How many times more slots there are when they were too few."""
 MIN_ROWS_PER_TURN = 1024
 """Fewer rows do not pay for a turn of their own."""
 
@@ -60,7 +62,7 @@ class HashIndex:
 
     def refill(self) -> None:
         """Puts all rows of the windows into a fresh table."""
-        self._fill(FIRST_SLOTS, [window.next_row for window in self._windows])
+        self._fill(self._first_slots(), [window.next_row for window in self._windows])
 
     def free(self) -> None:
         """Gives the room of the table back."""
@@ -127,7 +129,7 @@ class HashIndex:
             first = window.floor
             while first < upto[side]:
                 if not self._n_free:
-                    self._fill(4 * n_slots, upto)
+                    self._fill(GROWTH * n_slots, upto)
                     return
                 last = min(upto[side], first + self._arena.rows_per_call)
                 table = SlotTable(self._slots.array, self._floors(), self._n_free)
@@ -135,15 +137,26 @@ class HashIndex:
                 first, self._n_free = hash_join.link(side, first, last, *rows, table)
                 self._arena.release_pages()
 
+    def _first_slots(self) -> int:
+        """Where memory is short, just as many as the rows may need; else it is found out by trying."""
+        if self._arena.budget is None:
+            return FIRST_SLOTS
+        return _slots_for(sum(window.next_row - window.floor for window in self._windows))
+
     def _enough_slots(self) -> int:
-        """So many that the keys that are there take less than half of what may be taken."""
-        n_slots, n_keys = FIRST_SLOTS, hash_join.count_keys(self._slots.array, self._floors())
-        while n_slots * 5 // 8 <= 2 * n_keys:
-            n_slots *= 2
-        return n_slots
+        """So many that the keys that are there take less than half of what may be taken; less where memory is short."""
+        n_keys = hash_join.count_keys(self._slots.array, self._floors())
+        return _slots_for(2 * n_keys if self._arena.budget is None else n_keys + n_keys // 4)
 
     def _floors(self) -> np.ndarray:
         return np.array([window.floor for window in self._windows])
+
+
+def _slots_for(n_keys: int) -> int:
+    n_slots = FIRST_SLOTS
+    while n_slots * 5 // 8 <= n_keys:
+        n_slots *= 2
+    return n_slots
 
 
 def _first_alive(window: Window, times: np.ndarray) -> np.ndarray:

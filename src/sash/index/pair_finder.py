@@ -21,15 +21,12 @@ import pyarrow as pa
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
+from sash.store.memory_budget import ROW_BYTES
 from sash.store.window import Window
 
 SIDES = ("left", "right")
-ROW_BYTES = 128
-"""What arrays and indexes take for a row, beside its columns, at most."""
 LEAST_SHARE = 16
 """A head of less than one part in so many of what is for state is not sealed."""
-GROWTH = 1.25
-"""Vectors are larger than what they hold."""
 W = TypeVar("W", bound=Window)
 I = TypeVar("I", bound=WindowIndex)  # noqa: E741
 MakeIndex: TypeAlias = Callable[[Sequence[W]], I]
@@ -123,7 +120,7 @@ class PairFinder(Generic[W, I]):
         budget = self.windows[LEFT].arena.budget
         if budget is None or not all(window.may_seal for window in self.windows):
             return
-        coming = int(GROWTH * (n_bytes + ROW_BYTES * n_rows))
+        coming = budget.n_state_bytes_of(n_rows, n_bytes)
         while budget.n_state_bytes + coming > budget.state_bytes:
             largest = max(self.windows, key=_head_bytes)
             if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:

@@ -19,8 +19,8 @@ from sash.store.batch import TS, int64_column
 from sash.store.memory_budget import MemoryBudget
 
 LEAST_ROWS = 16
-SHARE_OF_INPUT = 4
-"""Of what a step may take, a bite's tuples are one part in so many: they are ordered, copied and looked up."""
+SHARE_OF_STATE = 3 / 4
+"""Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
 
 
 class Bite(NamedTuple):
@@ -40,7 +40,9 @@ class Bites:
         n_rows, n_bytes = (sum(each) for each in zip((0, 0), *map(_size, step.arrivals.values())))
         self._most = n_rows
         if budget is not None and n_rows:
-            self._most = max(LEAST_ROWS, budget.step_bytes // SHARE_OF_INPUT * n_rows // max(1, n_bytes))
+            as_input = budget.step_bytes * n_rows // max(1, n_bytes)
+            as_state = int(SHARE_OF_STATE * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
+            self._most = max(LEAST_ROWS, min(as_input, as_state))
         self._n_rows = self._most
         self._is_whole = self._most >= n_rows
 
@@ -66,9 +68,9 @@ class Bites:
         """Says how much a bite has put out."""
         if self._budget is None:
             return
-        if 2 * n_bytes_out > self._budget.step_bytes:
+        if n_bytes_out > self._budget.step_bytes:
             self._n_rows = max(LEAST_ROWS, self._n_rows // 2)
-        elif 8 * n_bytes_out < self._budget.step_bytes:
+        elif 4 * n_bytes_out < self._budget.step_bytes:
             self._n_rows = min(self._most, 2 * self._n_rows)
 
 

@@ -15,6 +15,10 @@ import weakref
 from pathlib import Path
 from typing import Protocol
 
+ROW_BYTES = 192
+"""What the arrays and indexes of a window take for a row beside its columns, at most."""
+GROWTH = 1.25
+"""How much larger vectors become than what they hold."""
 LEAST_BYTES = 1 << 14
 """With less, not even one row of each operator would have room."""
 
@@ -41,6 +45,10 @@ class MemoryBudget:
         """So much in all."""
         assert n_bytes >= LEAST_BYTES
         return cls(n_bytes // 2, n_bytes // 4, n_bytes // 4, spill)
+
+    def n_state_bytes_of(self, n_rows: int, n_bytes: int) -> int:
+        """What so many rows with so many bytes of columns take once they are state."""
+        return int(GROWTH * (n_bytes + ROW_BYTES * n_rows))
 
     def count(self, holder: Counted) -> None:
         """Counts what a holder has, from now on, as state."""

@@ -16,7 +16,7 @@ import weakref
 import numpy as np
 
 from sash.errors import ResourceError
-from sash.store.memory_budget import MemoryBudget
+from sash.store.memory_budget import GROWTH, MemoryBudget
 from sash.store.spill_files import PAGE_BYTES, SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Memory, Room, as_bytes
 
@@ -71,7 +71,7 @@ class SpillArena(Memory):
     @property
     def growth(self) -> float:
         """Room counts as taken at once."""
-        return 1.25
+        return GROWTH
 
     def new_name(self) -> str:
         return str(next(self._names))

@@ -9,13 +9,13 @@ A gap between two wanted spans is read with them if that takes no longer than an
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from sash.errors import SourceError
+from sash.kernels.page_checksums import find_damage, sum_pages
 
 PageSpan: TypeAlias = tuple[int, int]
 """Pages from the first on, less than the last."""
@@ -70,9 +70,9 @@ def read_pages(file: PagedFile, first_page: int, out: np.ndarray) -> np.ndarray:
                 _tell_damage(file.path, f"it had {n_bytes} bytes when it was written, and is shorter now")
             )
         n_filled += n_read
-    for idx, start in enumerate(range(0, len(view), file.page_bytes)):
-        if zlib.crc32(view[start : start + file.page_bytes]) != file.checksums[first_page + idx]:
-            raise SourceError(_tell_damage(file.path, f"page {first_page + idx} is not what was written there"))
+    damaged = find_damage(out.view(np.uint64), file.page_bytes // 8, file.checksums, first_page)
+    if damaged >= 0:
+        raise SourceError(_tell_damage(file.path, f"page {damaged} is not what was written there"))
     return out
 
 
@@ -90,7 +90,7 @@ class PageWriter:
         self._buffer = buffer
         self._before_write = before_write
         self._n_held = 0
-        self._checksums: list[int] = []
+        self._checksums: list[np.ndarray] = []
 
     def write(self, parts: Iterable[np.ndarray]) -> None:
         """Each part is bytes."""
@@ -109,12 +109,13 @@ class PageWriter:
         self._buffer[self._n_held : n_filled] = 0
         self._n_held = n_filled
         self._flush()
-        return np.array(self._checksums, np.uint32)
+        return np.concatenate([np.empty(0, np.uint64), *self._checksums])
 
     def _flush(self) -> None:
         view = self._buffer.data[: self._n_held]
-        pages = range(0, len(view), self._page_bytes)
-        self._checksums += [zlib.crc32(view[start : start + self._page_bytes]) for start in pages]
+        sums = np.empty(len(view) // self._page_bytes, np.uint64)
+        sum_pages(self._buffer[: self._n_held].view(np.uint64), self._page_bytes // 8, sums)
+        self._checksums.append(sums)
         while len(view):
             self._before_write()
             view = view[os.write(self._handle, view) :]
