@@ -32,7 +32,7 @@ from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, select
 from sash.operators.operator import Unpaced
 from sash.operators.operator_names import TapName
-from sash.operators.window_join import Index, WindowJoinSpec, make_index
+from sash.operators.window_join import Index, WindowJoinSpec, make_index, take_in_order
 from sash.papers.shared.scheduled_index import ScheduledIndex
 from sash.store.batch import (
     BEGINNING,
@@ -225,17 +225,16 @@ class TappedJoin(Unpaced):
 
     def _formed(self, tap: int, left: np.ndarray, right: np.ndarray, ts: np.ndarray) -> pa.Table:
         """The joined tuples of row pairs as the tap names them, in order of time, less those that its check refuses."""
-        if np.any(ts[1:] < ts[:-1]):
-            order = np.argsort(ts, kind="stable")
-            left, right, ts = left[order], right[order], ts[order]
+        order = np.argsort(ts, kind="stable") if np.any(ts[1:] < ts[:-1]) else None
         asked, expires = self.taps[tap], np.full(len(ts), NEVER)
         columns: dict[str, ColumnLike] = {}
         for side, rows in enumerate((left, right)):
             window = self._finder.windows[side]
             expires = np.minimum(expires, expiries(window.ts_of(rows), asked.windows_us[side]))
             names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
-            taken = window.log.take(rows, list(dict.fromkeys(names.values())))
+            taken = take_in_order(window, rows, list(dict.fromkeys(names.values())), order)
             columns |= {new: taken.column(old) for new, old in names.items()}
+        ts, expires = (ts, expires) if order is None else (ts[order], expires[order])
         columns |= {TS: pa.array(ts), EXPIRES: pa.array(expires), OP: pa.array(np.ones(len(ts), np.int8))}
         joined = pa.table({name: columns[name] for name in self.tap_schemas[tap].names})
         check = self._checks[tap]

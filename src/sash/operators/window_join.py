@@ -256,16 +256,22 @@ class WindowJoin(Unpaced):
 
     def _form(self, pairs: Pairs, sign: int) -> pa.Table:
         """The joined tuples of row pairs, in order of time, less those that the residual condition refuses."""
-        if np.any(pairs.ts[1:] < pairs.ts[:-1]):
-            order = np.argsort(pairs.ts, kind="stable")
-            pairs = Pairs(*(array[order] for array in pairs))
+        order = np.argsort(pairs.ts, kind="stable") if np.any(pairs.ts[1:] < pairs.ts[:-1]) else None
         columns: dict[str, ColumnLike] = {}
         for window, rows, names in zip(self._finder.windows, (pairs.left, pairs.right), self._payload, strict=True):
-            payload = window.log.take(rows, names)
+            payload = take_in_order(window, rows, names, order)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
+        pairs = pairs if order is None else Pairs(*(array[order] for array in pairs))
         columns.update({TS: pairs.ts, EXPIRES: pairs.expires, OP: np.full(len(pairs.ts), sign, np.int8)})
         joined = pa.table(columns)
         return keep(joined, self._check).cast(self.schema) if self._check else joined
+
+
+def take_in_order(window: Window, rows: np.ndarray, names: list[str], order: np.ndarray | None) -> pa.Table:
+    """Columns of a window's rows, put in this order. Those on disk are found in the order in which they lie there."""
+    if order is None or window.are_in_memory(rows):
+        return window.log.take(rows if order is None else rows[order], names)
+    return window.log.take(rows, names).take(pa.array(order))
 
 
 def make_index(method: JoinMethod, windows: Sequence[Window], has_identities: bool = False) -> Index:

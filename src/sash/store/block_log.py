@@ -105,26 +105,20 @@ class BlockLog:
         names = self.schema.names if names is None else names
         if not self.segments or not len(rows) or rows.min() >= self.rows.base:
             return self.rows.take(rows, names)
-        parts, places = [], []
-        for segment, mine in self.by_segment(rows):
-            if len(mine) == len(rows):
-                return segment.take(rows, names)
-            parts.append(segment.take(rows[mine], names))
-            places.append(mine)
-        in_memory = np.flatnonzero(rows >= self.rows.base)
-        parts.append(self.rows.take(rows[in_memory], names))
-        order = np.argsort(np.concatenate([*places, in_memory]))
-        return pa.concat_tables(parts).combine_chunks().take(pa.array(order))
+        if np.any(rows[1:] < rows[:-1]):
+            order = np.argsort(rows, kind="stable")
+            return self.take(rows[order], names).take(pa.array(np.argsort(order)))
+        parts = [segment.take(rows[mine[0] : mine[-1] + 1], names) for segment, mine in self.by_segment(rows)]
+        n_sealed = int(np.searchsorted(rows, self.rows.base))
+        return pa.concat_tables([*parts, self.rows.take(rows[n_sealed:], names)]).combine_chunks()
 
     def by_segment(self, rows: np.ndarray) -> Iterator[tuple[WindowSegment, np.ndarray]]:
         """The segments that hold some of the rows, and which of them; those in memory are left out."""
-        numbers = np.searchsorted([segment.first for segment in self.segments], rows, side="right") - 1
-        numbers[rows >= self.rows.base] = -1
-        order = np.argsort(numbers, kind="stable")
-        held, starts = np.unique(numbers[order], return_index=True)
-        for number, mine in zip(held, np.split(order, starts[1:])):
-            if number >= 0:
-                yield self.segments[number], mine
+        order = np.arange(len(rows)) if np.all(rows[1:] >= rows[:-1]) else np.argsort(rows, kind="stable")
+        bounds = np.searchsorted(rows[order], [*(segment.first for segment in self.segments), self.rows.base])
+        for segment, low, high in zip(self.segments, bounds[:-1], bounds[1:]):
+            if high > low:
+                yield segment, order[low:high]
 
     def is_dead(self, block: Block) -> np.ndarray:
         """Which of a block's rows were taken back; good until the log changes."""

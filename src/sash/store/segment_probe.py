@@ -30,6 +30,8 @@ from sash.store.segment import WindowSegment
 PAIRS_PER_CHUNK = 1 << 18
 NO_ROW = -1
 NO_PAGES = np.empty(0, np.int64)
+MANY = 256
+"""From so many tuples for each page on, all pages are read."""
 FEW = 0.25
 """If a smaller part of the tuples than this passes a filter, copying them pays for itself."""
 NONE_EARLY = EarlyEnds(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -130,6 +132,8 @@ def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, Hash
     wanted, tuples = np.zeros(len(segment.fences), np.bool_), probes.tuples
     if not probes.may_meet(segment):
         return NO_PAGES, tuples
+    if len(probes) > MANY * len(wanted):  # they would want nearly all pages, and the filter costs more than the merge
+        return np.arange(len(wanted)), tuples
     n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
         passed = probes.passed[:n_passed]

@@ -24,7 +24,7 @@ from sash.store.allowance import taking
 from sash.store.segment import PageRegion, PayloadBatches, SegmentRegions, WindowSegment
 from sash.store.spill_files import SpillFile, SpillFiles
 
-BATCH_BYTES = 1 << 17
+BATCH_BYTES = 1 << 18
 """About so long are batches of payload: what is read of it for a single row."""
 FIRST_BATCH_ROWS = 256
 """Then the bytes of the rows so far say how many make a batch."""

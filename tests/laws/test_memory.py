@@ -1,0 +1,123 @@
+"""Law 6, of memory: how much there is does not show. Windows that are sealed all the time answer as those in memory do.
+
+least     16 KiB, of which a quarter is for a step: a few rows are a bite
+sealed    whatever is in a window when a step begins goes to disk first, whole or half, in pages of few rows
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sash
+from sash.index import pair_finder
+from sash.operators import bites
+from sash.store import spill_arena
+from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
+from sash.testing import Case, assert_changes, stream_of
+from sash.testing.case import Step
+from sash.testing.plans import plans
+from sash.testing.strategies import batch_cuts, cases
+from support.multiway_strategies import multiway_cases
+from support.profiles import volume
+
+Interrupted = tuple[Case, list[Step], set[int]]
+N_CASES = volume(dev=30, ci=150, deep=2000)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sealed_all_the_time(spill: Path) -> Iterator[None]:
+    """Memory is always short, however little there is in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
+        patch.setattr(bites, "LEAST_ROWS", 2)
+        patch.setattr(spill_arena, "LEAST_PAGE_BYTES", 64)
+        patch.setattr(spill_arena, "PAGES_IN_MEMORY", 64)
+        patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
+        yield
+    gc.collect()
+    assert list(spill.iterdir()) == [], "files that nobody needs any more"
+
+
+@pytest.fixture(scope="module")
+def spill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spill")
+
+
+@contextmanager
+def least_memory(spill: Path) -> Iterator[None]:
+    sash.configure(memory=LEAST_BYTES, spill=spill)
+    yield
+    sash.configure()
+
+
+def check(case: Case, steps: list[Step], stops: set[int], spill: Path) -> None:
+    expected = case.run()
+    with least_memory(spill):
+        assert_changes(case.run(), expected)
+        changes, _ = case.replay(steps, restart_after=stops)
+        assert_changes(changes, expected)
+
+
+@st.composite
+def interrupted(draw: st.DrawFn, strategy: st.SearchStrategy[Case]) -> Interrupted:
+    case = draw(strategy)
+    steps = draw(batch_cuts(case))
+    return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=3))
+
+
+@settings(max_examples=N_CASES)
+@given(interrupted(cases()))
+def test_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted) -> None:
+    check(*drawn, spill)
+
+
+@settings(max_examples=N_CASES)
+@given(interrupted(plans()))
+def test_plans_over_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted) -> None:
+    check(*drawn, spill)
+
+
+@settings(max_examples=N_CASES // 3)
+@given(interrupted(multiway_cases()))
+def test_joins_of_many_streams_with_little_memory_do_not_show(spill: Path, drawn: Interrupted) -> None:
+    check(*drawn, spill)
+
+
+A = stream_of("""
+    ts | k | v
+    1  | a | 1
+    2  | b | 2
+    2  | a | 3
+    4  | a | 4
+    9  | b | 5
+""")
+B = stream_of("""
+    ts | k | v
+    1  | b | 1
+    3  | a | 2
+    4  | a | 3
+    5  | b | 4
+    9  | a | 5
+""")
+
+
+def test_rows_are_in_segments_then(spill: Path) -> None:
+    """That the cases above are about what they say."""
+    with least_memory(spill):
+        frames = {"a": sash.stream(A, time="ts"), "b": sash.stream(B, time="ts")}
+        running = sash.query("SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 US", **frames)
+    n_segments = []
+    for row in range(A.num_rows):
+        running.push("a", A.slice(row, 1))
+        running.push("b", B.slice(row, 1))
+        logs = [log for _, operator in running.operators() for log in operator.logs().values()]
+        n_segments.append(sum(len(log.segments) for log in logs))
+        assert (sum(log.n_disk_bytes for log in logs) > 0) == (n_segments[-1] > 0)
+    assert max(n_segments) > 2
