@@ -73,6 +73,8 @@ class EmbeddedSession:
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
         self._refuse_in_step()
+        for job in self._jobs.values():
+            job.require_room()
         return self._collected(self._push(stream, self._streams.take(stream, rows)))
 
     def advance(self, time_us: int, stream: str | None) -> dict[str, pa.Table]:

@@ -51,6 +51,7 @@ class Query:
         The rows are an Arrow, pandas or Polars frame, or a list of dictionaries. What has no time is in `rejected`.
         Where a warning is an error, nothing of them is taken: they may be pushed again, without it.
         """
+        self._job.require_room()
         mark = self._intake.mark(stream)
         arrivals = self._intake.take(stream, rows, self.plan.slots)
         try:

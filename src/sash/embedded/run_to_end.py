@@ -12,9 +12,10 @@ import pyarrow.fs
 from sash.embedded.intake import Intake
 from sash.embedded.query import Query
 from sash.embedded.row_notes import REASON, REJECTED
-from sash.embedded.running_job import Answer, RunningJob
+from sash.embedded.running_job import RunningJob
 from sash.io.files import FileSource, StreamFile, list_files
 from sash.io.output_dir import CHANGES, REJECTS
+from sash.io.sink import Part
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
 from sash.plan.query_plan import QueryPlan
@@ -23,6 +24,9 @@ from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.runtime.memory_settings import Size, configured
 from sash.sql.bound_query import StreamInfo
 from sash.store.batch import BEGINNING
+
+BYTES_PER_PART = 1 << 27
+"""About so many bytes of changes are written at once."""
 
 
 def run_tables(
@@ -46,59 +50,82 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
     """
     for each in job.members:
         each.output.refuse_occupied()
-    writers = {each.name: _Writer(each) for each in job.members}
-    running = RunningJob(job.plan, job.relations, budget=configured(memory).budget())
+    budget = configured(memory).budget()
+    running = RunningJob(job.plan, job.relations, budget=budget)
+    most_bytes = BYTES_PER_PART if budget is None else min(BYTES_PER_PART, budget.step_bytes)
+    writers = {each.name: _Writer(each, most_bytes) for each in job.members}
     tallies = {name: writer.tally for name, writer in writers.items()}
     intake = running.intake
     for stream, file in in_order_of_arrival(job.streams, job.filesystem):
         info = job.plan.streams[stream]
         for records in read_stream_file(job.streams[stream], file.path, info.time, job.filesystem, info.unit):
             _refuse_if_strict(job, records.rejects)
-            answers = running.push(stream, with_identity(records.rows, file.path, records.lines))
-            changes = _by_query(answers)
+            for name, changes in running.push(stream, with_identity(records.rows, file.path, records.lines)):
+                writers[name].take(changes)
             late, intake.late[stream] = intake.late[stream], []
             rejects = pa.concat_tables([records.rejects, *_take_rejected(intake, stream)])
             _refuse_if_strict(job, rejects)
             notes = intake.notes.take(but=REJECTED)  # the summary counts them
             n_read = records.rows.num_rows + records.rejects.num_rows
-            for name, writer in writers.items():
-                told = {REJECTS: [rejects], CHANGES: changes.get(name, []), f"late/{stream}": late}
-                writer.write_step(stream, n_read, told)
+            for writer in writers.values():
+                writer.write_step(stream, n_read, rejects, late)
                 writer.tally.notes += notes
             _take_stock(running, tallies, report)
-    changes = _by_query(running.finish())
-    for name, writer in writers.items():
-        writer.publish({CHANGES: changes.get(name, [])})
+    for name, changes in running.finish():
+        writers[name].take(changes)
+    for writer in writers.values():
+        writer.publish()
     _take_stock(running, tallies, report)
     return tallies
 
 
 class _Writer:
-    """Writes and counts what one query answers."""
+    """Writes and counts what one query answers. Changes are written as they come, `most_bytes` at a time, and are seen
+    when their batch is published.
+    """
 
-    def __init__(self, run: QueryRun):
+    def __init__(self, run: QueryRun, most_bytes: int):
         self._run = run
         self._ledger = run.open_ledger()
+        self._most_bytes = most_bytes
+        self._held: list[pa.Table] = []
+        self._parts: dict[str, list[Part]] = {}
         self.tally = Tally()
 
-    def write_step(self, stream: str, n_read: int, tables: Mapping[str, list[pa.Table]]) -> None:
-        """What has come of some records of a stream, by place, as one batch."""
-        self.tally.n_read += n_read
-        self.tally.n_rejected += _count(tables[REJECTS])
-        self.tally.add_late(stream, _count(tables[f"late/{stream}"]))
-        self.publish(tables)
+    def take(self, changes: pa.Table) -> None:
+        """Some changes of the batch that is being made."""
+        self._held.append(changes)
+        if sum(table.nbytes for table in self._held) > self._most_bytes:
+            self._write_changes()
 
-    def publish(self, tables: Mapping[str, list[pa.Table]]) -> None:
-        """Rows by place, as one batch; nothing if there are none."""
-        self.tally.n_changes += _count(tables[CHANGES])
-        batch, name, output = self.tally.n_batches, f"part-{self._run.identity}-0", self._run.output
-        parts = {
-            place: [output.sink(place).write_part(batch, name, pa.concat_tables(rows), self._run.filesystem)]
-            for place, rows in tables.items()
-            if _count(rows)
-        }
+    def write_step(self, stream: str, n_read: int, rejects: pa.Table, late: list[pa.Table]) -> None:
+        """What else has come of some records of a stream; with the changes that were taken it is one batch."""
+        self.tally.n_read += n_read
+        self.tally.n_rejected += rejects.num_rows
+        self.tally.add_late(stream, _count(late))
+        self._write(REJECTS, [rejects])
+        self._write(f"late/{stream}", late)
+        self.publish()
+
+    def publish(self) -> None:
+        """Makes the batch visible; nothing if there is none."""
+        self._write_changes()
+        parts, self._parts = self._parts, {}
         if parts:
-            self._ledger.publish(batch, parts)
+            self._ledger.publish(self.tally.n_batches, parts)
+
+    def _write_changes(self) -> None:
+        held, self._held = self._held, []
+        self.tally.n_changes += _count(held)
+        self._write(CHANGES, held)
+
+    def _write(self, place: str, tables: list[pa.Table]) -> None:
+        if not _count(tables):
+            return
+        written = self._parts.setdefault(place, [])
+        name, sink = f"part-{self._run.identity}-{len(written)}", self._run.output.sink(place)
+        rows = pa.concat_tables(tables)
+        written.append(sink.write_part(self.tally.n_batches, name, rows, self._run.filesystem))
 
 
 def _count(tables: Iterable[pa.Table]) -> int:
@@ -150,11 +177,3 @@ def _take_rejected(intake: Intake, stream: str) -> list[pa.Table]:
 def _reject(rows: pa.Table, reasons: Sequence[str]) -> pa.Table:
     file, line = (rows[field.name].to_pylist() for field in IDENTITY)
     return reject_rows(rows.drop_columns([field.name for field in IDENTITY]), file, np.array(line), reasons)
-
-
-def _by_query(answers: Iterable[Answer]) -> dict[str, list[pa.Table]]:
-    """The changes of a step."""
-    changes: dict[str, list[pa.Table]] = {}
-    for name, table in answers:
-        changes.setdefault(name, []).append(table)
-    return changes

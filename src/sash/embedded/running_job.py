@@ -56,15 +56,22 @@ class RunningJob:
 
     def push(self, stream: str, rows: Any) -> Iterator[Answer]:
         """Takes rows of a stream, in order of arrival. To be exhausted."""
+        self.require_room()
         return self.step(self.intake.take(stream, rows, self.plan.slots))
 
     def advance(self, time_us: int, stream: str | None = None) -> Iterator[Answer]:
         """Declares one stream, or all, complete up to and including a time. To be exhausted."""
+        self.require_room()
         return self.step(self.intake.complete(time_us, stream, self.plan.slots))
 
     def finish(self) -> Iterator[Answer]:
         """Declares all streams complete up to the last timestamp seen in any of them. To be exhausted."""
+        self.require_room()
         return self.step(self.intake.complete_all(self.plan.slots))
+
+    def require_room(self) -> None:
+        """Raises ResourceError, before anything is taken, if the disk has no room for what should leave memory."""
+        self.pipeline.require_room()
 
     def step(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Answer]:
         """What follows from tuples that the intake has let in, by slot. To be exhausted."""

@@ -18,6 +18,7 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import ResourceError
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
@@ -52,7 +53,7 @@ class PairFinder(Generic[W, I]):
 
     def insert(self, inputs: Sequence[pa.Table], horizon: int) -> tuple[int, int]:
         """Puts a step's tuples into the windows, not into the index; `firsts` as they were before."""
-        self._make_room(sum(batch.num_rows for batch in inputs), sum(batch.nbytes for batch in inputs))
+        self.make_room(sum(batch.num_rows for batch in inputs), sum(batch.nbytes for batch in inputs))
         firsts = self.firsts
         for window, batch in zip(self.windows, inputs, strict=True):
             window.insert(batch, horizon)
@@ -112,10 +113,11 @@ class PairFinder(Generic[W, I]):
             pair = (rows, found.rows) if side == LEFT else (found.rows, rows)
             yield Pairs(*pair, np.maximum(ts, found.ts), np.minimum(expires, found.expires))
 
-    def _make_room(self, n_rows: int, n_bytes: int) -> None:
+    def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
         """Seals what must leave memory before so much comes in: half of the larger window's head at a time.
 
         A head that is small beside what others keep stays: segments of a few rows would cost more than they free.
+        If the disk has no room, all stays as it is, and the budget knows why.
         """
         budget = self.windows[LEFT].arena.budget
         if budget is None or not all(window.may_seal for window in self.windows):
@@ -125,7 +127,11 @@ class PairFinder(Generic[W, I]):
             largest = max(self.windows, key=_head_bytes)
             if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:
                 return
-            largest.seal(-(-largest.log.n_head_rows // 2))
+            try:
+                largest.seal(-(-largest.log.n_head_rows // 2))
+            except ResourceError as error:
+                budget.refused = error
+                return
             self.index.refill()
 
     def _refill(self, horizon: int) -> None:

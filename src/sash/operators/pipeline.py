@@ -32,6 +32,7 @@ from sash.operators.operator_set import OperatorSet, StoredEntries, restore_oper
 from sash.operators.operator_tree import OperatorTree, Work
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
+from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
 from sash.store.vector import Arena, Memory
 
@@ -123,6 +124,21 @@ class Pipeline(OperatorSet):
                     until = min(progress[tap] for tap in taps.values())
                     is_uneven = any(progress[tap] > until for tap in taps.values())
                     yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
+
+    def require_room(self) -> None:
+        """Before a step is taken: what found no room on disk in the one before has to find it now.
+
+        Raises ResourceError if it does not; nothing has changed then, and it may be tried again.
+        """
+        budget = self._arena.budget
+        if budget is None or budget.refused is None:
+            return
+        budget.refused = None
+        for _, operator in self.operators():
+            if isinstance(operator, WindowJoin | TappedJoin):
+                operator.make_room()
+        if budget.refused is not None:
+            raise budget.refused
 
     def operators(self) -> Iterator[tuple[OperatorName, Stateful]]:
         """Of the trunk, then of the branches."""

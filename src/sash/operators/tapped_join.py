@@ -160,6 +160,10 @@ class TappedJoin(Unpaced):
         (given,) = twin.tap_outputs([_rows_of(window) for window in self._finder.windows], clock)
         return given.tables[0]
 
+    def make_room(self) -> None:
+        """Lets tuples go to disk if memory is short."""
+        self._finder.make_room()
+
     def logs(self) -> dict[str, BlockLog]:
         return self._finder.logs()
 

@@ -112,6 +112,10 @@ class WindowJoin(Unpaced):
         self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
+    def make_room(self) -> None:
+        """Lets tuples go to disk if memory is short."""
+        self._finder.make_room()
+
     def logs(self) -> dict[str, BlockLog]:
         return self._finder.logs()
 

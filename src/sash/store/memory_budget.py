@@ -15,6 +15,8 @@ import weakref
 from pathlib import Path
 from typing import Protocol
 
+from sash.errors import ResourceError
+
 ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
 GROWTH = 1.25
@@ -38,6 +40,9 @@ class MemoryBudget:
         self.step_bytes = step_bytes
         self.disk_bytes = disk_bytes
         self.spill = spill
+        self.refused: ResourceError | None = None
+        """Why something that should have left memory is still there: a step is not given up half-way. Whoever begins
+        the next one makes room first, or refuses it."""
         self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
 
     @classmethod

@@ -78,12 +78,14 @@ class SpillArena(Memory):
 
     def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
         others = self._budget.n_state_bytes - (old.nbytes if isinstance(old, np.ndarray) else 0)
-        if n_bytes < LEAST_FILE_BYTES or others + n_bytes <= self._budget.state_bytes:
+        is_small = n_bytes < LEAST_FILE_BYTES or others + n_bytes <= self._budget.state_bytes
+        mapped = None if is_small else self._map_file(n_bytes)
+        if mapped is None:
             new: Room = np.empty(n_bytes, np.uint8)
             self._rooms[name] = new
             self._maps.pop(name, None)
         else:
-            new = self._maps[name] = self._map_file(n_bytes)
+            new = self._maps[name] = mapped
             self._rooms.pop(name, None)
         if old is not None:
             n_kept = min(len(old), n_bytes)
@@ -99,9 +101,9 @@ class SpillArena(Memory):
             for each in list(self._maps.values()):
                 each.madvise(mmap.MADV_DONTNEED)
 
-    def _map_file(self, n_bytes: int) -> _FileMap:
-        """A file of its own, without a name. Its blocks are reserved: a write through a mapping could only end in a
-        signal.
+    def _map_file(self, n_bytes: int) -> _FileMap | None:
+        """A file of its own, without a name; None if there is no room for it. Its blocks are reserved: a write
+        through a mapping could only end in a signal.
         """
         try:
             self._budget.spill.mkdir(parents=True, exist_ok=True)
@@ -109,10 +111,11 @@ class SpillArena(Memory):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
                 return _FileMap(file.fileno(), n_bytes)
         except OSError as error:
-            raise ResourceError(
-                f"no room for {n_bytes} bytes of a window in {self._budget.spill}: {error.strerror}; free space there, "
-                "let SASH_SPILL or `sash.configure(spill=…)` name a larger disk, or give Sash more memory"
-            ) from error
+            self._budget.refused = ResourceError(
+                f"no room for {n_bytes} bytes of a window in `{self._budget.spill}`: {error.strerror}; make room "
+                "there, let SASH_SPILL or `sash.configure(spill=…)` name a larger disk, or give Sash more memory"
+            )
+            return None
 
 
 class _FileMap(mmap.mmap):
