@@ -18,6 +18,7 @@ from sash.plan.explain.tree import explain_plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo
@@ -57,7 +58,7 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **fra
     plan = plan_text(text, catalog, streams)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
-    return explain_plan(plan, verbose=verbose)
+    return explain_plan(plan, verbose=verbose) + configured().describe()
 
 
 def query(text: str, /, **frames: Any) -> Query:

@@ -98,7 +98,8 @@ class Session:
 
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
-        return explain_sharing(decide_sharing(active_plans(self._queries)), self._is_spark, verbose)
+        told = explain_sharing(decide_sharing(active_plans(self._queries)), self._is_spark, verbose)
+        return told if self._is_spark else told + self._memory.describe()
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.

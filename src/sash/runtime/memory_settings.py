@@ -35,13 +35,29 @@ class MemorySettings:
 
     def budget(self) -> MemoryBudget | None:
         """A budget by these settings, for what runs together; None if there is no limit."""
-        size, name = self.memory, "`memory`"
-        if size is None:
-            size, name = os.environ.get("SASH_MEMORY") or None, "SASH_MEMORY"
-        if size is None:
-            return None
-        spill = self.spill or os.environ.get("SASH_SPILL") or tempfile.gettempdir()
-        return MemoryBudget.of(_checked(size, name), Path(spill))
+        n_bytes = self._n_bytes
+        return None if n_bytes is None else MemoryBudget.of(n_bytes, self._spill)
+
+    def describe(self) -> str:
+        """What EXPLAIN says of the limit; nothing if there is none."""
+        n_bytes = self._n_bytes
+        if n_bytes is None:
+            return ""
+        return (
+            f"Memory: {format_bytes(n_bytes)} for what is kept; beyond that, the oldest rows of joins and what others "
+            f"keep are on disk, in `{self._spill}`\n"
+        )
+
+    @property
+    def _n_bytes(self) -> int | None:
+        if self.memory is not None:
+            return _checked(self.memory, "`memory`")
+        size = os.environ.get("SASH_MEMORY")
+        return _checked(size, "SASH_MEMORY") if size else None
+
+    @property
+    def _spill(self) -> Path:
+        return Path(self.spill or os.environ.get("SASH_SPILL") or tempfile.gettempdir())
 
 
 _configured = MemorySettings()
