@@ -11,7 +11,7 @@ join that cannot keep up is busy until then, and what it has left is buffered.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class SampledClock(WorkClock):
         return np.interp(times_us, samples[:, NOW], samples[:, column], left=0.0)
 
 
-@lru_cache(maxsize=None)
+@cache
 def simulate(case: ExactCase, fraction: float = 1.0, length: float = 1.0) -> dict[str, Any]:
     """What a run of a case has measured, in numbers of the full scale; those of a `fraction` are divided by it.
 
