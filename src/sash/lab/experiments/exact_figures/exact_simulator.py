@@ -59,7 +59,7 @@ class SampledClock(WorkClock):
     def done_by(self, column: int, times_us: Sequence[float] | np.ndarray) -> np.ndarray:
         """How much of a column was done by each of several times."""
         samples = np.array(self._samples)
-        return np.interp(times_us, samples[:, NOW], samples[:, column], left=0.0)
+        return np.interp(np.asarray(times_us), samples[:, NOW], samples[:, column], left=0.0)
 
 
 @cache

@@ -97,7 +97,7 @@ def _split() -> Claim:
         "To read both disks of a partition, clusters of half the memory each are best",
         f"seconds by Equation 4.3 by the share of the outer one: {tell(found, '{:.3f}')}",
         min(found, key=found.__getitem__) == 0.5,
-        "the inner disk is transferred once for every cluster of the outer one: a larger outer cluster saves transfers, "
+        "the inner disk is transferred once for every cluster of the outer one: a larger outer one saves transfers, "
         "a larger inner one only accesses. Half and half is best only where nothing but accesses costs",
     )
 

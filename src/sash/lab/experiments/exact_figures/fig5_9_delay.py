@@ -31,7 +31,7 @@ def _steady(rows: Sequence[Row]) -> Claim:
         "less than twice that at the lowest rate)",
         tell(found, "{:.1f}", " s"),
         found[rate] < 2 * found[min(found)],
-        "AH-EWJ compares as much as RPWJ does, and in the burst falls behind for a while at the price that saturates it",
+        "AH-EWJ compares as much as RPWJ does, and in the burst falls behind at the price that saturates it",
     )
 
 
