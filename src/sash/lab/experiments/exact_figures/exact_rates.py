@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, RPWJ, ExactCase, ExactScale
 from sash.lab.experiments.exact_figures.exact_measures import Labelled, measure
-from sash.lab.experiments.experiment import Row
 
 METHODS = (AHEWJ, RPWJ)
 SATURATED = 1400
@@ -16,15 +16,9 @@ SUSTAINED = 1600
 HIGH = 1800
 
 
-def measure_rates(scale: ExactScale, note: Note) -> list[dict]:
+def measure_rates(scale: ExactScale, note: Note) -> list[dict[str, Any]]:
     """A row for each method and rate."""
     return measure(_cases(scale), scale, note)
-
-
-def at(rows: list[dict], rate: float) -> list[Row]:
-    """The rows of the rate that is nearest."""
-    chosen = min({row["rate"] for row in rows}, key=lambda each: abs(each - rate))
-    return [row for row in rows if row["rate"] == chosen]
 
 
 def _cases(scale: ExactScale) -> Iterator[Labelled]:

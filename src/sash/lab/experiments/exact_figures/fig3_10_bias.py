@@ -43,6 +43,8 @@ def _delay(rows: Sequence[Row]) -> Claim:
         "The average delay rises drastically with the bias (at least twice as much at the last)",
         tell(found, "{:.0f}", " s"),
         rises(found) and found[max(found)] > 2 * found[min(found)],
+        "at this rate most of the delay is the wait for the next probe, which comes every nine minutes, sooner in a "
+        "burst; a backlog adds to it only with the largest bias",
     )
 
 

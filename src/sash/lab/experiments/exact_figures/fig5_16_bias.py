@@ -17,8 +17,9 @@ FALLING = {"cpu_s": "CPU time", "disk_s": "Disk time", "total_s": "CPU and disk 
 _REASONS = {
     "cpu_s": "a tuple is compared with all of its partition, tuple by tuple or in blocks, and a burst meets a fuller "
     "window; what a scan costs beside its comparisons, which blocks would save, has no price",
-    "disk_s": "windows are fuller in a burst, and every periodic stage reads more",
-    "total_s": "comparisons become more with fuller windows, and nothing makes up for that",
+    "disk_s": "as windows become fuller, every periodic stage reads more; only the largest bursts leave so little "
+    "time that there are fewer stages",
+    "total_s": "comparisons become more with fuller windows, and fewer stages make up for it only in large bursts",
 }
 
 

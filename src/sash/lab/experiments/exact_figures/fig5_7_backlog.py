@@ -48,7 +48,7 @@ def _equal(rows: Sequence[Row]) -> Claim:
         "Both have processed as many tuples in the end (within 1 %)",
         f"RPWJ to AH-EWJ {tell(share, '{:.4f}')}",
         all(abs(each - 1) < 0.01 for each in share.values()),
-        "what RPWJ has not worked off is missing where it is overloaded",
+        "what RPWJ has not worked off when the trace ends is missing",
     )
 
 
