@@ -134,7 +134,7 @@ def _facts(
         "window_mb": fullest_window(trace, (0, 1)) * case.tuple_bytes / fraction / MB,
         "stream_mb": max(fullest_window(trace, (side,)) for side in (0, 1)) * case.tuple_bytes / fraction / MB,
         "accesses_per_tuple": sum(each.accesses for each in counts) / max(1, int(clock.log.counters[INSERTED])),
-        "bytes_written": sum(each.bytes_written for each in counts),
+        "bytes_written": round(sum(each.bytes_written for each in counts) / fraction),
         **_curves(trace, clock, end_us, fraction),
     }
 
