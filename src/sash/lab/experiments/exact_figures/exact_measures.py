@@ -15,15 +15,15 @@ Labelled = tuple[ExactCase, Mapping[str, Any]]
 """A case, and what tells its row from others beside method and rate."""
 
 
-class Lateness(NamedTuple):
+class LateShare(NamedTuple):
     """What "delayed tuples" are a share of: how that is called, and where rows have it."""
 
     title: str
     column: str
 
 
-INPUTS = Lateness("of tuples that leave", "late_inputs")
-OUTPUTS = Lateness("of pairs", "late_outputs")
+INPUTS = LateShare("of tuples that leave", "late_inputs")
+OUTPUTS = LateShare("of pairs", "late_outputs")
 LATENESS = (INPUTS, OUTPUTS)
 """Chapter 3 says that a delayed tuple expires later than it should, chapter 4 that an output comes after the window's
 limit. Of a tuple that was on disk it is judged when it comes to the invalidation segment, which is what both chapters

@@ -8,7 +8,15 @@ from itertools import pairwise
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import PAPER, ExactScale, nested_case
-from sash.lab.experiments.exact_figures.exact_measures import LATENESS, Lateness, line, measure, rises, tell, tell_share
+from sash.lab.experiments.exact_figures.exact_measures import (
+    LATENESS,
+    LateShare,
+    line,
+    measure,
+    rises,
+    tell,
+    tell_share,
+)
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 
@@ -48,7 +56,7 @@ def _delay(rows: Sequence[Row]) -> Claim:
     )
 
 
-def _late(rows: Sequence[Row], lateness: Lateness) -> Claim:
+def _late(rows: Sequence[Row], lateness: LateShare) -> Claim:
     found = line(rows, lateness.column, "bias")
     return Claim(
         f"Delayed tuples become more with the bias (shown, not said), {lateness.title}",

@@ -10,7 +10,7 @@ from sash.lab.experiments.exact_figures.exact_cases import MB, MIB, PAPER, Exact
 from sash.lab.experiments.exact_figures.exact_measures import (
     INPUTS,
     LATENESS,
-    Lateness,
+    LateShare,
     line,
     measure,
     nearest,
@@ -32,7 +32,7 @@ def run(scale: ExactScale, note: Note) -> Outcome:
     return Outcome(rows, [*late, _delay(rows), _window(rows)])
 
 
-def _sharp(rows: Sequence[Row], lateness: Lateness) -> Claim:
+def _sharp(rows: Sequence[Row], lateness: LateShare) -> Claim:
     found = line(rows, lateness.column, "rate")
     below, above = (max(each for rate, each in found.items() if is_in(rate)) for is_in in (_is_below, _is_above))
     return Claim(
@@ -43,7 +43,7 @@ def _sharp(rows: Sequence[Row], lateness: Lateness) -> Claim:
     )
 
 
-def _small(rows: Sequence[Row], lateness: Lateness) -> Claim:
+def _small(rows: Sequence[Row], lateness: LateShare) -> Claim:
     found = {rate: each for rate, each in line(rows, lateness.column, "rate").items() if rate < KNEE}
     return Claim(
         f"Below {KNEE} they are few, but there are some (up to 5 %), {lateness.title}",
@@ -53,7 +53,7 @@ def _small(rows: Sequence[Row], lateness: Lateness) -> Claim:
     )
 
 
-def _few(rows: Sequence[Row], lateness: Lateness) -> Claim:
+def _few(rows: Sequence[Row], lateness: LateShare) -> Claim:
     found = {rate: each for rate, each in line(rows, lateness.column, "rate").items() if rate <= LOW}
     return Claim(
         f"They are below 0.4 % up to {LOW}, {lateness.title}",

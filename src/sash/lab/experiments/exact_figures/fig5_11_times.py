@@ -65,7 +65,7 @@ def _total(rows: Sequence[Row], speed: int) -> Claim:
         f"({SAVED[0]:.0%} to {SAVED[1]:.0%}), {speed} MB/s",
         f"{saved:.1%} less: {found[AHEWJ][rate]:,.0f} s and {found[RPWJ][rate]:,.0f} s",
         SAVED[0] <= saved <= SAVED[1],
-        "the difference is the disk's alone: both make the same comparisons, and a scan of a partition has no price",
+        "the difference is mostly the disk's: both compare a pair of tuples once, and a scan has no price",
     )
 
 

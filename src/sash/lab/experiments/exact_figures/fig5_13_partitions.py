@@ -28,7 +28,7 @@ def _cases(scale: ExactScale) -> Iterator[Labelled]:
 def _worse(rows: Sequence[Row]) -> Claim:
     found, disk = (line(rows, column, "n_part", method=RPWJ) for column in ("delay_s", "disk_s"))
     return Claim(
-        f"More than {BEST} partitions make RPWJ worse",
+        f"Beyond about {BEST} partitions RPWJ becomes worse (the most of them are worse than {BEST})",
         f"{tell(found, '{:.1f}', ' s')}; disk {tell(disk, '{:,.0f}', ' s')}",
         found[max(found)] > found[nearest(found, BEST)],
         "twice the partitions need twice the accesses, and half the comparisons: what is more depends on the price",

@@ -10,7 +10,7 @@ from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, RPWJ, T
 from sash.lab.experiments.exact_figures.exact_measures import (
     INPUTS,
     LATENESS,
-    Lateness,
+    LateShare,
     line,
     nearest,
     rises,
@@ -30,7 +30,7 @@ def run(scale: ExactScale, note: Note) -> Outcome:
     return Outcome(rows, [claim for each in LATENESS for claim in _claims(rows, each)])
 
 
-def _claims(rows: Sequence[Row], lateness: Lateness) -> Iterator[Claim]:
+def _claims(rows: Sequence[Row], lateness: LateShare) -> Iterator[Claim]:
     found = {method: line(rows, lateness.column, "rate", method=method) for method in METHODS}
     for method in METHODS:
         title = f"Delayed tuples of {TITLES[method]} become more with the rate, {lateness.title}"
@@ -40,7 +40,7 @@ def _claims(rows: Sequence[Row], lateness: Lateness) -> Iterator[Claim]:
     yield from (_said(found[AHEWJ], lateness, rate) for rate in SAID)
 
 
-def _sharp(found: dict[int, float], lateness: Lateness) -> Claim:
+def _sharp(found: dict[int, float], lateness: LateShare) -> Claim:
     below = max((each for rate, each in found.items() if rate <= KNEE), default=0.0)
     return Claim(
         f"Those of RPWJ rise sharply beyond {KNEE} tuples per second and stream (twice as many), {lateness.title}",
@@ -50,7 +50,7 @@ def _sharp(found: dict[int, float], lateness: Lateness) -> Claim:
     )
 
 
-def _low(found: dict[int, float], lateness: Lateness) -> Claim:
+def _low(found: dict[int, float], lateness: LateShare) -> Claim:
     return Claim(
         f"Those of AH-EWJ are few even at {HIGH} (less than 1 %), {lateness.title}",
         tell_share(found),
@@ -59,7 +59,7 @@ def _low(found: dict[int, float], lateness: Lateness) -> Claim:
     )
 
 
-def _said(found: dict[int, float], lateness: Lateness, rate: int) -> Claim:
+def _said(found: dict[int, float], lateness: LateShare, rate: int) -> Claim:
     share = found[nearest(found, rate)]
     return Claim(
         f"Those of AH-EWJ are about {SAID[rate]:.2%} at {rate} (up to twice that), {lateness.title}",
@@ -69,7 +69,7 @@ def _said(found: dict[int, float], lateness: Lateness, rate: int) -> Claim:
     )
 
 
-def _reason(lateness: Lateness, method: str) -> str:
+def _reason(lateness: LateShare, method: str) -> str:
     if lateness is not INPUTS:
         return "in the burst of this trace tuples wait for minutes, and what they join with has left by then"
     if method == RPWJ:
