@@ -3,6 +3,24 @@
 from __future__ import annotations
 
 from sash.errors import PlanError, suggest
+from sash.lab.experiments.exact_figures import (
+    fig3_5_backlog,
+    fig3_6_rates,
+    fig3_8_times,
+    fig3_10_bias,
+    fig4_tasks,
+    fig5_3_train,
+    fig5_4_slide,
+    fig5_5_flush,
+    fig5_7_backlog,
+    fig5_8_delayed,
+    fig5_9_delay,
+    fig5_11_times,
+    fig5_13_partitions,
+    fig5_16_bias,
+    fig5_17_memory,
+    fig5_18_blocks,
+)
 from sash.lab.experiments.experiment import Experiment
 from sash.lab.experiments.kostowski_figures import (
     fig4_relative_rate,
@@ -64,6 +82,22 @@ _FIGURES = (
     fig7_bursts,
     fig8_bursts_by_window,
     fig9_equal_windows,
+    fig3_5_backlog,
+    fig3_6_rates,
+    fig3_8_times,
+    fig3_10_bias,
+    fig4_tasks,
+    fig5_3_train,
+    fig5_4_slide,
+    fig5_5_flush,
+    fig5_7_backlog,
+    fig5_8_delayed,
+    fig5_9_delay,
+    fig5_11_times,
+    fig5_13_partitions,
+    fig5_16_bias,
+    fig5_17_memory,
+    fig5_18_blocks,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
 PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}
