@@ -21,9 +21,10 @@ from sash.spark.exchange import Message, Packer, message
 from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.packing import pack_frame
-from sash.store import vector as sash_vector
+from sash.store import directory as sash_directory
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
-from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
+from sash.store.directory import DISK, Directory
+from sash.store.vector import NO_LIMIT, Memory, Vector
 from sash.testing.case import Case
 
 MUCH = Budget(1 << 30, 1)
@@ -225,6 +226,10 @@ def pack(plan: Plan, rows: pa.Table) -> list[Message]:
     return [Message(**row) for batch in packed for row in batch.to_pylist()]
 
 
+def sorted_changes(answers: list[Message]) -> list[str]:
+    return sorted(repr(row) for each in answers if each.kind == "changes" for row in each.table.to_pylist())
+
+
 @pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
 def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache, budget):
     """Each time it comes back to a pipeline that has not seen it before."""
@@ -245,8 +250,10 @@ def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache
         if number == 9:
             messages.append(message("complete", {"complete_us": None}, stage=0))
         expected, answers = list(still.step(messages)), list(moved.step(messages))
-        assert [each.packed() for each in answers] == [each.packed() for each in expected]
-        assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
+        assert sorted_changes(answers) == sorted_changes(expected)
+        if budget is MUCH:  # with less, a step is worked off in bites
+            assert [each.packed() for each in answers] == [each.packed() for each in expected]
+            assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
         n_changes += sum(each.n_rows for each in expected if each.kind == "changes")
         cache.check_in("g", str(number), moved.export_live(), arena)
         moved, cache = make(), make_cache(budget)
@@ -343,7 +350,7 @@ def make_arena(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
 
 def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None:
     """Lets no file of these places, or below, grow beyond so many bytes."""
-    allocate = sash_vector._allocate
+    allocate = sash_directory._allocate
 
     def limited(path: Path, n_bytes: int) -> None:
         place = path.resolve()
@@ -351,7 +358,7 @@ def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         allocate(path, n_bytes)
 
-    monkeypatch.setattr(sash_vector, "_allocate", limited)
+    monkeypatch.setattr(sash_directory, "_allocate", limited)
 
 
 class TestOwner:

@@ -32,7 +32,7 @@ from sash.spark.packing import pack_frame
 from sash.spark.stage import GroupStage
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
-from sash.store.vector import remove
+from sash.store.directory import remove
 from sash.testing.case import Case, Push
 from sash.testing.strategies import batch_cuts, cases
 

@@ -27,7 +27,7 @@ from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.store.codec import encode_table
-from sash.store.vector import Directory
+from sash.store.directory import Directory
 
 PIPELINES_IN_MEMORY = 8
 SMALL_BYTES = 1 << 16
