@@ -1,13 +1,13 @@
 """Where partition groups rest between batches: in files that every Python worker of a machine can map.
 
-    <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state
+    <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state; see `Directory`
     <root>/taken-<pid>-<random>/    a group at work, and the worker that has it
 
 Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is often not
 the one that needs it next. In the cache the index belongs to no worker. The root is in shared memory as long as the
 memory budget lasts. A group at work has an equal share of it and seals what its joins keep before it grows beyond, into
 files that belong to it and lie on the local disk. Groups that were not used for longest go there whole, and are worked
-on there.
+on there until there is room again.
 
 A group is taken by renaming its directory, which only one worker can do, and put back under a new token, which goes to
 the state store as well. A token that is not found means that the cache does not have the group as it was committed:
@@ -100,9 +100,7 @@ class GroupCache:
             arena = self._claim(place / f"{group}.{token}")
             if arena is not None:
                 self.moves.n_hits += 1
-                state = load((arena.path / HEAD).read_bytes(), arena)
-                arena.free(HEAD)
-                return state, arena
+                return load(arena.collect(HEAD), arena), arena
         return None
 
     def create(self, group: str) -> Directory:
@@ -123,7 +121,7 @@ class GroupCache:
             remove(arena.path)
             return
         try:
-            (arena.path / HEAD).write_bytes(dump(state, arena))
+            arena.leave(HEAD, dump(state, arena))
         except OSError:
             remove(arena.path)
             return
@@ -137,7 +135,23 @@ class GroupCache:
             path.rename(taken)
         except FileNotFoundError:
             return None
-        return self._arena(taken)
+        return self._arena(self._brought_back(taken))
+
+    def _brought_back(self, taken: Path) -> Path:
+        """Where a group is now that may have been on disk: in memory, if there is room for it again."""
+        if taken.parent == self._root:
+            return taken
+        n_held = sum(_size(path) for path in self._root.glob("*"))
+        if n_held + _size(taken) > self._budget.shared_bytes:
+            return taken
+        copy = self._root / taken.name
+        try:
+            shutil.copytree(taken, copy, symlinks=True)
+        except OSError:
+            shutil.rmtree(copy, ignore_errors=True)
+            return taken
+        shutil.rmtree(taken, ignore_errors=True)
+        return copy
 
     def _arena(self, path: Path) -> Directory:
         share = self._budget.share(self._count_groups(), self._disk)

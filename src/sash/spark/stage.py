@@ -111,7 +111,7 @@ class GroupStage(StatefulProcessor):
             yield answer
         with watch.state:
             self._save(group, cache, name, arena)
-        yield message("state", state_facts(group, cache.moves, watch), number)
+        yield message("state", state_facts(group, cache.moves, watch, arena.spill_counts), number)
 
     def _load(self, group: Group, cache: GroupCache, name: str) -> Directory:
         """Lets the group go on as committed: from the cache if it has that, else from its blocks."""
