@@ -7,7 +7,6 @@ itself in `test_engines.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
@@ -19,14 +18,12 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
-from sash.index import pair_finder
 from sash.operators import operator_tree
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget, GroupCache
 from sash.spark.packing import pack_frame
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
@@ -35,6 +32,7 @@ from sash.testing.case import Case, Push
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
+from support.small_arenas import SmallArenas
 
 
 class Store:
@@ -143,17 +141,15 @@ def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 @given(st.data())
 def test_groups_with_hardly_any_memory_give_what_embedded_gives(data):
-    """Whatever can be sealed is sealed, also while a group is restored."""
-    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_finder, "LEAST_SHARE", 1 << 12)
-        check_groups(data, data.draw(plans() | cases()), GroupCache(Path(directory), Path(directory), Budget(1, 1)))
+    """Whatever can be sealed is sealed in every step, also while a group is restored."""
+    with TemporaryDirectory() as directory:
+        check_groups(data, data.draw(plans() | cases()), SmallArenas(Path(directory)).create)
 
 
-def check_groups(data: st.DataObject, case: Case, cache: GroupCache | None = None) -> None:
+def check_groups(data: st.DataObject, case: Case, make_arena: Callable[[], Arena] = Memory) -> None:
     frames = with_slack(case)
     catalog, streams, relations = table_catalog(frames)
     plan = Plan.alone(plan_query(bind(parse_query(case.text), catalog)))
-    make_arena = partial(cache.create, "group") if cache else Memory
     chain = Chain(plan, relations, data.draw(st.sampled_from([3, 1])), make_arena)
     changes = [case.plan.schema.empty_table()]
     for step in data.draw(batch_cuts(case, with_advances=False)):
