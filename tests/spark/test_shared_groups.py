@@ -138,6 +138,7 @@ class Run:
             assert store.held is not None
             if self._small and isinstance(store.arena, Directory):
                 store.held, store.arena = self._small.hand_over(store.held, store.arena)
+            assert store.held is not None
             group.import_live(store.held)
             return group
         store.arena = self._small.create() if self._small else Memory()

@@ -65,8 +65,8 @@ class Directory:
 
     @property
     def growth(self) -> float:
-        """Room in a file is taken at once."""
-        return 1.5
+        """Room in a file is taken at once, and counts."""
+        return 1.5 if self._budget is None else 1.25
 
     @property
     def budget(self) -> MemoryBudget | None:

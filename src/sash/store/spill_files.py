@@ -124,11 +124,11 @@ class SpillFiles:
         self._n_names = 0
         self._reader: ThreadPoolExecutor | None = None
         self._reader_pid = 0
-        self._at_exit: weakref.finalize | None = None
-        if not outlives:
-            self._at_exit = weakref.finalize(self, _remove_own, directory, self._stem, os.getpid())
+        self._at_exit = weakref.finalize(self, _remove_own, directory, self._stem, os.getpid())
         self._make_directory()
-        if not outlives:
+        if outlives:
+            self._at_exit.detach()
+        else:
             self._remove_abandoned()
 
     def write(self, parts: Iterable[np.ndarray]) -> SpillFile:
@@ -178,8 +178,7 @@ class SpillFiles:
         self._reader = None
         for path in sorted(self.directory.glob(f"{self._stem}*")):
             self._remove(path)
-        if self._at_exit is not None:
-            self._at_exit.detach()
+        self._at_exit.detach()
 
     def _make_directory(self) -> None:
         if not self.directory.is_dir():
