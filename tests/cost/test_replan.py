@@ -16,7 +16,7 @@ from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.embedded.join_load import LoadStreams, load_schema, load_spec
 from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING
-from sash.store.vector import Directory
+from sash.store.directory import Directory
 
 SLOW = JoinLoad((20.0, 20.0), (1.0, 1.0), 200)
 FAST = replace(SLOW, rates=(2000.0, 2000.0))

@@ -22,7 +22,8 @@ from sash.index.join_index import LEFT, RIGHT, JoinCounts
 from sash.kernels.bucket_join import DEAD
 from sash.kernels.hashing import mix64
 from sash.store.batch import NEVER
-from sash.store.vector import Arena, Directory, Memory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import Arena, Memory, dump, load
 
 
 @dataclass

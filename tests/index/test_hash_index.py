@@ -22,7 +22,8 @@ from sash.index.hash_index import HashIndex
 from sash.store import block_window
 from sash.store.batch import EXPIRES, OP, TS, int64_column
 from sash.store.block_window import CUTS
-from sash.store.vector import Directory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import dump, load
 from sash.store.window import Window
 
 SCHEMA = pa.schema(

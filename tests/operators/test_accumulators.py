@@ -24,7 +24,8 @@ from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
 from sash.operators.accumulators import BOUNDED, Accumulator, AggregateRuns, make_accumulator, make_running_accumulator
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import Memory, dump, load
 
 N_GROUPS = 3
 DECIMAL = pa.decimal128(38, 0)

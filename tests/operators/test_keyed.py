@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from sash.operators.keyed import IDENTITY, MIN_DEAD, Keys, with_identity
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import Memory, dump, load
 
 SCHEMA = pa.schema([("k", pa.string())])
 

@@ -21,7 +21,8 @@ from sash.operators.grouping import Call
 from sash.operators.operator import export_live, import_live
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.store.batch import BEGINNING, NEVER, OP, SIGNED_FIELDS, TS
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import Memory, dump, load
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("time", pa.int64()), *SIGNED_FIELDS])
 CALLS = (

@@ -1,4 +1,4 @@
-"""Scripts over small stream directories, and how to run them on either engine."""
+"""Scripts over small stream directories, how to run them on either engine, and caches of groups."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from sash.embedded.run_to_end import run_files
 from sash.io.sink import read_sink
 from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.script import bind_script
+from sash.spark.group_cache import Budget, GroupCache
+from support.group_caches import MUCH
 
 SCRIPT = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
@@ -73,3 +75,14 @@ def outputs() -> Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]
         return sorted_rows(read_sink(run.sink, run.plan.schema)), late
 
     return read
+
+
+@pytest.fixture
+def make_cache(tmp_path: Path) -> Callable[..., GroupCache]:
+    """Caches in the same places, as several workers have them."""
+
+    def make(budget: Budget = MUCH) -> GroupCache:
+        (tmp_path / "memory").mkdir(exist_ok=True)
+        return GroupCache(tmp_path / "memory", tmp_path / "disk", budget)
+
+    return make

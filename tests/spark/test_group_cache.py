@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,39 +17,17 @@ from sash.errors import ResourceError
 from sash.index.window_buffer import WindowBuffer
 from sash.plan.physical import Plan
 from sash.spark import group_cache as sash_group_cache
-from sash.spark.exchange import Message, Packer, message
+from sash.spark.exchange import message
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget, GroupCache, open_group_cache
-from sash.spark.packing import pack_frame
-from sash.store import vector as sash_vector
+from sash.spark.group_cache import Budget, open_group_cache
+from sash.store import directory as sash_directory
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
-from sash.store.vector import DISK, NO_LIMIT, Directory, Memory, Vector
+from sash.store.directory import DISK, Directory
+from sash.store.vector import NO_LIMIT, Memory, Vector
 from sash.testing.case import Case
+from support.group_caches import MUCH, names, pack, put_numbers, sorted_changes
 
-MUCH = Budget(1 << 30, 1)
 SECONDS_TO_WAIT = 60
-
-
-@pytest.fixture
-def make_cache(tmp_path: Path) -> Callable[..., GroupCache]:
-    """Shelves on the same places, as several workers have them."""
-
-    def make(budget: Budget = MUCH) -> GroupCache:
-        (tmp_path / "memory").mkdir(exist_ok=True)
-        return GroupCache(tmp_path / "memory", tmp_path / "disk", budget)
-
-    return make
-
-
-def put_numbers(cache: GroupCache, group: str, token: str, n_items: int = 10) -> None:
-    arena = cache.create(group)
-    numbers = Vector(np.int64, arena, capacity=n_items)
-    numbers.write(0, np.arange(n_items))
-    cache.check_in(group, token, numbers, arena)
-
-
-def names(place: Path) -> set[str]:
-    return {path.name for path in place.iterdir()} if place.exists() else set()
 
 
 class TestTaking:
@@ -220,11 +198,6 @@ def test_a_buffer_in_the_cache_finds_what_one_in_memory_finds(make_cache, budget
         moved, arena = cache.check_out("g", str(number))
 
 
-def pack(plan: Plan, rows: pa.Table) -> list[Message]:
-    packed = pack_frame(Packer(plan, "a", 1))(iter(rows.to_batches()))
-    return [Message(**row) for batch in packed for row in batch.to_pylist()]
-
-
 @pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
 def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache, budget):
     """Each time it comes back to a pipeline that has not seen it before."""
@@ -245,8 +218,10 @@ def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache
         if number == 9:
             messages.append(message("complete", {"complete_us": None}, stage=0))
         expected, answers = list(still.step(messages)), list(moved.step(messages))
-        assert [each.packed() for each in answers] == [each.packed() for each in expected]
-        assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
+        assert sorted_changes(answers) == sorted_changes(expected)
+        if budget is MUCH:  # with less, a step is worked off in bites
+            assert [each.packed() for each in answers] == [each.packed() for each in expected]
+            assert (moved.head(), moved.take_changes()) == (still.head(), still.take_changes())
         n_changes += sum(each.n_rows for each in expected if each.kind == "changes")
         cache.check_in("g", str(number), moved.export_live(), arena)
         moved, cache = make(), make_cache(budget)
@@ -286,7 +261,7 @@ class TestDirectory:
         cache = make_cache(Budget(2, 1))
         put_numbers(cache, "g", "t0", 1000)
         assert cache.moves.n_evictions == 1
-        state, arena = make_cache().check_out("g", "t0")
+        state, arena = make_cache(Budget(2, 1)).check_out("g", "t0")
         assert arena.path.parent == tmp_path / "disk"
         assert state.array[:1000].tolist() == list(range(1000))
 
@@ -343,7 +318,7 @@ def make_arena(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
 
 def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None:
     """Lets no file of these places, or below, grow beyond so many bytes."""
-    allocate = sash_vector._allocate
+    allocate = sash_directory._allocate
 
     def limited(path: Path, n_bytes: int) -> None:
         place = path.resolve()
@@ -351,7 +326,7 @@ def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         allocate(path, n_bytes)
 
-    monkeypatch.setattr(sash_vector, "_allocate", limited)
+    monkeypatch.setattr(sash_directory, "_allocate", limited)
 
 
 class TestOwner:

@@ -6,7 +6,9 @@ itself in `test_engines.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 import pyarrow as pa
@@ -25,10 +27,12 @@ from sash.spark.group import Group
 from sash.spark.packing import pack_frame
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
+from sash.store.vector import Arena, Memory
 from sash.testing.case import Case, Push
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
+from support.small_arenas import SmallArenas
 
 
 class Store:
@@ -49,8 +53,20 @@ class Store:
 class Stage:
     """The groups of a fragment, fed with micro-batches as Spark would."""
 
-    def __init__(self, plan: Plan, relations: dict[str, pa.Table], fragment: int, n_groups: int):
-        self._make = lambda number: Group(plan, plan.fragment_pipeline(fragment, relations), fragment, number, n_groups)
+    def __init__(
+        self,
+        plan: Plan,
+        relations: dict[str, pa.Table],
+        fragment: int,
+        n_groups: int,
+        make_arena: Callable[[], Arena],
+    ):
+        def make(number: int) -> Group:
+            group = Group(plan, plan.fragment_pipeline(fragment, relations), fragment, number, n_groups)
+            group.reset(make_arena())
+            return group
+
+        self._make = make
         self._fragment = fragment
         numbers = range(plan.fragments[fragment].count_groups(n_groups))
         self._groups = [self._make(number) for number in numbers]
@@ -75,9 +91,11 @@ class Stage:
 class Chain:
     """The stages of a plan, one after the other."""
 
-    def __init__(self, plan: Plan, relations: dict[str, pa.Table], n_groups: int):
+    def __init__(
+        self, plan: Plan, relations: dict[str, pa.Table], n_groups: int, make_arena: Callable[[], Arena] = Memory
+    ):
         self.plan, self.n_groups = plan, n_groups
-        self.stages = [Stage(plan, relations, fragment.number, n_groups) for fragment in plan.fragments]
+        self.stages = [Stage(plan, relations, fragment.number, n_groups, make_arena) for fragment in plan.fragments]
 
     def run_batch(self, messages: list[Message], restarts: list[bool]) -> list[Message]:
         """The answers; a stage whose flag is set is first built anew from its stores."""
@@ -120,11 +138,20 @@ def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
     check_groups(data, data.draw(multiway_cases()))
 
 
-def check_groups(data: st.DataObject, case: Case) -> None:
+@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@given(st.data())
+def test_groups_with_hardly_any_memory_give_what_embedded_gives(data):
+    """Whatever can be sealed is sealed in every step, also while a group is restored."""
+    with TemporaryDirectory() as directory:
+        check_groups(data, data.draw(plans() | cases()), SmallArenas(Path(directory)).create)
+
+
+def check_groups(data: st.DataObject, case: Case, make_arena: Callable[[], Arena] = Memory) -> None:
     frames = with_slack(case)
     catalog, streams, relations = table_catalog(frames)
     plan = Plan.alone(plan_query(bind(parse_query(case.text), catalog)))
-    chain, changes = Chain(plan, relations, data.draw(st.sampled_from([3, 1]))), [case.plan.schema.empty_table()]
+    chain = Chain(plan, relations, data.draw(st.sampled_from([3, 1])), make_arena)
+    changes = [case.plan.schema.empty_table()]
     for step in data.draw(batch_cuts(case, with_advances=False)):
         assert isinstance(step, Push)
         if step.stream in plan.streams and step.start < step.stop:

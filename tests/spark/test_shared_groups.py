@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -29,10 +31,12 @@ from sash.plan.sharing.who_shares import decide_sharing
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
 from sash.spark.group import Group
 from sash.spark.packing import pack_frame
-from sash.store.vector import Memory
+from sash.store.directory import Directory
+from sash.store.vector import Arena, Memory
 from sash.testing.case import Advance, Push
 from support.shared_case import Add, Drop, Episode, Event, Pause, SharedCase
 from support.shared_strategies import shared_cases
+from support.small_arenas import SmallArenas
 
 N_WORKERS = 2
 PATIENT = settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
@@ -49,6 +53,7 @@ class Store:
     entries: dict[str, bytes] = field(default_factory=dict)
     held: dict[str, Any] | None = None
     """As it was left in memory."""
+    arena: Arena = field(default_factory=Memory)
 
     def save(self, group: Group) -> None:
         self.head, self.held = group.head(), group.export_live()
@@ -61,8 +66,17 @@ class Store:
 class Run:
     """A share group that is fed with micro-batches as Spark would; it outlives its set of queries."""
 
-    def __init__(self, n_fragments: int, n_groups: int, relations: Mapping[str, pa.Table], choose: Choose):
+    def __init__(
+        self,
+        n_fragments: int,
+        n_groups: int,
+        relations: Mapping[str, pa.Table],
+        choose: Choose,
+        small: SmallArenas | None = None,
+    ):
+        """`small` is where the groups are if they have hardly any memory."""
         self.n_fragments, self.n_groups = n_fragments, n_groups
+        self._small = small
         self._relations = dict(relations)
         self._choose = choose
         self.stores = [[Store() for _ in range(n_groups)] for _ in range(n_fragments)]
@@ -122,9 +136,13 @@ class Run:
         group = Group(self.plan, pipeline, number, grp, self.n_groups)
         if store.head and group.goes_on(store.head) and self._choose(2):
             assert store.held is not None
+            if self._small and isinstance(store.arena, Directory):
+                store.held, store.arena = self._small.hand_over(store.held, store.arena)
+            assert store.held is not None
             group.import_live(store.held)
             return group
-        group.reset(Memory())
+        store.arena = self._small.create() if self._small else Memory()
+        group.reset(store.arena)
         if store.head:
             group.restore(store.head, store.entries)
         return group
@@ -143,6 +161,16 @@ def test_each_query_gets_from_groups_what_it_would_get_alone(data: st.DataObject
     case, names = sharing(replace(case, frames=with_slack(case.frames)))
     for episode in play(case, names, data.draw(st.sampled_from([3, 1, 2])), chooser(data)):
         check_episode(case, episode)
+
+
+@PATIENT
+@given(st.data())
+def test_each_query_gets_it_from_groups_with_hardly_any_memory_as_well(data: st.DataObject) -> None:
+    case = data.draw(shared_cases(is_late=False))
+    case, names = sharing(replace(case, frames=with_slack(case.frames)))
+    with TemporaryDirectory() as directory:
+        for episode in play(case, names, data.draw(st.sampled_from([2, 1])), chooser(data), Path(directory)):
+            check_episode(case, episode)
 
 
 def check_episode(case: SharedCase, episode: Episode) -> None:
@@ -246,13 +274,17 @@ class Play:
         self.episodes.append(Episode(name, begin, number, is_finished, unseen_us, False, changes))
 
 
-def play(case: SharedCase, names: Sequence[str], n_groups: int, choose: Choose) -> list[Episode]:
+def play(
+    case: SharedCase, names: Sequence[str], n_groups: int, choose: Choose, directory: Path | None = None
+) -> list[Episode]:
+    """What each query gets. If there is a directory, groups have hardly any memory, and the rest of them is there."""
     plans = {name: case.cases[name].plan for name in names}
     n_fragments = max(2, len(Plan.sharing(plans).fragments))
     if not any(fragment.is_partitioned for fragment in Plan.sharing(plans).fragments):
         n_groups = 1
     _, _, relations = table_catalog(case.frames)
-    playing = Play(case, Run(n_fragments, n_groups, relations, choose))
+    small = SmallArenas(directory) if directory else None
+    playing = Play(case, Run(n_fragments, n_groups, relations, choose, small))
     for number, event in enumerate(case.events):
         playing.take(number, event)
     return playing.end()
@@ -297,11 +329,14 @@ SETS = {
 }
 
 
+@pytest.mark.parametrize("is_small", [False, True])
 @pytest.mark.parametrize("is_handed", [False, True])
 @pytest.mark.parametrize("sets", SETS.values(), ids=SETS)
-def test_fragments_that_come_into_use_and_out_of_it(sets: list[str], is_handed: bool) -> None:
+def test_fragments_that_come_into_use_and_out_of_it(
+    sets: list[str], is_handed: bool, is_small: bool, tmp_path: Path
+) -> None:
     case = scripted(sets)
-    episodes = play(case, list(TEXTS), 3, lambda n: int(is_handed))
+    episodes = play(case, list(TEXTS), 3, lambda n: int(is_handed), tmp_path if is_small else None)
     assert len(episodes) > len(set(" ".join(sets).split())) - 1
     for episode in episodes:
         check_episode(case, episode)

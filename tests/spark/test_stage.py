@@ -32,7 +32,7 @@ from sash.spark.packing import pack_frame
 from sash.spark.stage import GroupStage
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
-from sash.store.vector import remove
+from sash.store.directory import remove
 from sash.testing.case import Case, Push
 from sash.testing.strategies import batch_cuts, cases
 
@@ -110,6 +110,9 @@ class Machine:
     n_hits: int = 0
     n_rebuilds: int = 0
     n_evictions: int = 0
+    n_bytes_written: int = 0
+    """Of segments."""
+    n_bytes_read: int = 0
     committed: dict[tuple[int, int], dict[str, bytes]] = field(default_factory=dict)
     _hanging: list[Generator[pd.DataFrame]] = field(default_factory=list)
 
@@ -127,6 +130,8 @@ class Machine:
                 self.n_hits += each.facts["hits"]
                 self.n_rebuilds += each.facts["rebuilds"]
                 self.n_evictions += each.facts["evictions"]
+                self.n_bytes_written += each.facts["disk_written_bytes"]
+                self.n_bytes_read += each.facts["disk_read_bytes"]
         return [each for each in messages if each.kind != "state"]
 
     def end(self) -> None:
@@ -283,6 +288,38 @@ def test_two_fragments_over_many_batches(tmp_path, name):
     assert machine.n_hits + machine.n_rebuilds == n_runs - n_first
     assert bool(machine.n_rebuilds) == is_rebuilt
     assert bool(machine.n_evictions) == (budget is LITTLE)
+
+
+SHORT = Budget(1 << 15, 1)
+"""Not enough for the windows of a group of `LONG_JOIN`."""
+LONG_JOIN = "SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 200 us"
+
+SEALING: dict[str, tuple[Budget, list[Fate]]] = {
+    "nothing happens": (SHORT, [Fate()]),
+    "evicted to disk, another worker each time": (LITTLE, [Fate(is_elsewhere=True)]),
+    "lost each time": (SHORT, [Fate(is_evicted=True)]),
+    "each fails after the first answer": (SHORT, [Fate(FAILS, 1), Fate()]),
+    "each fails when all is saved": (SHORT, [Fate(FAILS_AT_END), Fate()]),
+    "each third hangs until the next": (SHORT, [Fate(), Fate(HANGS, 1), Fate(is_haunted=True)]),
+}
+
+
+@pytest.mark.parametrize("name", SEALING)
+def test_windows_that_are_larger_than_a_share(tmp_path, name):
+    """What is sealed is found by whoever goes on, and what a failed attempt has sealed by nobody."""
+    budget, fates = SEALING[name]
+    frames = {each: sash.stream(readings(seed, 600), "ts", "0 us") for seed, each in enumerate("ab")}
+    case = Case(LONG_JOIN, frames)
+    machine = Machine(Plan.alone(case.plan), {}, 2, tmp_path, budget)
+    steps = [Push(stream, start, start + 120) for start in range(0, 600, 120) for stream in "ab"]
+    assert run(machine, case.arrivals, steps, cycle(fates)) == (expected := sorted_rows(case.run()))
+    assert len(expected) > 10_000
+    assert machine.n_bytes_written > 0
+    assert machine.n_bytes_read > 0
+    for place in (tmp_path / "memory", tmp_path / "disk"):
+        for path in place.glob("*-*"):
+            remove(path)
+    assert not list((tmp_path / "disk").iterdir())
 
 
 def test_what_a_failed_attempt_has_left_is_never_taken(tmp_path):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.store.byte_strings import ByteStrings
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import Memory, dump, load
 
 ALL_VALID = np.empty(0, np.bool_)
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from sash.store import expiry_queue
 from sash.store.batch import BEGINNING, NEVER
+from sash.store.directory import Directory
 from sash.store.expiry_queue import FIRST_PLACES, ExpiryQueue
-from sash.store.vector import Directory, dump, load
+from sash.store.vector import dump, load
 
 
 @dataclass(frozen=True)

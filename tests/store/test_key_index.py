@@ -23,8 +23,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.store import key_index, keys
+from sash.store.directory import Directory
 from sash.store.key_index import KeyIndex
-from sash.store.vector import Directory, dump, load
+from sash.store.vector import dump, load
 
 VALUES: dict[pa.DataType, st.SearchStrategy] = {
     pa.int8(): st.integers(-2, 2),

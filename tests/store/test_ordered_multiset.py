@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numba import njit
 
 from sash.kernels import treaps as kernel
+from sash.store.directory import Directory
 from sash.store.ordered_multiset import NO_WORDS, OrderedMultiset, Words
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.vector import Memory, dump, load
 
 N_OWNERS = 3
 STRINGS = [b"b", b"", b"a\xff", b"ab", b"a", b"a\x00", b"\x80", b"abc"]

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from sash.store.batch import EXPIRES, OP, TS
 from sash.store.block_window import CUTS
+from sash.store.directory import Directory
 from sash.store.ordered_window import OrderedWindow
-from sash.store.vector import Directory, dump, load
+from sash.store.vector import dump, load
 
 SPAN_US = 80
 SCHEMA = pa.schema([

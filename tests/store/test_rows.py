@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.store.directory import Directory
 from sash.store.rows import Rows
-from sash.store.vector import Directory, Memory, dump, load
+from sash.store.vector import Memory, dump, load
 
 WHOLE = st.integers(-(2**31), 2**31 - 1)
 TEXT = st.text(max_size=5)

@@ -254,6 +254,38 @@ def test_files_go_with_their_owner(tmp_path) -> None:
     assert not names(tmp_path)
 
 
+def test_files_of_a_directory_outlive_whoever_wrote_them(tmp_path) -> None:
+    """No process is in their names: nobody takes them for what a dead one has left, and others do not write over."""
+    files = SpillFiles(tmp_path, TINY, outlives=True)
+    kept = files.write([numbers(10)])
+    assert str(os.getpid()) not in kept.name.split("-")
+    del files
+    SpillFiles(tmp_path, TINY)
+    others = SpillFiles(tmp_path, TINY, outlives=True)
+    assert read_all(others, kept)[:10] == bytes(numbers(10))
+    written = others.write([numbers(20)])
+    assert names(tmp_path) == sorted([kept.name, written.name])
+    others.free(kept)
+    assert names(tmp_path) == [written.name]
+    others.close()
+    assert not names(tmp_path)
+
+
+def test_a_process_that_was_forked_reads_ahead_with_a_thread_of_its_own(tmp_path, monkeypatch) -> None:
+    files = SpillFiles(tmp_path, TINY)
+    file = files.write([numbers(1000)])
+    assert read_all(files, file)[:1000] == bytes(numbers(1000))
+    parents = files._open_reader()
+    assert files._open_reader() is parents
+    monkeypatch.setattr(spill_files.os, "getpid", lambda: -1)
+    own = files._open_reader()
+    assert own is not parents
+    assert read_all(files, file)[:1000] == bytes(numbers(1000))
+    monkeypatch.undo()
+    own.shutdown()
+    parents.shutdown()
+
+
 def test_a_directory_that_cannot_be_made_is_told(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResourceError, match=r"file/below`: a part of the path is a file"):

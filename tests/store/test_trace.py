@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from sash.store import trace as trace_module
 from sash.store.batch import NEVER, SIGNED_FIELDS
+from sash.store.directory import Directory
 from sash.store.trace import Events, Trace
-from sash.store.vector import Directory, dump, load
+from sash.store.vector import dump, load
 from support.steps import Change, Lived, due, signed
 
 COLUMNS = pa.schema([("k", pa.int64()), ("n", pa.int64())])

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from sash.operators.operator import Operator, Stateful, export_live, import_live
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
-from sash.store.vector import Directory, dump, load
+from sash.store.directory import Directory
+from sash.store.vector import dump, load
 
 Change: TypeAlias = tuple[int, int, int, tuple]
 """Sign, time, expiry, and the values of the other columns."""

@@ -39,6 +39,7 @@ from sash.store.vector import Arena, Memory
 JOIN = OperatorName("join")
 MEMBERS = "members"
 KEPT = "kept"
+ARENA = "arena"
 SIDES = ("left", "right")
 
 
@@ -186,11 +187,11 @@ class Pipeline(OperatorSet):
         self._forget_change()
 
     def export_live(self) -> dict[Any, Any]:
-        return super().export_live() | {KEPT: self._kept}
+        return super().export_live() | {KEPT: self._kept, ARENA: self._arena}
 
     def import_live(self, state: Mapping[Any, Any]) -> None:
         super().import_live(state)
-        self._kept = state[KEPT]
+        self._kept, self._arena = state[KEPT], state[ARENA]
         self._forget_change()
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:

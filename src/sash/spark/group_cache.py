@@ -1,11 +1,13 @@
 """Where partition groups rest between batches: in files that every Python worker of a machine can map.
 
-    <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state
+    <root>/<group>.<token>/         a group at rest: its vectors, and `head`, the rest of its state; see `Directory`
     <root>/taken-<pid>-<random>/    a group at work, and the worker that has it
 
 Spark hands the tasks of a batch to whichever Python worker is free, so the worker that has a group's index is often not
 the one that needs it next. In the cache the index belongs to no worker. The root is in shared memory as long as the
-memory budget lasts; groups that were not used for longest go to the local disk, and are worked on there.
+memory budget lasts. A group at work has an equal share of it and seals what its joins keep before it grows beyond, into
+files that belong to it and lie on the local disk. Groups that were not used for longest go there whole, and are worked
+on there until there is room again.
 
 A group is taken by renaming its directory, which only one worker can do, and put back under a new token, which goes to
 the state store as well. A token that is not found means that the cache does not have the group as it was committed:
@@ -30,7 +32,9 @@ from pathlib import Path
 from typing import Any
 
 from sash.spark.scratch import is_running
-from sash.store.vector import Directory, dump, load, remove
+from sash.store.directory import Directory, remove
+from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
+from sash.store.vector import dump, load
 
 SHARED_MEMORY = Path("/dev/shm")
 HEAD = "head"
@@ -57,10 +61,19 @@ class Budget:
         """For the one group that a worker works on."""
         return self._n_bytes // 2 // (self.n_workers or os.cpu_count() or 1)
 
+    def share(self, n_groups: int, spill: Path) -> MemoryBudget:
+        """Of one group at work, of so many that there are: what it keeps may take its part of what rests, and what
+        else it needs is half for steps and half for disk.
+        """
+        state, work = self.shared_bytes // n_groups, self.resident_bytes // 2
+        least = LEAST_BYTES // 4
+        return MemoryBudget(max(2 * least, state), max(least, work), max(least, work), spill)
+
     @property
     def _n_bytes(self) -> int:
+        """If nothing is kept between batches, a group at work still has what it would have by default."""
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return physical // 4 if self.n_bytes is None else self.n_bytes
+        return self.n_bytes or physical // 4
 
 
 @dataclass(slots=True)
@@ -87,7 +100,7 @@ class GroupCache:
             arena = self._claim(place / f"{group}.{token}")
             if arena is not None:
                 self.moves.n_hits += 1
-                return load((arena.path / HEAD).read_bytes(), arena), arena
+                return load(arena.collect(HEAD), arena), arena
         return None
 
     def create(self, group: str) -> Directory:
@@ -108,7 +121,7 @@ class GroupCache:
             remove(arena.path)
             return
         try:
-            (arena.path / HEAD).write_bytes(dump(state, arena))
+            arena.leave(HEAD, dump(state, arena))
         except OSError:
             remove(arena.path)
             return
@@ -122,10 +135,32 @@ class GroupCache:
             path.rename(taken)
         except FileNotFoundError:
             return None
-        return self._arena(taken)
+        return self._arena(self._brought_back(taken))
+
+    def _brought_back(self, taken: Path) -> Path:
+        """Where a group is now that may have been on disk: in memory, if there is room for it again."""
+        if taken.parent == self._root:
+            return taken
+        n_held = sum(_size(path) for path in self._root.glob("*"))
+        if n_held + _size(taken) > self._budget.shared_bytes:
+            return taken
+        copy = self._root / taken.name
+        try:
+            shutil.copytree(taken, copy, symlinks=True)
+        except OSError:
+            shutil.rmtree(copy, ignore_errors=True)
+            return taken
+        shutil.rmtree(taken, ignore_errors=True)
+        return copy
 
     def _arena(self, path: Path) -> Directory:
-        return Directory(path, self._disk, self._budget.resident_bytes)
+        share = self._budget.share(self._count_groups(), self._disk)
+        return Directory(path, self._disk, self._budget.resident_bytes, share)
+
+    def _count_groups(self) -> int:
+        """Groups at rest in memory, and at work wherever they are."""
+        places = [*self._root.glob("*"), *(self._disk.glob(f"{_TAKEN}*") if self._disk != self._root else ())]
+        return max(1, len(places))
 
     def _evict(self) -> None:
         if self._root == self._disk:

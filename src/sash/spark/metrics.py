@@ -20,10 +20,14 @@ from sash.operators.pipeline import JOIN
 from sash.plan.physical import Plan
 from sash.spark.group import Group
 from sash.spark.group_cache import Moves
+from sash.store.spill_files import SpillCounts
 
 COUNTED = ("changes", "late", "rejects")
 """Kinds of messages whose rows are counted."""
-TOTALS = ("n_rows", "n_bytes", "hits", "rebuilds", "evictions", "kernel_ms", "conversion_ms", "state_ms")
+TOTALS = (
+    *("n_rows", "n_bytes", "disk_bytes", "disk_read_bytes", "disk_written_bytes"),
+    *("hits", "rebuilds", "evictions", "kernel_ms", "conversion_ms", "state_ms"),
+)
 PER_OPERATOR = ("rows_in", "rows_out", "rows", "blocks", "bytes", "ms")
 
 
@@ -46,13 +50,16 @@ class _Account:
         self.seconds += perf_counter() - self._started
 
 
-def state_facts(group: Group, moves: Moves, watch: Stopwatch) -> dict[str, Any]:
-    """What a group tells of itself after a batch."""
+def state_facts(group: Group, moves: Moves, watch: Stopwatch, disk: SpillCounts) -> dict[str, Any]:
+    """What a group tells of itself after a batch; `disk` is what it has read and written of its segments."""
     operators = {_name(group.plan, group.fragment.number, name): work for name, work in _operator_facts(group)}
     kernel_ms = sum(each["ms"] for each in operators.values())
     return {
         "n_rows": sum(each["rows"] for each in operators.values()),
         "n_bytes": sum(each["bytes"] for each in operators.values()),
+        "disk_bytes": sum(log.n_disk_bytes for logs in group.pipeline.logs().values() for log in logs),
+        "disk_read_bytes": disk.n_bytes_read,
+        "disk_written_bytes": disk.n_bytes_written,
         "clock": group.clock,
         "partial_until": _partial_until(group),
         "streams": group.progress if group.fragment.number == group.number == 0 else {},

@@ -27,7 +27,7 @@ from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.store.codec import encode_table
-from sash.store.vector import Directory
+from sash.store.directory import Directory
 
 PIPELINES_IN_MEMORY = 8
 SMALL_BYTES = 1 << 16
@@ -111,7 +111,7 @@ class GroupStage(StatefulProcessor):
             yield answer
         with watch.state:
             self._save(group, cache, name, arena)
-        yield message("state", state_facts(group, cache.moves, watch), number)
+        yield message("state", state_facts(group, cache.moves, watch, arena.spill_counts), number)
 
     def _load(self, group: Group, cache: GroupCache, name: str) -> Directory:
         """Lets the group go on as committed: from the cache if it has that, else from its blocks."""

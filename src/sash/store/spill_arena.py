@@ -17,12 +17,9 @@ import numpy as np
 
 from sash.errors import ResourceError
 from sash.store.memory_budget import GROWTH, MemoryBudget
-from sash.store.spill_files import PAGE_BYTES, SpillFiles, SpillSettings
+from sash.store.spill_files import SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Memory, Room, as_bytes
 
-LEAST_PAGE_BYTES = 1 << 10
-PAGES_IN_MEMORY = 64
-"""So many pages of segments fit into what is for disk, at least."""
 LEAST_FILE_BYTES = 1 << 12
 """What is smaller stays in memory: a file would take a page anyway."""
 
@@ -46,11 +43,9 @@ class SpillArena(Memory):
 
     @property
     def spill_files(self) -> SpillFiles:
-        """Made when they are first asked for. Pages are small where memory is."""
+        """Made when they are first asked for."""
         if self._files is None:
-            disk_bytes = self._budget.disk_bytes
-            page_bytes = min(PAGE_BYTES, max(LEAST_PAGE_BYTES, disk_bytes // PAGES_IN_MEMORY // 8 * 8))
-            self._files = SpillFiles(self._budget.spill, SpillSettings(page_bytes, max(page_bytes, disk_bytes // 8)))
+            self._files = SpillFiles(self._budget.spill, SpillSettings.within(self._budget.disk_bytes))
         return self._files
 
     @property

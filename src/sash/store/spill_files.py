@@ -5,7 +5,8 @@
 
 Nothing is ever written over. What a file holds is known by its checksums, which stay in memory: whatever else comes to
 lie there under its name is refused. The files are a cache, so they need not survive: what a process has left that no
-longer runs is removed by the next one that starts in the same directory.
+longer runs is removed by the next one that starts in the same directory. Unless they belong to the directory: then they
+have no process in their names, outlive whoever wrote them, and are removed by the owner of the directory, with it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ PREFIX = "sash-spill-"
 PART = ".part"
 PAGE_BYTES = 1 << 16
 FRAME_BYTES = 1 << 20
+LEAST_PAGE_BYTES = 1 << 10
+PAGES_IN_MEMORY = 64
+"""So many pages fit into what is for disk, at least."""
 GAP_BYTES = 160_000
 """What can be read in the time that another access takes; of disks and of flash alike, for one thread that waits."""
 
@@ -56,6 +60,12 @@ class SpillSettings:
     """What lies between two wanted pages is read with them up to this length."""
     is_cached: bool = True
     """Whether what was read or written may stay in the memory of the operating system."""
+
+    @classmethod
+    def within(cls, n_bytes: int, page_bytes: int | None = None) -> SpillSettings:
+        """For so much memory. Pages are small where memory is, if their length is not given."""
+        page_bytes = page_bytes or min(PAGE_BYTES, max(LEAST_PAGE_BYTES, n_bytes // PAGES_IN_MEMORY // 8 * 8))
+        return cls(page_bytes, max(page_bytes, n_bytes // 8))
 
     @property
     def most_pages(self) -> int:
@@ -102,18 +112,24 @@ class SpillFiles:
         settings: SpillSettings | None = None,
         allowance: Allowance | None = None,
         hear: Hear = hear_nothing,
+        outlives: bool = False,
     ):
+        """`outlives`: the files belong to the directory, and stay when this process ends."""
         self.directory = directory
         self.settings = settings or SpillSettings()
         self.allowance = allowance or Boundless()
         self.counts = SpillCounts()
         self._hear = hear
-        self._stem = f"{_stem_of(os.getpid())}{os.urandom(8).hex()}"
+        self._stem = f"{PREFIX if outlives else _stem_of(os.getpid())}{os.urandom(8).hex()}"
         self._n_names = 0
         self._reader: ThreadPoolExecutor | None = None
+        self._reader_pid = 0
         self._at_exit = weakref.finalize(self, _remove_own, directory, self._stem, os.getpid())
         self._make_directory()
-        self._remove_abandoned()
+        if outlives:
+            self._at_exit.detach()
+        else:
+            self._remove_abandoned()
 
     def write(self, parts: Iterable[np.ndarray]) -> SpillFile:
         """A new file of these bytes, end to end. If it cannot be written, nothing is left of it."""
@@ -156,10 +172,10 @@ class SpillFiles:
         self._remove(self.directory / file.name)
 
     def close(self) -> None:
-        """Removes all files of this owner. Nothing may be read or written afterwards."""
-        if self._reader is not None:
+        """Removes all files that were written here. Nothing may be read or written afterwards."""
+        if self._reader is not None and self._reader_pid == os.getpid():
             self._reader.shutdown()
-            self._reader = None
+        self._reader = None
         for path in sorted(self.directory.glob(f"{self._stem}*")):
             self._remove(path)
         self._at_exit.detach()
@@ -220,17 +236,23 @@ class SpillFiles:
         if len(reads) == 1:
             yield read(0)
             return
-        self._reader = self._reader or ThreadPoolExecutor(1, "sash-spill")
-        ahead: Future[np.ndarray] = self._reader.submit(read, 0)
+        reader = self._open_reader()
+        ahead: Future[np.ndarray] = reader.submit(read, 0)
         try:
             for idx in range(1, len(reads)):
                 data = ahead.result()
-                ahead = self._reader.submit(read, idx)
+                ahead = reader.submit(read, idx)
                 yield data
             yield ahead.result()
         finally:
             if not ahead.cancel():
                 ahead.exception()  # who stops early waits until its buffer is no longer written to
+
+    def _open_reader(self) -> ThreadPoolExecutor:
+        """The thread that reads ahead. A process that was forked has none of its parent's."""
+        if self._reader is None or self._reader_pid != os.getpid():
+            self._reader, self._reader_pid = ThreadPoolExecutor(1, "sash-spill"), os.getpid()
+        return self._reader
 
     def _let_go(self, handle: int) -> None:
         if not self.settings.is_cached:
@@ -249,10 +271,10 @@ class SpillFiles:
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise describe_os_error(error, str(path)) from error
-            n_bytes = path.stat().st_size if path.exists() else 0
+            n_bytes, place = path.stat().st_size if path.exists() else 0, self.directory.resolve()
             raise ResourceError(
-                f"no room for a window in `{self.directory}`: {os.strerror(error.errno)}, after {n_bytes} bytes of a "
-                "file; make room there, or choose another directory"
+                f"no room for a window in `{place}`: {os.strerror(error.errno)}, after {n_bytes} bytes of a file; make "
+                "room there, or choose another directory"
             ) from error
 
 

@@ -1,32 +1,26 @@
 """Growing arrays, in the memory of a process or in files that every process of a machine can map.
 
 A window's rows and indexes are vectors. In a file they outlive the process: whoever maps the file next goes on with
-them, without reading or copying anything. `Memory` and `Directory` are the two homes; the code that fills and searches
-vectors does not know which one it works on.
+them, without reading or copying anything. `Memory` is one home, `SpillArena` and `Directory` are others; the code that
+fills and searches vectors does not know which one it works on.
 
-A vector pickles as its name. The files are those of the arena that the unpickler is given, see `dump` and `load`.
+A vector pickles as its name. The files are those of the arena that the unpickler is given, and so are those that
+segments are in, see `dump` and `load`.
 """
 
 from __future__ import annotations
 
 import io
-import itertools
 import mmap
-import os
 import pickle
-import shutil
-import tempfile
-import weakref
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from sash.errors import ResourceError
 from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_files import SpillFiles
 
-DISK = "disk"
+ARENA = 0
 ITEMS_PER_MOVE = 1 << 20
 NO_LIMIT = int(np.iinfo(np.int64).max)
 MAPPED_BYTES = 1 << 20
@@ -56,6 +50,10 @@ class Arena(Protocol):
     @property
     def spill_files(self) -> SpillFiles:
         """Where what finds no room goes, if there is a budget."""
+        ...
+
+    def open_files(self, page_bytes: int) -> SpillFiles:
+        """Files that another process has left, with pages of this length; those to come are alike."""
         ...
 
     def new_name(self) -> str: ...
@@ -97,6 +95,9 @@ class Memory:
     def spill_files(self) -> SpillFiles:
         raise AssertionError("nothing has to leave memory that has no limit")
 
+    def open_files(self, page_bytes: int) -> SpillFiles:
+        raise AssertionError("nothing outlives its process in memory")
+
     def new_name(self) -> str:
         return ""
 
@@ -124,104 +125,6 @@ class Memory:
         pass
 
 
-class Directory:
-    """Arrays in files of a directory.
-
-    `resident_bytes` bounds how much of the files stays in memory at a time; None: nothing is let go of. `disk` is
-    where a directory on a larger file system is made for vectors that find no room here; a link `DISK` leads to it.
-    """
-
-    def __init__(self, path: Path, disk: Path | None = None, resident_bytes: int | None = None):
-        self.path = path
-        self._disk = disk
-        self._resident_bytes = resident_bytes
-        self._maps: weakref.WeakValueDictionary[str, _Map] = weakref.WeakValueDictionary()
-        self._names = itertools.count()
-
-    @property
-    def rows_per_call(self) -> int:
-        """A lookup touches about a dozen pages."""
-        if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
-            return NO_LIMIT
-        return max(256, self._resident_bytes // (32 * mmap.PAGESIZE))
-
-    @property
-    def growth(self) -> float:
-        """Room in a file is taken at once."""
-        return 1.5
-
-    @property
-    def budget(self) -> MemoryBudget | None:
-        return None
-
-    @property
-    def spill_files(self) -> SpillFiles:
-        raise AssertionError("groups go to disk whole")
-
-    @property
-    def n_mapped_bytes(self) -> int:
-        return sum(len(each) for each in self._maps.values())
-
-    def new_name(self) -> str:
-        return f"{next(self._names)}-{os.urandom(4).hex()}"
-
-    def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
-        path = self._find(name)
-        try:
-            _allocate(path, n_bytes)
-        except OSError as error:
-            path = self._move_out(path, n_bytes, error)
-        return self._map(name, path, n_bytes)
-
-    def open(self, name: str, n_bytes: int) -> Room:
-        return self._map(name, self._find(name), n_bytes)
-
-    def free(self, name: str) -> None:
-        self._find(name).unlink(missing_ok=True)
-
-    def release_pages(self) -> None:
-        if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
-            return
-        for each in list(self._maps.values()):
-            each.madvise(mmap.MADV_DONTNEED)
-
-    def _find(self, name: str) -> Path:
-        outside = self.path / DISK / name
-        return outside if outside.exists() else self.path / name
-
-    def _move_out(self, path: Path, n_bytes: int, reason: OSError) -> Path:
-        link = self.path / DISK
-        if self._disk is None or path.parent == link:
-            raise ResourceError(
-                f"no room for a window in {path.parent.resolve()}: {reason.strerror}; free space there, or let "
-                "`spark.local.dir` name a larger disk"
-            ) from reason
-        if not link.exists():
-            self._disk.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(tempfile.mkdtemp(dir=self._disk))
-        try:
-            if path.exists():
-                shutil.copyfile(path, link / path.name)
-                path.unlink()
-            _allocate(link / path.name, n_bytes)
-        except OSError as error:
-            self._move_out(link / path.name, n_bytes, error)
-        return link / path.name
-
-    def _map(self, name: str, path: Path, n_bytes: int) -> Room:
-        handle = os.open(path, os.O_RDWR)
-        try:
-            mapped = _Map(handle, n_bytes)
-        finally:
-            os.close(handle)
-        self._maps[name] = mapped
-        return mapped
-
-
-class _Map(mmap.mmap):
-    """A mapping that a weak dictionary can hold."""
-
-
 def _map_memory(n_bytes: int) -> mmap.mmap:
     mapped = mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # what is shared cannot grow
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -232,27 +135,6 @@ def _map_memory(n_bytes: int) -> mmap.mmap:
 def as_bytes(room: Room) -> np.ndarray:
     """The bytes of a vector as an array over them."""
     return np.frombuffer(room, np.uint8)
-
-
-def _allocate(path: Path, n_bytes: int) -> None:
-    """Makes a file of this length. Its blocks are reserved: a write through a mapping could only end in a signal."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        n_now = os.fstat(handle).st_size
-        if n_bytes > n_now:
-            os.posix_fallocate(handle, n_now, n_bytes - n_now)
-        elif n_bytes < n_now:
-            os.ftruncate(handle, n_bytes)
-    finally:
-        os.close(handle)
-
-
-def remove(directory: Path) -> None:
-    """Removes a directory of vectors with what it has on disk."""
-    link = directory / DISK
-    if link.is_symlink():
-        shutil.rmtree(link.resolve(), ignore_errors=True)
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 class Vector:
@@ -337,14 +219,14 @@ class Vector:
 
 
 def dump(state: object, arena: Arena) -> bytes:
-    """An object graph that holds vectors of `arena`, without their content."""
+    """An object graph that holds vectors and segments of `arena`, without their content."""
     sink = io.BytesIO()
     _Pickler(sink, arena).dump(state)
     return sink.getvalue()
 
 
 def load(data: bytes, arena: Arena) -> Any:
-    """The object graph that `dump` wrote, with its vectors in `arena`."""
+    """The object graph that `dump` wrote, with its vectors and segments in `arena`."""
     return _Unpickler(io.BytesIO(data), arena).load()
 
 
@@ -353,8 +235,12 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, protocol=5)
         self._arena = arena
 
-    def persistent_id(self, obj: Any) -> str | None:
-        return "arena" if obj is self._arena else None
+    def persistent_id(self, obj: Any) -> int | None:
+        """The arena, or its files by the length of their pages, which no other budget may change."""
+        if isinstance(obj, SpillFiles):
+            assert obj is self._arena.spill_files, "segments of another arena"
+            return obj.settings.page_bytes
+        return ARENA if obj is self._arena else None
 
 
 class _Unpickler(pickle.Unpickler):
@@ -362,5 +248,5 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._arena = arena
 
-    def persistent_load(self, pid: Any) -> Arena:
-        return self._arena
+    def persistent_load(self, pid: Any) -> Arena | SpillFiles:
+        return self._arena if pid == ARENA else self._arena.open_files(pid)
