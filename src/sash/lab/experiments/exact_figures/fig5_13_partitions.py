@@ -41,8 +41,8 @@ def _better(rows: Sequence[Row]) -> Claim:
         "More partitions make AH-EWJ better",
         f"{tell(found, '{:.1f}', ' s')}; CPU {tell(cpu, '{:,.0f}', ' s')}",
         falls(found),
-        "a tuple waits in the open head of its bucket, and heads fill more slowly the more there are; a head is a "
-        "larger part of a memory that is smaller than printed",
+        "a tuple waits in the open head of its bucket, and heads fill more slowly the more there are, which counts for "
+        "more the smaller memory is: at a quarter of full scale it was 18.9 s with 60 and 18.5 s with 120",
     )
 
 
