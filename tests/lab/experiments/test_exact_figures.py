@@ -18,6 +18,7 @@ from sash.lab.experiments.experiment import Claim, Outcome
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
 from sash.lab.workloads.pqrs import Pqrs
+from sash.papers.exact.exact_settings import RpwjSettings
 from sash.papers.exact.work_clock import WorkPrices
 from sash.store.model_disk import DISK_9LZX
 
@@ -118,6 +119,8 @@ def test_what_a_run_measures(method):
 def test_times_and_memory_are_scaled_together():
     case, clock = ExactCase(RPWJ, 1000), SampledClock(WorkPrices(), 1.0)
     whole, part = (make_join(case, fraction, clock).settings for fraction in (1.0, 1 / 4))
+    assert isinstance(whole, RpwjSettings)
+    assert isinstance(part, RpwjSettings)
     assert (whole.memory, whole.slide_us, whole.gap_us, whole.m_read) == (20480, 60_000_000, 15_000_000, 1024)
     assert (part.memory, part.slide_us, part.gap_us, part.m_read) == (5120, 15_000_000, 3_750_000, 256)
     assert whole.block_rows == part.block_rows == 16
