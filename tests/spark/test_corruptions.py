@@ -177,6 +177,9 @@ def test_a_damaged_file_is_told_or_does_no_harm(name, sash, outputs, tmp_path, m
         found[kind, way][outcome] += 1
         if outcome not in ("right", "refused"):
             wrong.append((moment, str(path.relative_to(scenes.work)), way, outcome, said[-2000:]))
+        with capsys.disabled():
+            n_done = sum(each.total() for each in found.values())
+            print(f"{name}: {n_done} of {N_CASES}, {moment}, {way} of {kind}: {outcome}", flush=True)
     with capsys.disabled():
         show(name, found)
     assert not wrong, wrong
