@@ -99,6 +99,17 @@ def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
     case.play(watch=lambda session, n_events: check_state(case, session, n_events))
 
 
+def test_what_only_a_dropped_query_needed_is_gone_at_once() -> None:
+    """Also if no row comes after it that moves the join's clock."""
+    rows = stream_of("\n".join(["ts | k | v", *(f"{ts} | x | 1" for ts in range(9))]))
+    frames = {"a": sash.stream(rows, time="ts", slack="0 us"), "b": FRAMES["b"]}
+    pairs = f"SELECT A.v, B.v AS w FROM a A, a B WHERE {KEYS} WINDOW 5 us"
+    longer = pairs.replace("5 us", "20 us")
+    events = [Add("q"), Add("p"), Push("a", 0, 1), Push("a", 1, 9), Drop("q"), Push("b", 0, 1)]
+    case = SharedCase({"q": longer, "p": pairs}, frames, events)
+    case.play(watch=lambda session, n_events: check_state(case, session, n_events))
+
+
 def check_state(case: SharedCase, session: sash.Session, n_events: int) -> None:
     admitted_us = case.admitted_us(n_events)
     for group in session._running().jobs:

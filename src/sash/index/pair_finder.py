@@ -97,10 +97,14 @@ class PairFinder(Generic[W, I]):
         horizon: int,
         adapt: Callable[[int], Adapt] | None = None,
     ) -> None:
-        """Becomes what it was when these entries were taken; `adapt` makes tuples that were kept otherwise, by side."""
+        """Becomes what it was when these entries were taken; `adapt` makes tuples that were kept otherwise, by side.
+
+        Tuples may live shorter when adapted: what is dead then is gone at once.
+        """
         for side, name in enumerate(SIDES):
             how = {} if adapt is None else {"adapt": adapt(side)}
             self.windows[side].restore(entries[name], next_numbers[name], horizon, **how)
+            self.windows[side].evict(horizon)
         self._refill(horizon)
 
     def _pairs_with_sealed(self, side: int, first: int) -> Iterator[Pairs]:
