@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sash.store.batch import BEGINNING, NEVER
 from sash.store.segment import WindowSegment
 from sash.store.segment_probe import NONE_EARLY, ProbeKeys, find, probe
 from sash.store.spill_files import SpillFiles, SpillSettings
@@ -147,21 +150,23 @@ def test_who_stops_early_holds_nothing(tmp_path) -> None:
 
 
 def find_by_hand(
-    segment: WindowSegment, rows: Lives, ids: np.ndarray, negative: tuple[int, int, list[int]], early: dict[int, int]
-) -> tuple[int, int]:
-    """The newest row that a negative may mean, of several at that time any; and its time."""
+    segments: list[WindowSegment],
+    rows: Lives,
+    ids: np.ndarray,
+    negative: tuple[int, int, list[int]],
+    early: dict[int, int],
+) -> int | None:
+    """The time of the newest row that a negative may mean."""
     key, time, identity = negative
-    newest = max(
-        (
-            (rows.ts[origin], row)
-            for row, origin in enumerate(as_logged(segment).tolist())
-            if rows.keys[origin] == key
-            and ids[origin].tolist() == identity
-            and rows.ts[origin] < time <= early.get(row, rows.ends[origin])
-        ),
-        default=None,
-    )
-    return (-1, -(2**63)) if newest is None else (newest[1], int(newest[0]))
+    meant = [
+        int(rows.ts[origin])
+        for segment in segments
+        for row, origin in enumerate(as_logged(segment).tolist(), segment.first)
+        if rows.keys[origin] == key
+        and ids[origin].tolist() == identity
+        and rows.ts[origin] < time <= early.get(row, rows.ends[origin])
+    ]
+    return max(meant, default=None)
 
 
 @given(
@@ -185,6 +190,14 @@ def find_by_hand(
     has_ids=False,
     data=None,
 ).via("an identity that comes back at the instant at which it went")
+@example(
+    settings=SHORT,
+    rows=Lives(np.array([1]), np.array([BEGINNING]), np.array([NEVER])),
+    negatives=[(1, 5, [0, 0])],
+    pairs_per_chunk=1,
+    has_ids=False,
+    data=None,
+).via("a row that was there from the beginning")
 def test_negatives_find_the_newest_row_that_is_alive_until_their_time(
     settings, rows, negatives, pairs_per_chunk, has_ids, data
 ):
@@ -192,23 +205,22 @@ def test_negatives_find_the_newest_row_that_is_alive_until_their_time(
     lines = st.lists(st.integers(0, 2), min_size=n_ids, max_size=n_ids)
     drawn = data.draw(st.lists(lines, min_size=n_rows, max_size=n_rows)) if has_ids else [[]] * n_rows
     early = data.draw(st.dictionaries(st.integers(0, n_rows - 1), st.integers(-30, 50))) if data else {}
+    cuts = data.draw(st.sets(st.integers(0, n_rows), max_size=2)) if data else set()
     ids = np.array(drawn, np.int64).reshape(n_rows, n_ids)
     asked = np.array([identity[:n_ids] for _, _, identity in negatives], np.int64).reshape(len(negatives), n_ids)
     with spilling(settings) as files:
-        segment = seal(files, rows, ids=ids if has_ids else None)
+        segments = []
+        for low, high in pairwise([0, *sorted(cuts), n_rows]):
+            part = Lives(*(column[low:high] for column in rows))
+            segments += [seal(files, part, first=low, ids=ids[low:high] if has_ids else None)] if high > low else []
         keys, times = (np.array([each[column] for each in negatives], np.int64) for column in (0, 1))
         probes = ProbeKeys.of_negatives(keys, times)
         probes.room = type(probes.room)(*(each[:pairs_per_chunk] for each in probes.room))
-        found, ts = find(segment, probes, asked, early_ends(early))
-        expected = [
-            find_by_hand(segment, rows, ids, (key, time, identity[:n_ids]), early) for key, time, identity in negatives
-        ]
-        assert ts.tolist() == [each for _, each in expected]
-        assert (found >= 0).tolist() == [row >= 0 for row, _ in expected]
-        for row, time, (key, _, identity) in zip(found.tolist(), ts.tolist(), negatives):
-            origin = segment.origins(np.array([row]))[0] if row >= 0 else None
-            assert origin is None or (rows.keys[origin], rows.ts[origin], ids[origin].tolist()) == (
-                key,
-                time,
-                identity[:n_ids],
-            )
+        found = find(segments, probes, asked, early_ends(early))
+        for row, (key, time, identity) in zip(found.tolist(), negatives):
+            expected = find_by_hand(segments, rows, ids, (key, time, identity[:n_ids]), early)
+            assert (row < 0) == (expected is None)
+            if expected is not None:
+                origin = next(each.origins(np.array([row]))[0] for each in segments if each.first <= row < each.last)
+                seen = rows.keys[origin], rows.ts[origin], ids[origin].tolist()
+                assert seen == (key, expected, identity[:n_ids])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sash.kernels.segment_join import EarlyEnds
 from sash.store.allowance import Allowance
-from sash.store.batch import NEVER
+from sash.store.batch import BEGINNING, NEVER
 from sash.store.segment import WindowSegment
 from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.spill_files import SpillFiles, SpillSettings
@@ -44,7 +44,8 @@ def lives(draw: st.DrawFn, min_size: int = 0, max_size: int = 40) -> Lives:
     """Few keys, some of them at the ends of what a key can be; lives that are equally long, or not."""
     keys = st.sampled_from([0, 1, 2, 3, -1, 2**63 - 1, -(2**63)]) | st.integers(4, 60)
     length = st.just(draw(st.integers(1, 20))) if draw(st.booleans()) else st.integers(1, 20) | st.just(NEVER)
-    drawn = draw(st.lists(st.tuples(keys, st.integers(-30, 30), length), min_size=min_size, max_size=max_size))
+    ts = st.integers(-30, 30) | st.just(BEGINNING)
+    drawn = draw(st.lists(st.tuples(keys, ts, length), min_size=min_size, max_size=max_size))
     columns = np.array([(key, ts, min(ts + life, NEVER)) for key, ts, life in drawn], np.int64).reshape(-1, 3)
     return Lives(*(column.copy() for column in columns.T))
 

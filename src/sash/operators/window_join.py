@@ -86,9 +86,7 @@ class WindowJoin(Unpaced):
 
     def reset(self, arena: Arena) -> None:
         windows = [
-            Window(
-                schema, partial(encode_keys, columns=columns), window_us, arena, may_seal=not self.spec.has_identities
-            )
+            Window(schema, partial(encode_keys, columns=columns), window_us, arena, may_seal=True)
             for schema, columns, window_us in zip(self._inputs, self._key_columns, self.spec.windows_us)
         ]
         self._method = self.spec.method

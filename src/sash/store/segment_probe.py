@@ -108,23 +108,23 @@ def _joined(chunks: list[SegmentPairs]) -> SegmentPairs:
 
 
 def find(
-    segment: WindowSegment, negatives: ProbeKeys, ids: np.ndarray, early: EarlyEnds = NONE_EARLY
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each negative the row with its key and identities that is alive until its time, or -1; and that row's `ts`.
+    segments: Iterable[WindowSegment], negatives: ProbeKeys, ids: np.ndarray, early: EarlyEnds = NONE_EARLY
+) -> np.ndarray:
+    """For each negative the row with its key and identities that is alive until its time, or -1.
 
-    Of several rows it is the newest: an identity may come back, and only one is alive at a time. So of rows that are
-    found in several segments, or in memory as well, the newest is meant.
+    Of several rows it is the newest: an identity may come back, and only one is alive at a time.
     """
     rows, newest = np.full(len(negatives), NO_ROW), np.full(len(negatives), BEGINNING)
-    for pairs in probe(segment, negatives, early):
-        same = np.all(segment.ids(pairs.rows) == ids[pairs.tuples], axis=1)
-        tuples, found, ts = pairs.tuples[same], pairs.rows[same], pairs.ts[same]
-        order = np.lexsort((ts, tuples))
-        tuples, found, ts = tuples[order], found[order], ts[order]
-        is_last = np.append(tuples[1:] != tuples[:-1], True)[: len(tuples)]
-        is_newer = is_last & (ts > newest[tuples])
-        rows[tuples[is_newer]], newest[tuples[is_newer]] = found[is_newer], ts[is_newer]
-    return rows, newest
+    for segment in segments:
+        for pairs in probe(segment, negatives, early):
+            same = np.all(segment.ids(pairs.rows) == ids[pairs.tuples], axis=1)
+            tuples, found, ts = pairs.tuples[same], pairs.rows[same], pairs.ts[same]
+            order = np.lexsort((ts, tuples))
+            tuples, found, ts = tuples[order], found[order], ts[order]
+            is_last = np.append(tuples[1:] != tuples[:-1], True)[: len(tuples)]
+            is_newer = is_last & ((rows[tuples] == NO_ROW) | (ts > newest[tuples]))
+            rows[tuples[is_newer]], newest[tuples[is_newer]] = found[is_newer], ts[is_newer]
+    return rows
 
 
 def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, HashedTuples]:

@@ -109,14 +109,12 @@ class Window(BlockWindow):
         rows, claimed, waiting = np.full(len(keys), NO_ROW), self._early, np.arange(len(keys))
         while len(waiting) and self.log.segments:
             negatives = ProbeKeys.of_negatives(keys[waiting], times[waiting])
-            found = [find(segment, negatives, ids[waiting], claimed) for segment in self.log.segments]
-            newest = np.argmax([ts for _, ts in found], axis=0)
-            best = np.array([each for each, _ in found])[newest, np.arange(len(waiting))]
-            _, first = np.unique(best, return_index=True)
-            first = first[best[first] != NO_ROW]
-            rows[waiting[first]] = best[first]
-            claimed = _with_ends(claimed, best[first], np.full(len(first), BEGINNING))
-            is_open = best != NO_ROW
+            found = find(self.log.segments, negatives, ids[waiting], claimed)
+            _, first = np.unique(found, return_index=True)
+            first = first[found[first] != NO_ROW]
+            rows[waiting[first]] = found[first]
+            claimed = _with_ends(claimed, found[first], np.full(len(first), BEGINNING))
+            is_open = found != NO_ROW
             is_open[first] = False
             waiting = waiting[is_open]
         return rows

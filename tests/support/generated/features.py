@@ -39,7 +39,7 @@ EXPECTED = (
     *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
-    *("by sash.sql", "by cuts", "by session", "held against SQLite too"),
+    *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
 )
 """Every name that `features_of` gives. Each is drawn sooner or later."""
 
@@ -48,6 +48,7 @@ def features_of(case: GeneratedCase) -> set[str]:
     statement = case.statement
     found = {f"by {'sash.sql' if case.way == 'sql' else case.way}"}
     found |= {"held against SQLite too"} if case.is_plain else set()
+    found |= {f"memory of {case.memory}"} if case.memory else set()
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
     found |= {"WITH"} if statement.named else set()
     found |= {"hint"} if statement.hint else set()

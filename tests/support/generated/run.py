@@ -6,6 +6,7 @@ import sqlite3
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,8 @@ from support.generated.truth import Truth
 
 WAYS = {"sql": 5, "cuts": 4, "session": 1}
 """How often a case is run in each way."""
+LIMITS = {None: 6, "64k": 2, "16k": 2}
+"""How often with which limit of memory, on top of what the environment says."""
 
 
 class RefusedError(Exception):
@@ -41,6 +44,8 @@ class GeneratedCase:
     """The decisions that made it."""
     cuts: Sequence[int]
     """Decisions on how rows come, where they come bit by bit."""
+    memory: str | None = None
+    """The limit under which it runs."""
 
     @property
     def text(self) -> str:
@@ -66,6 +71,8 @@ class GeneratedCase:
             made = f"sash.stream({{}}, {options})" if table.is_stream else "sash.relation({})"
             lines.append(f"{name} = {made.format(f'pa.table({{{columns}}})')}")
         frames = ", ".join(f"{name}={name}" for name in self.tables)
+        if self.memory:
+            lines.append(f"sash.configure(memory={self.memory!r})")
         return "\n".join([*lines, f'text = """{self.text}"""', f"sash.sql(text, {frames})  # {self.way}"])
 
 
@@ -76,7 +83,8 @@ def draw_case(choices: Choices, way: str | None = None) -> GeneratedCase:
     statement = StatementWriter(choices, tables, is_plain, is_tame=choices.chance(60)).draw()
     way = way or choices.weighted(WAYS)
     cuts = [choices.below(100) for _ in range(24)] if way != "sql" else ()
-    return GeneratedCase(statement, tables, is_plain, way, tuple(choices.made), cuts)
+    memory = choices.weighted(LIMITS)
+    return GeneratedCase(statement, tables, is_plain, way, tuple(choices.made), cuts, memory)
 
 
 def check(case: GeneratedCase) -> str | None:
@@ -101,13 +109,22 @@ def check(case: GeneratedCase) -> str | None:
 
 def run_case(case: GeneratedCase, may_restart: bool = True) -> pa.Table:
     """Sash's changes; if it may be restarted, it is now and then, where rows come in cuts."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _limited(case.memory):
         warnings.simplefilter("ignore", sash.SashWarning)
         if case.way == "sql":
             return sash.sql(case.text, **case.frames)
         if case.way == "session":
             return _run_in_session(case)
         return _run_in_cuts(case, may_restart)
+
+
+@contextmanager
+def _limited(memory: str | None) -> Iterator[None]:
+    sash.configure(memory=memory)
+    try:
+        yield
+    finally:
+        sash.configure()
 
 
 def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
