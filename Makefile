@@ -27,7 +27,7 @@ demo: $(READY) ## run the example queries on a small data centre
 	$(BIN)/sash run --fresh examples/datacenter.sql
 
 test: $(READY) ## run all tests
-	$(PYTEST) --hypothesis-profile=ci
+	$(PYTEST) --hypothesis-profile=ci --durations=20
 
 check: $(READY) ## run the fast tests
 	$(PYTEST) --hypothesis-profile=dev -m "not slow and not spark"

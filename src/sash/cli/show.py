@@ -25,6 +25,8 @@ from sash.runtime.jobs import Jobs
 from sash.store.batch import BEGINNING, TS
 
 console = Console()
+WIDE = 132
+"""Where lines are shorter, progress does not say what the work was."""
 
 
 def error_console() -> Console:
@@ -64,22 +66,25 @@ class Progress:
             console.print()
 
     def _table(self) -> Table:
-        table = Table(box=None, header_style="dim")
-        for heading in ("query", "batches", "rows read", "rows/s", "changes", "state rows", "state", "work", "up to"):
-            table.add_column(heading, justify="left" if heading in ("query", "work", "up to") else "right")
         seconds = max(self._clock() - self._started, 1e-9)
+        table = Table(box=None, header_style="dim")
         for name, tally in self.tallies.items():
-            table.add_row(
-                name,
-                f"{tally.n_batches:,}" if tally.n_batches else f"starting, {seconds:.0f} s",
-                f"{tally.n_read:,}",
-                f"{tally.n_read / seconds:,.0f}",
-                f"{tally.n_changes:,}",
-                f"{tally.n_state_rows:,}",
-                format_bytes(tally.n_state_bytes),
-                _format_work(tally),
-                _format_clock(tally.clock_us, self._plans[name].time_type),
-            )
+            cells = {
+                "query": name,
+                "batches": f"{tally.n_batches:,}" if tally.n_batches else f"starting, {seconds:.0f} s",
+                "rows read": f"{tally.n_read:,}",
+                "rows/s": f"{tally.n_read / seconds:,.0f}",
+                "changes": f"{tally.n_changes:,}",
+                "state rows": f"{tally.n_state_rows:,}",
+                "state": format_bytes(tally.n_state_bytes),
+                **({"work": _format_work(tally)} if console.width >= WIDE else {}),
+                "up to": _format_clock(tally.clock_us, self._plans[name].time_type),
+            }
+            if not table.columns:
+                for heading in cells:
+                    justify = "left" if heading in ("query", "work", "up to") else "right"
+                    table.add_column(heading, justify=justify, no_wrap=heading in ("query", "up to"))
+            table.add_row(*cells.values())
         return table
 
 
