@@ -216,7 +216,7 @@ def window(
 
 @bench.command()
 def memory(
-    memory: Annotated[str | None, typer.Option(help="What engines may take; 16 MiB, if not given.")] = None,
+    memory: Annotated[str, typer.Option(help="What engines may take, such as 64m.")] = "16 MiB",
     ratios: Annotated[
         str | None, typer.Option(help="How many times as large windows are; 0.5,1,2,5,10,20, if not given.")
     ] = None,
@@ -230,7 +230,7 @@ def memory(
     ] = None,
     patience: Annotated[str, typer.Option(help="An engine that takes longer is left out.")] = "2 minutes",
     quick: Annotated[
-        bool, typer.Option("--quick", help="If not given otherwise: 8 MiB, 0.5,2,10, 5 steps, and no Spark.")
+        bool, typer.Option("--quick", help="If not given otherwise: 0.5,2,10, 5 steps, and no Spark.")
     ] = False,
     seed: Seed = 1,
     out: Annotated[Path, typer.Option(help="Where memory.json and memory.png go.")] = Path("bench-memory"),
@@ -246,13 +246,17 @@ def memory(
     from sash.sql.windows import parse_interval
 
     given = {
-        "limit_bytes": None if memory is None else _parse_memory(memory),
         "ratios": None if ratios is None else _parse_ratios(ratios),
         "n_measured": measured,
         "engines": None if engines is None else parse_engines(engines, ENGINES),
     }
     asked = {name: value for name, value in given.items() if value is not None}
-    common = {"step_rows": step, "patience_s": parse_interval(patience) / 1e6, "seed": seed}
+    common = {
+        "limit_bytes": _parse_memory(memory),
+        "step_rows": step,
+        "patience_s": parse_interval(patience) / 1e6,
+        "seed": seed,
+    }
     plan = replace(QUICK if quick else MemoryBench(), **asked, **common)
     if BUILTIN in plan.engines:
         require_extra("spark", "Spark's join", "name the other --engines")

@@ -75,7 +75,7 @@ class MemoryBench:
         return JoinWorkload(n_steps * step_rows, window_us, RATE, None, "none", 0.0, step_rows, self.seed)
 
 
-QUICK = MemoryBench(8 << 20, (0.5, 2, 10), tuple(engine for engine in ENGINES if engine != BUILTIN), n_measured=5)
+QUICK = MemoryBench(ratios=(0.5, 2, 10), engines=tuple(engine for engine in ENGINES if engine != BUILTIN), n_measured=5)
 
 
 def bench_memory(bench: MemoryBench, directory: Path, stages: Stages, run: RunCell = run_cell) -> dict[str, Any]:

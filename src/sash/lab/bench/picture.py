@@ -90,7 +90,10 @@ def draw_window(facts: Mapping[str, Any], path: Path) -> None:
 
 def draw_memory(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -> None:
     """What a tuple costs and how much memory is taken, by how many times larger than memory the window is."""
+    from matplotlib.ticker import LogFormatter
+
     figure, axes = new_figure(3)
+    ratios = sorted(facts["bench"]["ratios"])
     parts: dict[str, Callable[[Mapping[str, Any]], float]] = {
         "CPU time per tuple, µs": lambda cell: cell["cpu_us_per_tuple"],
         "read and written per tuple, bytes": lambda cell: (
@@ -104,11 +107,16 @@ def draw_memory(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path)
             places, values = [cell["ratio"] for cell in cells], [figure_of(cell) for cell in cells]
             ax.plot(places, values, marker="o", markersize=4, color=_COLOURS[engine], label=titles[engine])
         ax.set(title=title, xlabel="window ÷ memory", xscale="log")
-        ax.xaxis.set_major_formatter("{x:g}")
+        ax.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
+        ax.set_xticks([], minor=True)
+    for ax in (axes[0], axes[2]):
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(LogFormatter())
+        ax.yaxis.set_minor_formatter(LogFormatter())
     axes[0].legend()
-    axes[0].set_yscale("log")
     axes[1].set_yscale("symlog", linthresh=10)
-    axes[2].set_yscale("log")
+    axes[1].yaxis.set_major_formatter("{x:,.0f}")
+    axes[1].set_ylim(bottom=0)
     axes[2].axhline(facts["bench"]["limit_bytes"] / _MIB, color="black", linewidth=0.8, linestyle="--")
     figure.savefig(path, dpi=120)
 
