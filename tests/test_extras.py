@@ -87,6 +87,17 @@ def test_sash_bench_on_spark(bench, without, tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
+def test_sash_bench_memory_with_spark(without, tmp_path, monkeypatch, capsys):
+    without("pyspark")
+    monkeypatch.chdir(tmp_path)
+    assert run_command(monkeypatch, "bench", "memory") == 1
+    assert capsys.readouterr().err == (
+        "error: Spark's join needs pyspark, which is not installed; "
+        "install it with `pip install 'sash[spark]'`, or name the other --engines\n"
+    )
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("command", "what"),
     [
@@ -94,6 +105,7 @@ def test_sash_bench_on_spark(bench, without, tmp_path, monkeypatch, capsys):
         ("bench multiway --engine embedded", "drawing the result of `sash bench`"),
         ("bench shared --engine embedded", "drawing the result of `sash bench`"),
         ("bench window --engine embedded", "drawing the result of `sash bench`"),
+        ("bench memory --quick", "drawing the result of `sash bench`"),
         ("bench plans", "drawing the result of `sash bench`"),
         ("experiment run wjoin7 --quick", "drawing the figures of an experiment"),
     ],

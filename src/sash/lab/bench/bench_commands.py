@@ -1,4 +1,4 @@
-"""The commands `sash bench join`, `multiway`, `shared`, `window`, `plans` and `planner`."""
+"""The commands `sash bench join`, `multiway`, `shared`, `window`, `memory`, `plans` and `planner`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 
 from sash.errors import PlanError, SourceError, require_extra
+from sash.runtime.byte_sizes import parse_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -213,6 +215,59 @@ def window(
 
 
 @bench.command()
+def memory(
+    memory: Annotated[str, typer.Option(help="What engines may take, such as 64m.")] = "16 MiB",
+    ratios: Annotated[
+        str | None, typer.Option(help="How many times as large windows are; 0.5,1,2,5,10,20, if not given.")
+    ] = None,
+    step: Annotated[int, typer.Option(help="Rows of both streams in a step.")] = 5_000,
+    measured: Annotated[
+        int | None, typer.Option(help="How many steps are measured once the window is full; 20, if not given.")
+    ] = None,
+    engines: Annotated[
+        str | None,
+        typer.Option(help="Which of sash, tiered, ewj, rpwj, ahewj, duckdb, builtin run; all, if not given."),
+    ] = None,
+    patience: Annotated[str, typer.Option(help="An engine that takes longer is left out.")] = "2 minutes",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="If not given otherwise: 0.5,2,10, 5 steps, and no Spark.")
+    ] = False,
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where memory.json and memory.png go.")] = Path("bench-memory"),
+    as_json: AsJson = False,
+) -> None:
+    """Join two streams whose windows outgrow memory: Sash, joins of a thesis, DuckDB over files, and Spark's own."""
+    from sash.lab.bench.compare_engines import parse_engines
+    from sash.lab.bench.memory_growth import QUICK, MemoryBench, bench_memory
+    from sash.lab.bench.picture import draw_memory
+    from sash.lab.bench.show_memory import show_memory
+    from sash.lab.bench.stages import Stages
+    from sash.lab.bench.step_engines import BUILTIN, ENGINES
+    from sash.sql.windows import parse_interval
+
+    given = {
+        "ratios": None if ratios is None else _parse_ratios(ratios),
+        "n_measured": measured,
+        "engines": None if engines is None else parse_engines(engines, ENGINES),
+    }
+    asked = {name: value for name, value in given.items() if value is not None}
+    common = {
+        "limit_bytes": _parse_memory(memory),
+        "step_rows": step,
+        "patience_s": parse_interval(patience) / 1e6,
+        "seed": seed,
+    }
+    plan = replace(QUICK if quick else MemoryBench(), **asked, **common)
+    if BUILTIN in plan.engines:
+        require_extra("spark", "Spark's join", "name the other --engines")
+    _require_extras(is_on_spark=False)
+    with _open_files(out, is_kept=False) as files, Stages(as_json) as stages:
+        facts = bench_memory(plan, files, stages)
+    _write_result(out / "memory", facts, lambda path: draw_memory(facts, ENGINES, path))
+    _tell(facts, as_json, out / "memory", lambda console: show_memory(facts, console))
+
+
+@bench.command()
 def plans(
     queries: Annotated[str, typer.Option(help="Which of the retail queries q1 … q5 run.")] = "q1,q2,q3,q4,q5",
     tuples: Annotated[int, typer.Option(help="Rows of all streams of a query that are measured.")] = 400_000,
@@ -275,6 +330,20 @@ def _parse_factors(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise PlanError(f"the factors are `{text}`, but must be whole numbers with commas between them") from None
+
+
+def _parse_ratios(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise PlanError(f"the ratios are `{text}`, but must be numbers with commas between them") from None
+
+
+def _parse_memory(text: str) -> int:
+    n_bytes = parse_bytes(text)
+    if n_bytes is None:
+        raise PlanError(f"the memory is `{text}`, which is not a size; write it like `256 MiB` or `64k`")
+    return n_bytes
 
 
 def _require_extras(is_on_spark: bool) -> None:

@@ -92,15 +92,15 @@ def check_outputs(workload: JoinWorkload, directory: Path, engines: Sequence[str
     return check_agreement(outputs, output_columns(workload))
 
 
-def parse_engines(text: str) -> list[str]:
+def parse_engines(text: str, known: Mapping[str, str] = ENGINES) -> list[str]:
     """The engines named in a list with commas, in the order in which they run."""
     named = [name.strip() for name in text.split(",") if name.strip()]
     for name in named:
-        if name not in ENGINES:
-            raise PlanError(f"there is no engine `{name}`; {suggest(name, ENGINES)}")
+        if name not in known:
+            raise PlanError(f"there is no engine `{name}`; {suggest(name, known)}")
     if not named:
-        raise PlanError(f"no engine is named; {suggest('', ENGINES)}")
-    return [engine for engine in ENGINES if engine in named]
+        raise PlanError(f"no engine is named; {suggest('', known)}")
+    return [engine for engine in known if engine in named]
 
 
 def is_window_full(workload: JoinWorkload) -> bool:

@@ -18,16 +18,23 @@ def tree_cpu_seconds() -> float | None:
     """So far, of this process and its descendants, also of those that have ended; None where nobody tells."""
     if not (_PROC / "self" / "stat").exists():
         return None
+    ticks = sum(sum(map(int, fields[_TIMES])) for fields in tree_stats(os.getpid()).values())
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def tree_stats(root: int) -> dict[int, list[str]]:
+    """The fields of /proc/<pid>/stat after the name, of a process, which comes first, and its descendants."""
     stats = dict(_read_stats())
     children: dict[int, list[int]] = {}
     for pid, fields in stats.items():
         children.setdefault(int(fields[_PARENT]), []).append(pid)
-    ticks, waiting = 0, [os.getpid()]
+    tree, waiting = {}, [root]
     while waiting:
         pid = waiting.pop()
-        ticks += sum(map(int, stats[pid][_TIMES]))
-        waiting += children.get(pid, [])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        if pid in stats:
+            tree[pid] = stats[pid]
+            waiting += children.get(pid, [])
+    return tree
 
 
 def cpu_seconds_since(before: float | None) -> float | None:

@@ -61,7 +61,7 @@ def builtin_sql(workload: JoinWorkload) -> str:
         own = {f"{stream}_{name}": f"{stream}.{name}" for name in _own_columns(workload)}
         if stream != workload.names[-1]:
             own[f"{stream}_ts"] = f"timestamp_micros(unix_micros({stream}.ts))"
-        near = " AND ".join(_are_near(workload, f"met.{other}_ts", f"{stream}.ts") for other in workload.names[:place])
+        near = " AND ".join(are_near(workload, f"met.{other}_ts", f"{stream}.ts") for other in workload.names[:place])
         selected = ", ".join(f"{sql} AS {name}" for name, sql in own.items())
         sql = f"SELECT met.*, {selected} FROM ({sql}) AS met JOIN {stream} ON met.k = {stream}.k AND {near}"
     return sql
@@ -97,11 +97,11 @@ def _own_columns(workload: JoinWorkload) -> list[str]:
 def _meets(workload: JoinWorkload, place: int) -> str:
     """That a row of the stream at this place has the key of those before it, and is near each of them in time."""
     stream, before = workload.names[place], workload.names[:place]
-    near = [_are_near(workload, f"{other}.ts", f"{stream}.ts") for other in before]
+    near = [are_near(workload, f"{other}.ts", f"{stream}.ts") for other in before]
     return " AND ".join([f"{before[-1]}.k = {stream}.k", *near])
 
 
-def _are_near(workload: JoinWorkload, one: str, other: str) -> str:
+def are_near(workload: JoinWorkload, one: str, other: str) -> str:
     """Sash's window as a condition that Spark and DuckDB understand; Spark derives from it what it may forget."""
     length = f"INTERVAL '{workload.window_us} microseconds'"
     return f"{one} > {other} - {length} AND {one} < {other} + {length}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _COLOURS = {"sash": "#1f77b4", "builtin": "#ff7f0e", "duckdb": "#7f7f7f"}
+_COLOURS |= {"tiered": "#17becf", "ewj": "#2ca02c", "rpwj": "#d62728", "ahewj": "#9467bd"}
 _MIB = 1 << 20
 
 
@@ -85,6 +86,39 @@ def draw_window(facts: Mapping[str, Any], path: Path) -> None:
         _draw_bars(ax, {f"{step['factor']}×": (step[name] or 0) / unit for step in steps}, title)
         ax.set_xlabel("length of the window")
     save(figure, path)
+
+
+def draw_memory(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -> None:
+    """What a tuple costs and how much memory is taken, by how many times larger than memory the window is."""
+    from matplotlib.ticker import LogFormatter
+
+    figure, axes = new_figure(3)
+    ratios = sorted(facts["bench"]["ratios"])
+    parts: dict[str, Callable[[Mapping[str, Any]], float]] = {
+        "CPU time per tuple, µs": lambda cell: cell["cpu_us_per_tuple"],
+        "read and written per tuple, bytes": lambda cell: (
+            (cell["read_per_tuple"] or 0) + (cell["written_per_tuple"] or 0)
+        ),
+        "peak memory, MiB": lambda cell: cell["peak_bytes"] / _MIB,
+    }
+    for ax, (title, figure_of) in zip(axes, parts.items()):
+        for engine in facts["bench"]["engines"]:
+            cells = [cell for cell in facts["cells"] if cell["engine"] == engine and "left_out" not in cell]
+            places, values = [cell["ratio"] for cell in cells], [figure_of(cell) for cell in cells]
+            ax.plot(places, values, marker="o", markersize=4, color=_COLOURS[engine], label=titles[engine])
+        ax.set(title=title, xlabel="window ÷ memory", xscale="log")
+        ax.set_xticks(ratios, [f"{ratio:g}" for ratio in ratios])
+        ax.set_xticks([], minor=True)
+    for ax in (axes[0], axes[2]):
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(LogFormatter())
+        ax.yaxis.set_minor_formatter(LogFormatter())
+    axes[0].legend()
+    axes[1].set_yscale("symlog", linthresh=10)
+    axes[1].yaxis.set_major_formatter("{x:,.0f}")
+    axes[1].set_ylim(bottom=0)
+    axes[2].axhline(facts["bench"]["limit_bytes"] / _MIB, color="black", linewidth=0.8, linestyle="--")
+    figure.savefig(path, dpi=120)
 
 
 def draw_plans(facts: Mapping[str, Any], path: Path) -> None:
