@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from sash.errors import PlanError
-from sash.runtime.byte_sizes import format_bytes, parse_bytes
+from sash.store.byte_sizes import format_bytes, parse_bytes
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
 Size: TypeAlias = int | str
@@ -36,7 +36,7 @@ class MemorySettings:
     def budget(self) -> MemoryBudget | None:
         """A budget by these settings, for what runs together; None if there is no limit."""
         n_bytes = self._n_bytes
-        return None if n_bytes is None else MemoryBudget.of(n_bytes, self._spill)
+        return None if n_bytes is None else MemoryBudget.of(n_bytes, self.spill_directory)
 
     def describe(self) -> str:
         """What EXPLAIN says of the limit; nothing if there is none."""
@@ -45,7 +45,7 @@ class MemorySettings:
             return ""
         return (
             f"Memory: {format_bytes(n_bytes)} for what is kept; beyond that, the oldest rows of joins and what others "
-            f"keep are on disk, in `{self._spill}`\n"
+            f"keep are on disk, in `{self.spill_directory}`\n"
         )
 
     @property
@@ -56,7 +56,8 @@ class MemorySettings:
         return _checked(size, "SASH_MEMORY") if size else None
 
     @property
-    def _spill(self) -> Path:
+    def spill_directory(self) -> Path:
+        """Where what finds no room goes."""
         return Path(self.spill or os.environ.get("SASH_SPILL") or tempfile.gettempdir())
 
 
