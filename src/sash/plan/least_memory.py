@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from sash.errors import ResourceError
+from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.plan.row_width import row_bytes
 from sash.store.byte_sizes import format_bytes
@@ -51,9 +52,9 @@ class _Scales(Memory):
         return sum(each for each in sizes if each < LEAST_FILE_BYTES)
 
 
-def least_state_bytes(plan: Plan) -> int:
-    """What operators keep in memory at least."""
-    pipeline, scales = plan.pipeline(empty_relations(plan)), _Scales()
+def least_state_bytes(pipeline: Pipeline) -> int:
+    """What a pipeline that has not begun keeps in memory at least; it is of no use any more then."""
+    scales = _Scales()
     pipeline.reset(scales)
     return scales.least_bytes
 
@@ -61,7 +62,7 @@ def least_state_bytes(plan: Plan) -> int:
 def least_memory(plans: Iterable[Plan]) -> int:
     """The least limit for plans that run side by side in this process."""
     plans = list(plans)
-    state = sum(map(least_state_bytes, plans))
+    state = sum(least_state_bytes(plan.pipeline(empty_relations(plan))) for plan in plans)
     rows = [schema for plan in plans for schema in (*(slot.schema for slot in plan.slots), *_answers(plan))]
     step = 2 * LEAST_ROWS * max(map(row_bytes, rows), default=0.0)
     return max(LEAST_BYTES, -(-int(max(2 * state, 4 * step)) // UNIT) * UNIT)
