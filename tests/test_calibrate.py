@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 
 from sash.cli.main import main
+from sash.cost.disk_prices import SHIPPED_DISK
 from sash.cost.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
 from sash.cost.prices import load_prices
-from sash.embedded import calibration
+from sash.embedded import calibration, disk_calibration
 from sash.embedded.calibration import UNITS, JoinBed, Sample, fit, least_squares
+from sash.embedded.disk_calibration import measure_disk
 from sash.embedded.join_load import even_load
+from sash.store.spill_files import PAGE_BYTES, SpillFiles
 
 PRICES = np.array([20.0, 100.0, 30.0, 50.0, 40.0, 80.0, 30.0, 50.0, 20.0])
 """In the order of the units."""
@@ -66,13 +69,46 @@ def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) ->
     methods = [JoinMethod(HASH), JoinMethod(WNL), JoinMethod(WHJ, 4)]
     monkeypatch.setattr(calibration, "_beds", lambda: iter([(load, True, methods)]))
     monkeypatch.setattr(calibration, "STEP_TUPLES", 256)
+    monkeypatch.setenv("SASH_SPILL", str(tmp_path / "spill"))
     monkeypatch.setenv("SASH_COSTS", str(tmp_path / "costs.json"))
     monkeypatch.setattr(sys, "argv", ["sash", "calibrate"])
     main()
-    assert f"kept in {tmp_path / 'costs.json'}" in capsys.readouterr().out.replace("\n", "")
+    printed = capsys.readouterr().out.replace("\n", "")
+    assert f"kept in {tmp_path / 'costs.json'}" in printed
+    assert "directory" in printed
     assert str(tmp_path) in load_prices().origin
+    assert load_prices().disk != SHIPPED_DISK
     monkeypatch.setattr(sys, "argv", ["sash", "calibrate", "--json"])
     main()
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads((tmp_path / "costs.json").read_text())
-    assert set(told) == {"format", "sash", "fit", "nanoseconds"}
+    assert set(told) == {"format", "sash", "fit", "nanoseconds", "disk_seconds"}
+
+
+class _Ticks:
+    """Half a second goes by between one look at the clock and the next."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.5
+        return self.now
+
+
+def test_what_a_disk_takes_is_shared_among_bytes_and_accesses(tmp_path: Path) -> None:
+    """64 pages in order take as long as the 8 far ones: what those take beyond their share are accesses."""
+    prices = measure_disk(tmp_path, 64, _Ticks())
+    assert prices.write == prices.read == 0.5 / (64 * PAGE_BYTES)
+    assert prices.access == pytest.approx(0.5 / 8 - 0.5 / 64)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_far_from_each_other_are_accesses_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SpillFiles] = []
+    monkeypatch.setattr(SpillFiles, "close", lambda files: made.append(files))
+    measure_disk(tmp_path, 64)
+    (files,) = made
+    n_in_order = 64 // files.settings.most_pages
+    assert files.counts.n_reads == disk_calibration.N_ROUNDS * (n_in_order + 8)
+    assert files.counts.n_bytes_written == disk_calibration.N_ROUNDS * 64 * PAGE_BYTES

@@ -9,8 +9,8 @@ import pytest
 
 import sash
 from sash.errors import PlanError
-from sash.runtime.byte_sizes import parse_bytes
 from sash.runtime.memory_settings import configured
+from sash.store.byte_sizes import parse_bytes
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,9 @@ from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
 from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, has_spark, table_catalog
+from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
+from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
@@ -58,7 +60,9 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **fra
     plan = plan_text(text, catalog, streams)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
-    return explain_plan(plan, verbose=verbose) + configured().describe()
+    forecast = configured().forecast([Plan.alone(plan)], streams)
+    text = explain_plan(plan, verbose=verbose, forecast=forecast)
+    return text if forecast is None else text + memory_line(forecast)
 
 
 def query(text: str, /, **frames: Any) -> Query:

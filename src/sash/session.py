@@ -25,7 +25,9 @@ from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
 from sash.frames import Relation, Stream, declare, has_spark, stream, table_catalog
 from sash.io.places import real_place
+from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
+from sash.plan.least_memory import require_memory
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
@@ -98,8 +100,10 @@ class Session:
 
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
-        told = explain_sharing(decide_sharing(active_plans(self._queries)), self._is_spark, verbose)
-        return told if self._is_spark else told + self._memory.describe()
+        sharing = decide_sharing(active_plans(self._queries))
+        forecast = None if self._is_spark else self._memory.forecast(sharing.plans)
+        told = explain_sharing(sharing, self._is_spark, verbose, forecast)
+        return told if forecast is None else told + memory_line(forecast)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
@@ -245,7 +249,9 @@ class Session:
 
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
-        decide_sharing(active_plans(queries))  # raises if they cannot run together
+        sharing = decide_sharing(active_plans(queries))  # raises if they cannot run together
+        if not self._is_spark:
+            require_memory(sharing.plans, self._memory.budget())
         if self._local is not None:
             self._local.change(queries)
         before, self._queries = self._queries, queries

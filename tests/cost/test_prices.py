@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
+from sash.cost.disk_prices import SHIPPED_DISK, DiskPrices
 from sash.cost.join_cost import JoinCosts
 from sash.cost.prices import costs_path, load_prices, save_prices
 from sash.errors import SourceError
@@ -15,6 +16,7 @@ from sash.errors import SourceError
 MEASURED = JoinPrices(
     AlgorithmPrices(JoinCosts(1, 2, 3, 4, 5), 6, 7),
     AlgorithmPrices(JoinCosts(2, 2, 3, 4, 5), 6, 7),
+    disk=DiskPrices(1e-9, 2e-9, 3e-5),
 )
 
 
@@ -28,9 +30,15 @@ def test_prices_come_back_as_they_were_saved(path: Path) -> None:
     assert load_prices() is SHIPPED
     assert save_prices(MEASURED, {"sash": "1.2"}) == path
     loaded = load_prices()
-    assert (loaded.hash, loaded.buckets) == (MEASURED.hash, MEASURED.buckets)
+    assert (loaded.hash, loaded.buckets, loaded.disk) == (MEASURED.hash, MEASURED.buckets, MEASURED.disk)
     assert str(path) in loaded.origin
     assert json.loads(path.read_text())["sash"] == "1.2"
+
+
+def test_a_disk_that_was_not_measured_has_the_prices_that_come_with_sash(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text(json.dumps({"format": 1, "nanoseconds": ALL}))
+    assert load_prices().disk == SHIPPED_DISK
 
 
 def test_where_the_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,6 +68,10 @@ ALL = {"hash": ONE, "buckets": ONE}
         (
             json.dumps({"format": 1, "nanoseconds": {**ALL, "buckets": {**ONE, "scan": -1}}}),
             "the join costs in {path} cannot be used: prices must be finite and not negative",
+        ),
+        (
+            json.dumps({"format": 1, "nanoseconds": ALL, "disk_seconds": {"write": 1, "read": 0, "access": 1}}),
+            "the join costs in {path} cannot be used: a disk takes time, and gives none back, but not so",
         ),
         (
             json.dumps({"format": 1, "nanoseconds": {**ALL, "buckets": {**ONE, "scan": "much"}}}),

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import sash
 from sash.index import pair_finder
 from sash.operators import bites
+from sash.plan import least_memory
 from sash.store import spill_files
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, stream_of
@@ -38,6 +39,7 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
         patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
+        patch.setattr(least_memory, "least_memory", lambda plans: LEAST_BYTES)  # many plans need more
         patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
         yield
     gc.collect()
@@ -50,7 +52,7 @@ def spill(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def least_memory(spill: Path) -> Iterator[None]:
+def as_little_memory(spill: Path) -> Iterator[None]:
     sash.configure(memory=LEAST_BYTES, spill=spill)
     yield
     sash.configure()
@@ -58,7 +60,7 @@ def least_memory(spill: Path) -> Iterator[None]:
 
 def check(case: Case, steps: list[Step], stops: set[int], spill: Path) -> None:
     expected = case.run()
-    with least_memory(spill):
+    with as_little_memory(spill):
         assert_changes(case.run(), expected)
         changes, _ = case.replay(steps, restart_after=stops)
         assert_changes(changes, expected)
@@ -109,7 +111,7 @@ B = stream_of("""
 
 def test_rows_are_in_segments_then(spill: Path) -> None:
     """That the cases above are about what they say."""
-    with least_memory(spill):
+    with as_little_memory(spill):
         frames = {"a": sash.stream(A, time="ts"), "b": sash.stream(B, time="ts")}
         running = sash.query("SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 US", **frames)
     n_segments = []

@@ -46,7 +46,9 @@ fingerprint = sash.query({SQL!r}, **frames).plan.fingerprint
 @pytest.fixture(scope="module")
 def explained() -> dict[str, str]:
     made: dict[str, str] = {}
-    exec(PROGRAM, made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SASH_MEMORY", raising=False)
+        exec(PROGRAM, made)
     return made
 
 

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.errors import ResourceError
 from sash.plan.physical import Plan
+from sash.spark.frame import require_shares
 from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache
 from sash.store.directory import DISK, Directory
@@ -208,3 +210,16 @@ class TestSegments:
         for name in kept:
             arena.spill_files.free(SpillFile(name, np.empty(0, np.uint32)))
         assert segments(tmp_path / "disk") == kept
+
+
+def test_groups_that_need_more_than_their_share() -> None:
+    """Half of the limit is for groups at rest, each of which needs what its fragment does."""
+    calls = ", ".join(f"median(v + {number}) AS m{number}" for number in range(12))
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
+    query = sash.query(f"SELECT k, {calls} FROM a A [RANGE 1 HOUR] GROUP BY k", a=schema.empty_table())
+    plan = Plan.alone(query.plan)
+    needed = r"`spark.sash.memory` is 64 KiB, but the query has 16 groups, which need at least \d+ KiB; raise it"
+    with pytest.raises(ResourceError, match=needed):
+        require_shares(plan, Budget(1 << 16, 2), 16)
+    for n_bytes in (1 << 20, None, 0):
+        require_shares(plan, Budget(n_bytes, 2), 16)

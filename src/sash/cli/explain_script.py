@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from sash.cli.arguments import ScriptFile
+from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
 from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, decide_sharing
+from sash.runtime.memory_settings import configured
 from sash.runtime.script import Script, read_script
 
 
@@ -31,8 +33,11 @@ def explain(
             print(f"Query {each.name}\n{analyze_files(each, verbose)}")
         return
     sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)
+    forecast = configured().forecast(sharing.plans)
     if sharing.is_any:
-        print(explain_sharing(sharing, verbose=verbose))
-        return
-    for name, plan in script.plans.items():
-        print(f"Query {name}\n{explain_plan(plan, verbose=verbose)}")
+        print(explain_sharing(sharing, verbose=verbose, forecast=forecast))
+    else:
+        for name, plan in script.plans.items():
+            print(f"Query {name}\n{explain_plan(plan, verbose=verbose, forecast=forecast)}")
+    if forecast is not None:
+        print(memory_line(forecast), end="")

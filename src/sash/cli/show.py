@@ -14,15 +14,16 @@ from rich.live import Live
 from rich.status import Status
 from rich.table import Table
 
+from sash.cost.disk_prices import DiskPrices
 from sash.embedded.calibration import UNITS, Fit
 from sash.io.places import shown_place
 from sash.io.sink import read_sink
 from sash.operators.changes import read_times
 from sash.oracle.verification import Verification
-from sash.runtime.byte_sizes import format_bytes
 from sash.runtime.job import QueryRun, Tally
 from sash.runtime.jobs import Jobs
 from sash.store.batch import BEGINNING, TS
+from sash.store.byte_sizes import format_bytes
 
 console = Console()
 WIDE = 132
@@ -124,8 +125,8 @@ class CalibrateProgress:
         self._status.stop()
 
 
-def show_fits(fits: Mapping[str, Fit], path: Path) -> None:
-    """The prices that were fitted, how well they explain what was measured, and where they are kept."""
+def show_fits(fits: Mapping[str, Fit]) -> None:
+    """The prices that were fitted, and how well they explain what was measured."""
     table = Table(title="nanoseconds for one unit of a join's work, on this machine", title_justify="left")
     for heading in ("index", *UNITS, "mean error", "worst"):
         table.add_column(heading, justify="left" if heading == "index" else "right")
@@ -133,6 +134,21 @@ def show_fits(fits: Mapping[str, Fit], path: Path) -> None:
         prices = [f"{price:,.2f}" if price < 10 else f"{price:,.0f}" for price in each.unit_prices]
         table.add_row(name, *prices, f"{each.mean_error:.0%}", f"{each.worst_error:.0%}")
     console.print(table)
+
+
+def show_disk(disk: DiskPrices, spill: Path) -> None:
+    """What was measured of the disk that windows go to."""
+    title = "the disk for what does not fit into memory: nanoseconds for a byte, microseconds for an access"
+    table = Table(title=title, title_justify="left")
+    table.add_column("directory")
+    for heading in ("write", "read", "access"):
+        table.add_column(heading, justify="right")
+    table.add_row(str(spill), f"{1e9 * disk.write:,.2f}", f"{1e9 * disk.read:,.2f}", f"{1e6 * disk.access:,.0f}")
+    console.print(table)
+
+
+def show_costs_path(path: Path) -> None:
+    """Where prices are kept."""
     console.print(f"kept in {path}; queries planned from now on use them", highlight=False, soft_wrap=True)
 
 

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from sash.cost.disk_prices import SHIPPED_DISK, DiskPrices
 from sash.cost.join_cost import (
     BUCKETED,
     EXACT_SETTINGS,
@@ -72,6 +73,8 @@ class JoinPrices:
     buckets: AlgorithmPrices
     origin: str = "shipped with Sash"
     """Where they are from, for EXPLAIN."""
+    disk: DiskPrices = SHIPPED_DISK
+    """Of what does not fit into memory."""
 
     def of(self, algorithm: str) -> AlgorithmPrices:
         return self.hash if algorithm == HASH else self.buckets

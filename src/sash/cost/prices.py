@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
+from sash.cost.disk_prices import SHIPPED_DISK, DiskPrices
 from sash.cost.join_cost import JoinCosts
 from sash.errors import SashError, SourceError
 
@@ -51,7 +52,7 @@ def save_prices(prices: JoinPrices, facts: dict[str, Any]) -> Path:
     indexes = {"hash": _flat(prices.hash), "buckets": _flat(prices.buckets)}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = {"format": FORMAT, **facts, "nanoseconds": indexes}
+        told = {"format": FORMAT, **facts, "nanoseconds": indexes, "disk_seconds": asdict(prices.disk)}
         path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise SourceError(f"cannot write the join costs to {path}: {error}; name another file in SASH_COSTS") from None
@@ -75,15 +76,25 @@ def _parse(text: str, path: Path) -> JoinPrices:
         raise SourceError(f"{reason}; {REMEDY}")
     try:
         read = {index: _prices(told["nanoseconds"][index]) for index in ("hash", "buckets")}
+        disk = _disk_prices(told["disk_seconds"]) if "disk_seconds" in told else SHIPPED_DISK
     except (KeyError, TypeError, ValueError, SashError) as error:
         reason = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"the join costs in {path} cannot be used: {reason}; {REMEDY}") from None
-    return JoinPrices(**read, origin=f"measured on this machine: {path}")
+    return JoinPrices(**read, origin=f"measured on this machine: {path}", disk=disk)
 
 
 def _prices(told: dict[str, Any]) -> AlgorithmPrices:
-    values = {name: float(told[name]) for name in [*_UNITS, "far_insert", "far_output"]}
-    if not all(0 <= value < math.inf for value in values.values()):
-        raise ValueError(f"prices must be finite and not negative, not {values}")
+    values = _numbers(told, [*_UNITS, "far_insert", "far_output"])
     far_insert, far_output = values.pop("far_insert"), values.pop("far_output")
     return AlgorithmPrices(JoinCosts(**values), far_insert, far_output)
+
+
+def _disk_prices(told: dict[str, Any]) -> DiskPrices:
+    return DiskPrices(**_numbers(told, [each.name for each in fields(DiskPrices)]))
+
+
+def _numbers(told: dict[str, Any], names: list[str]) -> dict[str, float]:
+    values = {name: float(told[name]) for name in names}
+    if not all(0 <= value < math.inf for value in values.values()):
+        raise ValueError(f"prices must be finite and not negative, not {values}")
+    return values

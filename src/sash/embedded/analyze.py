@@ -18,6 +18,7 @@ from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.operator_tree import in_order_of_time
 from sash.operators.window_join import WindowJoin
 from sash.plan.explain.analysis import JoinMeasure, Measure, MultiwayMeasure
+from sash.plan.explain.describe_memory import SpillMeasure, measured_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
@@ -46,7 +47,7 @@ def analyze_files(run: QueryRun, verbose: bool = False) -> str:
 def _analyze(
     plan: QueryPlan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
 ) -> str:
-    query, span = Query(plan, relations), TimeSpan()
+    query, span, most_mapped = Query(plan, relations), TimeSpan(), 0
     query.is_quiet = True
     measures: dict[str, Measure] = {}
     for stream, rows in batches:
@@ -54,6 +55,7 @@ def _analyze(
         query.push(stream, rows)
         query.late[stream].clear()
         _take_note(query, measures)
+        most_mapped = max(most_mapped, 0 if query.arena is None else query.arena.n_file_bytes)
     query.finish()
     _take_note(query, measures)
     for name, operator in query.operators():
@@ -64,7 +66,19 @@ def _analyze(
             measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
     ordered = replace(plan, root=in_order_of_time(plan.root))
-    return "\n".join([explain_plan(ordered, measures, verbose), *notes])
+    text = explain_plan(ordered, measures, verbose) + _spilled_line(query, most_mapped)
+    return "\n".join([text, *notes])
+
+
+def _spilled_line(query: Query, most_mapped: int) -> str:
+    """What was on disk; nothing if memory is not limited."""
+    if query.arena is None:
+        return ""
+    budget, counts = query.arena.budget, query.arena.counts
+    measure = SpillMeasure(
+        budget.n_bytes, counts.n_bytes_written, counts.n_files_written, counts.n_bytes_read, most_mapped
+    )
+    return measured_line(measure)
 
 
 def _take_note(query: Query, measures: dict[str, Measure]) -> None:

@@ -22,10 +22,12 @@ from sash.errors import SashWarning
 from sash.operators.operator import Stateful
 from sash.operators.operator_tree import Work
 from sash.operators.stream_clock import StreamClock
+from sash.plan.least_memory import require_memory
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
+from sash.store.spill_arena import SpillArena
 
 
 class Query:
@@ -42,7 +44,9 @@ class Query:
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
     ):
         self.plan = plan
-        self._job = RunningJob(Plan.alone(plan), relations, clocks, waiting, configured().budget())
+        alone, budget = Plan.alone(plan), configured().budget()
+        require_memory([alone], budget)
+        self._job = RunningJob(alone, relations, clocks, waiting, budget)
         self._intake = self._job.intake
 
     def push(self, stream: str, rows: Any) -> pa.Table:
@@ -125,6 +129,11 @@ class Query:
     def n_state_bytes(self) -> int:
         """Bytes held in state now."""
         return self._job.pipeline.n_bytes
+
+    @property
+    def arena(self) -> SpillArena | None:
+        """Where what is kept is, if memory is limited."""
+        return self._job.arena
 
     def work(self) -> dict[str, Work]:
         """What each operator did in the last step, by its name."""

@@ -18,6 +18,7 @@ from sash.io.output_dir import CHANGES, REJECTS
 from sash.io.sink import Part
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
+from sash.plan.least_memory import require_memory
 from sash.plan.query_plan import QueryPlan
 from sash.plan.statistics import ROWS_PER_STEP
 from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
@@ -51,6 +52,7 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
     for each in job.members:
         each.output.refuse_occupied()
     budget = configured(memory).budget()
+    require_memory([job.plan], budget)
     running = RunningJob(job.plan, job.relations, budget=budget)
     most_bytes = BYTES_PER_PART if budget is None else min(BYTES_PER_PART, budget.step_bytes)
     writers = {each.name: _Writer(each, most_bytes) for each in job.members}

@@ -47,6 +47,8 @@ class RunningJob:
         self.plan = plan
         self._relations = relations
         self._budget = budget
+        self.arena: SpillArena | None = None
+        """Where what is kept is, if memory is limited."""
         self.intake = Intake(plan.streams, clocks, waiting)
         """How far its streams have come, and what was put aside of them."""
         self.pipeline = self._make_pipeline(plan)
@@ -131,5 +133,6 @@ class RunningJob:
     def _make_pipeline(self, plan: Plan) -> Pipeline:
         pipeline = plan.pipeline(self._relations)
         if self._budget is not None:
-            pipeline.reset(SpillArena(self._budget))
+            self.arena = SpillArena(self._budget)
+            pipeline.reset(self.arena)
         return pipeline

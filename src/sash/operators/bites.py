@@ -16,11 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import TS, int64_column
-from sash.store.memory_budget import MemoryBudget
-
-LEAST_ROWS = 16
-SHARE_OF_STATE = 3 / 4
-"""Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
+from sash.store.memory_budget import LEAST_ROWS, SHARE_OF_STATE, MemoryBudget
 
 
 class Bite(NamedTuple):

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
+import pyarrow as pa
+
 from sash.errors import PlanError
-from sash.runtime.byte_sizes import format_bytes, parse_bytes
+from sash.plan.least_memory import require_memory
+from sash.plan.memory_forecast import MemoryForecast, forecast_memory
+from sash.plan.physical import Plan
+from sash.store.byte_sizes import format_bytes, parse_bytes
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
 Size: TypeAlias = int | str
@@ -36,17 +42,16 @@ class MemorySettings:
     def budget(self) -> MemoryBudget | None:
         """A budget by these settings, for what runs together; None if there is no limit."""
         n_bytes = self._n_bytes
-        return None if n_bytes is None else MemoryBudget.of(n_bytes, self._spill)
+        return None if n_bytes is None else MemoryBudget.of(n_bytes, self.spill_directory)
 
-    def describe(self) -> str:
-        """What EXPLAIN says of the limit; nothing if there is none."""
-        n_bytes = self._n_bytes
-        if n_bytes is None:
-            return ""
-        return (
-            f"Memory: {format_bytes(n_bytes)} for what is kept; beyond that, the oldest rows of joins and what others "
-            f"keep are on disk, in `{self._spill}`\n"
-        )
+    def forecast(self, plans: Iterable[Plan], frames: Mapping[str, pa.Table] | None = None) -> MemoryForecast | None:
+        """What plans that run together are expected to keep; None if there is no limit.
+
+        Raises ResourceError if they need more than the limit.
+        """
+        plans, budget = list(plans), self.budget()
+        require_memory(plans, budget)
+        return None if budget is None else forecast_memory(plans, budget, frames)
 
     @property
     def _n_bytes(self) -> int | None:
@@ -56,7 +61,8 @@ class MemorySettings:
         return _checked(size, "SASH_MEMORY") if size else None
 
     @property
-    def _spill(self) -> Path:
+    def spill_directory(self) -> Path:
+        """Where what finds no room goes."""
         return Path(self.spill or os.environ.get("SASH_SPILL") or tempfile.gettempdir())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,21 +13,24 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sash.errors import BindError, PlanError, suggest
+from sash.errors import BindError, PlanError, ResourceError, suggest
 from sash.io.output_dir import REJECTS
 from sash.io.sink import FileSink
+from sash.plan.least_memory import empty_relations, least_state_bytes
 from sash.plan.physical import Plan
 from sash.runtime.job import Job
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
+from sash.spark.group_cache import Budget
 from sash.spark.labels import group_labels
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.portable import portable, portable_stage
 from sash.spark.scratch import make_control_directory
-from sash.spark.spark_session import read_budget
+from sash.spark.spark_session import MEMORY, read_budget
 from sash.spark.stage import Answer, GroupStage
+from sash.store.byte_sizes import format_bytes
 from sash.store.codec import decode_table
 
 GROUPS_PER_PARTITION = 2
@@ -127,12 +131,25 @@ def _group_frame(
     punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups, control.stamp)), MESSAGE_DDL)
     messages = reduce(DataFrame.unionByName, packed, punctuations)
     budget = read_budget(spark)
+    require_shares(plan, budget, n_groups)
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
         stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, make_answer)
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
         messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
     return messages.observe(METRICS, *observed_metrics(plan))
+
+
+def require_shares(plan: Plan, budget: Budget, n_groups: int) -> None:
+    """Raises ResourceError if a group of some fragment would have less memory than it needs at least."""
+    for fragment in plan.fragments:
+        n_sharing = fragment.count_groups(n_groups)
+        least = least_state_bytes(plan.fragment_pipeline(fragment.number, empty_relations(plan)))
+        if budget.share(n_sharing, Path()).state_bytes < least:
+            raise ResourceError(
+                f"`{MEMORY}` is {format_bytes(budget.n_bytes or 0)}, but the query has {n_sharing} groups, which need "
+                f"at least {format_bytes(2 * n_sharing * least)}; raise it"
+            )
 
 
 def _packed_rows(plan: Plan, name: str, frame: DataFrame, n_groups: int) -> DataFrame:

@@ -18,11 +18,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
-from sash.runtime.byte_sizes import parse_bytes
 from sash.spark.failures import describe_java_error, translate
 from sash.spark.group_cache import Budget
 from sash.spark.java import find_java
 from sash.spark.scratch import make_log, remove_log, sweep
+from sash.store.byte_sizes import parse_bytes
 
 STATE_STORE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -22,7 +22,11 @@ ROW_BYTES = 192
 GROWTH = 1.25
 """How much larger vectors become than what they hold."""
 LEAST_BYTES = 1 << 14
-"""With less, not even one row of each operator would have room."""
+"""Less is refused, whatever the plan; see `plan/least_memory.py` for what a plan needs."""
+LEAST_ROWS = 16
+"""So many rows are worked on at once, however little memory there is."""
+SHARE_OF_STATE = 3 / 4
+"""Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
 
 
 class Counted(Protocol):
@@ -50,6 +54,11 @@ class MemoryBudget:
         """So much in all."""
         assert n_bytes >= LEAST_BYTES
         return cls(n_bytes // 2, n_bytes // 4, n_bytes // 4, spill)
+
+    @property
+    def n_bytes(self) -> int:
+        """All parts together."""
+        return self.state_bytes + self.step_bytes + self.disk_bytes
 
     def n_state_bytes_of(self, n_rows: int, n_bytes: int) -> int:
         """What so many rows with so many bytes of columns take once they are state."""

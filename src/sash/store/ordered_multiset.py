@@ -9,7 +9,7 @@ from sash.kernels.arrays import Words
 from sash.store.group_array import GroupArray
 from sash.store.vector import Arena, Vector
 
-FIRST_NODES = 64
+FIRST_NODES = 16
 
 NO_WORDS: Words = (np.empty(0, np.int64), np.empty(0, np.uint8))
 """Values are integers."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from sash.errors import ResourceError
 from sash.store.memory_budget import GROWTH, MemoryBudget
-from sash.store.spill_files import SpillFiles, SpillSettings
+from sash.store.spill_files import SpillCounts, SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Memory, Room, as_bytes
 
 LEAST_FILE_BYTES = 1 << 12
@@ -47,6 +47,11 @@ class SpillArena(Memory):
         if self._files is None:
             self._files = SpillFiles(self._budget.spill, SpillSettings.within(self._budget.disk_bytes))
         return self._files
+
+    @property
+    def counts(self) -> SpillCounts:
+        """What was asked of the disk so far, but for mapped files."""
+        return SpillCounts() if self._files is None else self._files.counts
 
     @property
     def n_bytes(self) -> int:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sash.lab.bench.embedded_join import TITLES
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 
 _JOIN_FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {
     "tuples/s": ("tuples_per_second", lambda value: f"{value:,.0f}"),

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from sash.lab.bench.embedded_join import TITLES
 from sash.lab.bench.show_join import show_join
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 
 
 def show_multiway(facts: Mapping[str, Any], titles: Mapping[str, str], console: Console) -> None:

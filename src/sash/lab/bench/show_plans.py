@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 
 
 def show_plans(facts: Mapping[str, Any], console: Console) -> None:

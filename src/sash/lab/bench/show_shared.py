@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 
 PLACES = {"embedded": "in this process, one thread", "spark": "on Spark"}
 _FIGURES: dict[str, tuple[str, Callable[[Any], str]]] = {

@@ -9,9 +9,11 @@ from sash.operators.evaluator import quote
 from sash.operators.operator_tree import Node
 from sash.operators.pipeline import SIDES
 from sash.plan.explain.describe import Fact
+from sash.plan.explain.describe_memory import memory_facts
 from sash.plan.explain.tap import TapSpec
 from sash.plan.explain.tree import explain_plan
 from sash.plan.explain.wording import format_duration, plain
+from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.query_plan import SERVING_ORDERS, QueryPlan, Slot
 from sash.plan.sharing.join_sites import Signature, renamed, signature_of
@@ -20,18 +22,23 @@ from sash.plan.sharing.who_shares import Sharing
 from sash.store.block_window import CUTS
 
 
-def explain_sharing(sharing: Sharing, is_spark: bool = False, verbose: bool = False) -> str:
+def explain_sharing(
+    sharing: Sharing, is_spark: bool = False, verbose: bool = False, forecast: MemoryForecast | None = None
+) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
-    return "\n".join(part for plan in sharing.plans for part in _explain(plan, sharing.reasons, is_spark, verbose))
+    parts = [_explain(plan, sharing.reasons, is_spark, verbose, forecast) for plan in sharing.plans]
+    return "\n".join(part for each in parts for part in each)
 
 
-def _explain(plan: Plan, reasons: Mapping[str, str], is_spark: bool, verbose: bool) -> list[str]:
+def _explain(
+    plan: Plan, reasons: Mapping[str, str], is_spark: bool, verbose: bool, forecast: MemoryForecast | None
+) -> list[str]:
     if plan.trunk is not None:
-        return _explain_verbosely(plan.trunk, is_spark) if verbose else _explain_shortly(plan.trunk)
+        return _explain_verbosely(plan.trunk, is_spark, forecast) if verbose else _explain_shortly(plan.trunk)
     ((name, query),) = plan.queries.items()
     its_join = f"has its join for itself: {_join(signature_of(query))}" if name not in reasons else ""
     why = its_join or f"runs alone: {reasons[name]}"
-    return [f"Query {name} {why}\n{explain_plan(query, verbose=verbose)}"]
+    return [f"Query {name} {why}\n{explain_plan(query, verbose=verbose, forecast=forecast)}"]
 
 
 def _explain_shortly(trunk: TrunkPlan) -> list[str]:
@@ -48,18 +55,22 @@ def _shared_by(names: list[str]) -> str:
     return f"once for {len(names)} queries: {_listed(names)}"
 
 
-def _explain_query(query: QueryPlan, trunk: TrunkPlan, name: str, verbose: bool = False) -> str:
+def _explain_query(
+    query: QueryPlan, trunk: TrunkPlan, name: str, verbose: bool = False, forecast: MemoryForecast | None = None
+) -> str:
     """It is spread over groups as it would be alone: that is a part of the signature."""
-    return explain_plan(_tapped(query, trunk, name), verbose=verbose, fragments=Plan.alone(query).fragments)
+    fragments = Plan.alone(query).fragments
+    return explain_plan(_tapped(query, trunk, name), verbose=verbose, fragments=fragments, forecast=forecast)
 
 
-def _explain_verbosely(trunk: TrunkPlan, is_spark: bool) -> list[str]:
-    lines = [f"Shared join: {_join(trunk.signature)}", *_facts(_group_facts(trunk, is_spark))]
+def _explain_verbosely(trunk: TrunkPlan, is_spark: bool, forecast: MemoryForecast | None) -> list[str]:
+    facts = _group_facts(trunk, is_spark) + ([] if forecast is None else memory_facts(forecast, trunk))
+    lines = [f"Shared join: {_join(trunk.signature)}", *_facts([fact for fact in facts if fact[1]])]
     parts = ["\n".join(lines) + "\n"]
     for name, query in trunk.queries.items():
         others = [each for each in trunk.queries if each != name]
         shared = f"shares its join with {_listed(others)}" if others else "has a join that others can share"
-        parts.append(f"Query {name} {shared}\n{_explain_query(query, trunk, name, verbose=True)}")
+        parts.append(f"Query {name} {shared}\n{_explain_query(query, trunk, name, True, forecast)}")
     return parts
 
 

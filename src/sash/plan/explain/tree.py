@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
@@ -13,15 +14,19 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.analysis import Measure, measure_facts
-from sash.plan.explain.describe import Fact, describe
+from sash.plan.explain.describe import Description, Fact, describe
+from sash.plan.explain.describe_memory import memory_facts
 from sash.plan.explain.describe_multiway import pictures
 from sash.plan.explain.short_tree import short_text
 from sash.plan.fragment import Fragment
+from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.query_plan import EXPIRY_SCHEDULES, QueryPlan
 
 SCAN = InputSpec | SlideSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
 """What may stand between a stream and the first operator that has something to do with others."""
+Tell: TypeAlias = Callable[[Node], Description]
+"""What there is to say of a node."""
 REASONS = {
     "tpa": "operators expire their own tuples by the clock",
     "nta": "operators are told by a -1 tuple of everything that expires",
@@ -34,22 +39,37 @@ def explain_plan(
     measures: Mapping[str, Measure] | None = None,
     verbose: bool = False,
     fragments: Sequence[Fragment] | None = None,
+    forecast: MemoryForecast | None = None,
 ) -> str:
     """The plan as a tree, the answer first: a line for each operator, or all that there is to say of it if `verbose`.
 
     With measures, by the names of operators in the tree, also what each has done: EXPLAIN ANALYZE. `fragments` are
-    those of the query, where its tree has taps in it.
+    those of the query, where its tree has taps in it. `forecast` is for a limit on memory, if there is one.
     """
     named = {id(node): name.operator for name, node in operator_nodes(plan.root)}
     by_node = {node: measures[name] for node, name in named.items() if measures and name in measures}
-    tell = _verbose_text if verbose else short_text
-    return tell(plan, by_node, fragments or Plan.alone(plan).fragments)
+    fragments = fragments or Plan.alone(plan).fragments
+    if verbose:
+        return _verbose_text(plan, by_node, fragments, forecast)
+    return short_text(plan, by_node, fragments)
 
 
-def _verbose_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequence[Fragment]) -> str:
+def _verbose_text(
+    plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequence[Fragment], forecast: MemoryForecast | None
+) -> str:
     """What each operator does, keeps and waits for; then windows of pairs as pictures."""
     lines = [f"Answer: {', '.join(name for name, _ in plan.outputs)}", *_answer_facts(plan, fragments)]
-    lines += [*_tree(plan.root, plan, measures, "", ""), *pictures(plan.graphs)]
+
+    def tell(node: Node) -> Description:
+        title, facts = describe(node.spec, node, plan)
+        if forecast is not None:
+            facts = facts + memory_facts(forecast, node.spec)
+        if id(node) in measures:
+            choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
+            facts = facts + measure_facts(measures[id(node)], choice)
+        return title, facts
+
+    lines += [*_tree(plan.root, tell, "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -121,18 +141,13 @@ def _spread(fragment: Fragment, whole: str) -> str:
     return "; ".join(dict.fromkeys(told))
 
 
-def _tree(node: Node, plan: QueryPlan, measures: Mapping[int, Measure], first: str, rest: str) -> list[str]:
+def _tree(node: Node, tell: Tell, first: str, rest: str) -> list[str]:
     """A node's lines: `first` leads its title, `rest` everything below it."""
-    title, facts = describe(node.spec, node, plan)
-    if id(node) in measures:
-        choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
-        facts = facts + measure_facts(measures[id(node)], choice)
+    title, facts = tell(node)
     lines = [first + title, *_facts(facts, rest + ("│    " if node.inputs else "     "))]
     for idx, child in enumerate(node.inputs):
         is_last = idx == len(node.inputs) - 1
-        lines += _tree(
-            child, plan, measures, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
-        )
+        lines += _tree(child, tell, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
     return lines
 
 

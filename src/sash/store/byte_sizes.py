@@ -23,3 +23,12 @@ def parse_bytes(text: str) -> int | None:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", text.lower())
     return round(float(found[1]) * 1024 ** _UNITS.index(found[2])) if found else None
+
+
+def format_traffic(n_bytes: float) -> str:
+    """A number of bytes that come and go, in decimal units as disks are sold with, and two digits."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if n_bytes < 999.5 or unit == "GB":
+            break
+        n_bytes /= 1000
+    return f"{n_bytes:,.0f} {unit}" if n_bytes >= 9.95 or unit == "B" else f"{n_bytes:.1f} {unit}"

@@ -1,0 +1,234 @@
+"""What a plan keeps under a limit on memory, operator by operator, and how much of it will be on disk.
+
+    joins of two streams    segments, whose reads and writes are estimated; see `cost/spill_cost.py`
+    all others              mapped files: the part of what they keep for which there is no room
+
+Who keeps little stays in memory. Of the others, mapped files take all that they keep, as a vector is in memory or in a
+file, whole; joins share equally what is left. Nothing is said of what nobody knows the rates of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from sash.cost.choose_join import JoinPrices
+from sash.cost.exact_cost import ExactEstimate, estimate_exact
+from sash.cost.join_cost import EXACT_SETTINGS, JoinLoad
+from sash.cost.prices import load_prices
+from sash.cost.spill_cost import MEAN_ROOM, MemoryShares, SpillEstimate, estimate_spill
+from sash.operators.count_window import CountWindowSpec
+from sash.operators.distinct import DistinctSpec
+from sash.operators.expire import ExpireSpec
+from sash.operators.group_by import GroupBySpec
+from sash.operators.membership import MembershipSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
+from sash.operators.operator_tree import InputSpec, Node, OperatorTree, RelationSpec, operator_nodes
+from sash.operators.partial_aggregate import PartialAggregateSpec
+from sash.operators.reorder import ReorderSpec
+from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.window_join import WindowJoinSpec
+from sash.plan.least_memory import empty_relations
+from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
+from sash.plan.row_width import row_bytes
+from sash.plan.sharing.trunk_plan import TrunkPlan
+from sash.plan.statistics import Statistics, StreamKnowledge
+from sash.store.memory_budget import MemoryBudget
+
+TRACE_BYTES = 40
+"""Of a row that is kept beside its columns: the number of its key, and its place among those that expire."""
+USUAL_STEP_S = 1.0
+"""What steps are taken to bring where nobody knows."""
+KEEPERS = (
+    CountWindowSpec,
+    DistinctSpec,
+    ExpireSpec,
+    GroupBySpec,
+    MembershipSpec,
+    MultiwayJoinSpec,
+    PartialAggregateSpec,
+    ReorderSpec,
+    RunningGroupBySpec,
+    WindowJoinSpec,
+)
+"""The operators that keep rows."""
+
+
+class TieredJoin(NamedTuple):
+    """A join whose oldest rows go to segments, and what has to be known of it to say how many."""
+
+    load: JoinLoad
+    row_bytes: tuple[float, float]
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """An operator that keeps rows."""
+
+    spec: object
+    is_tiered: bool
+    """Whether its oldest rows go to segments; what others keep is in mapped files."""
+    kept_bytes: float | None
+    """If memory were not limited; None if nobody knows."""
+    join: TieredJoin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperForecast:
+    """What is expected of an operator that keeps rows."""
+
+    keeper: Keeper
+    disk_bytes: float | None
+    """None if nobody knows."""
+    spill: SpillEstimate | None = None
+    exact: ExactEstimate | None = None
+    """Of a method that has a disk of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryForecast:
+    """What is expected of all that runs under one limit."""
+
+    n_bytes: int
+    directory: Path
+    prices: JoinPrices
+    of_specs: Mapping[int, KeeperForecast]
+    """By the `id` of specs."""
+
+    @property
+    def keepers(self) -> list[KeeperForecast]:
+        return list(self.of_specs.values())
+
+
+def forecast_memory(
+    plans: Iterable[Plan], budget: MemoryBudget, frames: Mapping[str, pa.Table] | None = None
+) -> MemoryForecast:
+    """Of plans that share a limit. Streams that are there as tables are looked at for what is not declared."""
+    keepers = [keeper for plan in plans for keeper in _keepers_of(plan, frames or {})]
+    room = _room_for_large(keepers, budget.state_bytes)
+    prices = load_prices()
+    found = {id(each.spec): _forecast(each, budget, room, prices) for each in keepers}
+    return MemoryForecast(budget.n_bytes, budget.spill, prices, found)
+
+
+def _room_for_large(keepers: Sequence[Keeper], room: float) -> float:
+    """Who keeps less than an equal share has it; what is left is for the joins among the others, equally."""
+    known = sorted((each for each in keepers if each.kept_bytes is not None), key=lambda each: each.kept_bytes or 0.0)
+    for number, keeper in enumerate(known):
+        kept = keeper.kept_bytes or 0.0
+        if kept > room / (len(known) - number):
+            return room / max(1, sum(each.join is not None for each in known[number:]))
+        room -= kept
+    return room + (known[-1].kept_bytes or 0.0 if known else 0.0)
+
+
+def _forecast(keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPrices) -> KeeperForecast:
+    """Of an operator that has so much room if it keeps more than others."""
+    if keeper.kept_bytes is None:
+        return KeeperForecast(keeper, None)
+    if keeper.join is None:
+        return KeeperForecast(keeper, 0.0 if keeper.kept_bytes <= room else keeper.kept_bytes)
+    shares = MemoryShares(room, budget.step_bytes, budget.disk_bytes)
+    load, widths, step_s = keeper.join
+    spill = estimate_spill(load, widths, step_s, shares)
+    exact = None
+    if isinstance(keeper.spec, WindowJoinSpec) and keeper.spec.method.algorithm in EXACT_SETTINGS:
+        exact = estimate_exact(keeper.spec.method, load, step_s, prices.disk.model)
+    return KeeperForecast(keeper, spill.disk_bytes, spill, exact)
+
+
+def _keepers_of(plan: Plan, frames: Mapping[str, pa.Table]) -> Iterator[Keeper]:
+    shared: set[int] = set()
+    if plan.trunk is not None:
+        shared = {id(site.node) for site in plan.trunk.sites.values()}
+        yield _shared_join(plan.trunk)
+    for query in plan.queries.values():
+        below = {id(each) for node in query.root.walk() if id(node) in shared for each in node.walk()}
+        widths = _Widths(query, empty_relations(plan))
+        statistics = Statistics(
+            [StreamKnowledge(slot.info, slot.ingest, frames.get(slot.source.name)) for slot in query.slots]
+        )
+        for node in query.root.walk():
+            if isinstance(node.spec, KEEPERS) and id(node) not in below:
+                yield _keeper_of(node, widths, statistics)
+
+
+def _shared_join(trunk: TrunkPlan) -> Keeper:
+    """With the largest windows, and what is known of the streams to the query that has the most of them."""
+    loads = [
+        _swapped(load) if site.is_swapped else load
+        for site in trunk.sites.values()
+        if site.spec.choice is not None and (load := site.spec.choice.load) is not None
+    ]
+    if not loads:
+        return Keeper(trunk, True, None)
+    left_us, right_us = trunk.windows_us
+    load = replace(max(loads, key=lambda each: sum(each.rates)), windows_s=(left_us / 1e6, right_us / 1e6))
+    left, right = (row_bytes(slot.schema) for slot in trunk.slots)
+    return _tiered(trunk, TieredJoin(load, (left, right), USUAL_STEP_S))
+
+
+def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:
+    spec = node.spec
+    if isinstance(spec, WindowJoinSpec) and not spec.has_identities:
+        load = spec.choice.load if spec.choice is not None else None
+        if spec.choice is None or load is None:
+            return Keeper(spec, True, None)
+        left, right = (widths.of(child) for child in node.inputs)
+        return _tiered(spec, TieredJoin(load, (left, right), spec.choice.step_s or USUAL_STEP_S))
+    inputs = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
+    rows = [_n_rows(node, number, statistics.of(child).rate) for number, child in enumerate(inputs)]
+    sizes = [None if n_rows is None else n_rows * _row_size(widths.of(each)) for n_rows, each in zip(rows, inputs)]
+    return Keeper(spec, False, None if None in sizes else sum(size or 0.0 for size in sizes))
+
+
+def _tiered(spec: object, join: TieredJoin) -> Keeper:
+    kept = estimate_spill(join.load, join.row_bytes, join.step_s, MemoryShares(inf, inf, 0)).kept_bytes
+    return Keeper(spec, True, kept, join)
+
+
+def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
+    """How many rows of an input are kept; None if nobody knows."""
+    spec, life_us = node.spec, None
+    if isinstance(spec, CountWindowSpec):
+        return None if spec.partition_by else 2.0 * spec.n_rows
+    if isinstance(spec, WindowJoinSpec | MembershipSpec):
+        life_us = spec.windows_us[number]
+    elif isinstance(spec, MultiwayJoinSpec):
+        life_us = spec.spans_us[number]
+    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec):
+        life_us = spec.window_us
+    elif isinstance(spec, ReorderSpec):
+        life_us = int(USUAL_STEP_S * 1e6)
+    return None if rate is None or life_us is None else rate * life_us / 1e6
+
+
+class _Widths:
+    """How many bytes the rows have that the nodes of a query put out."""
+
+    def __init__(self, query: QueryPlan, relations: Mapping[str, pa.Table]):
+        self._slots = {input.slot: input.schema for input in query.inputs}
+        tree = OperatorTree(query.root, self._slots, query.load(relations))
+        operators = dict(tree.operators())
+        self._schemas = {id(node): operators[name].schema for name, node in operator_nodes(query.root)}
+
+    def of(self, node: Node) -> float:
+        if isinstance(node.spec, InputSpec):
+            return row_bytes(self._slots[node.spec.slot])
+        schema = self._schemas.get(id(node))
+        return self.of(node.inputs[0]) if schema is None else row_bytes(schema)
+
+
+def _row_size(n_bytes: float) -> float:
+    return MEAN_ROOM * (n_bytes + TRACE_BYTES)
+
+
+def _swapped(load: JoinLoad) -> JoinLoad:
+    return replace(load, rates=load.rates[::-1], windows_s=load.windows_s[::-1])
