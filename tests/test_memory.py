@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.operators.window_join import WindowJoin
 from sash.store.spill_pages import PageWriter
 from sash.testing import assert_changes
 
@@ -49,9 +50,9 @@ def start(spill: Path, memory: str = "200k") -> sash.Query:
     return sash.query(TEXT, **ROWS)
 
 
-def pushes() -> Iterator[tuple[str, pa.Table]]:
-    for first in range(0, N_ROWS, ROWS_PER_PUSH):
-        yield from ((name, rows.slice(first, ROWS_PER_PUSH)) for name, rows in ROWS.items())
+def pushes(n_rows: int = ROWS_PER_PUSH) -> Iterator[tuple[str, pa.Table]]:
+    for first in range(0, N_ROWS, n_rows):
+        yield from ((name, rows.slice(first, n_rows)) for name, rows in ROWS.items())
 
 
 def test_the_answer_is_the_same_and_no_file_is_left(tmp_path: Path, expected: pa.Table) -> None:
@@ -72,6 +73,18 @@ def test_nothing_is_written_while_windows_fit(tmp_path: Path, expected: pa.Table
     changes = [running.push(name, rows) for name, rows in pushes()]
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
     assert not (tmp_path / "not there").exists()
+
+
+def test_few_rows_at_a_time_are_sealed_as_many_are(tmp_path: Path, expected: pa.Table) -> None:
+    """Heads are not left to grow into mapped files because each step has hardly any rows."""
+    running, changes, n_segments = start(tmp_path, "400k"), [], []
+    for name, rows in pushes(20):
+        changes.append(running.push(name, rows))
+        n_segments.append(len([each for each in tmp_path.rglob("*") if each.is_file()]))
+        joins = [operator for _, operator in running.operators() if isinstance(operator, WindowJoin)]
+        assert [join._finder.windows[0].arena.n_file_bytes for join in joins] == [0]
+    assert max(n_segments) > 4
+    assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
 
 
 def test_a_session_shares_a_limit(tmp_path: Path, expected: pa.Table) -> None:

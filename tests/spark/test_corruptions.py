@@ -160,7 +160,7 @@ def test_a_damaged_file_is_told_or_does_no_harm(name, sash, outputs, tmp_path, m
         else:
             kind, way = chance.choice([*files]), chance.choice(WAYS)
             path = chance.choice(files[kind])
-        content = path.read_bytes()
+        contents = {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
         if not damage(path, way, scenes, chance):
             continue
         fixed = fixed[:-1]
@@ -168,11 +168,12 @@ def test_a_damaged_file_is_told_or_does_no_harm(name, sash, outputs, tmp_path, m
         if moment not in expected:
             expected[moment] = scenes.runs.expected(outputs)
         code, said = sash("run", "out.sql", "--files-per-batch", "1", "--json")
-        if code == 0 and PUBLISHED.search(kind) and path.read_bytes() != content:
+        if code == 0 and PUBLISHED.search(kind) and path.read_bytes() != contents[path]:
             repaired, told = sash("repair", "out.sql")
             assert repaired == 1, path
             assert path.name in told
-            path.write_bytes(content)  # no run goes on from what is in it
+            for each, content in contents.items():  # no run goes on from what is in it, or in one it was swapped with
+                each.write_bytes(content)
         outcome = judge(code, said, scenes, expected[moment], outputs)
         found[kind, way][outcome] += 1
         if outcome not in ("right", "refused"):

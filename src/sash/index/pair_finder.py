@@ -22,7 +22,7 @@ from sash.errors import ResourceError
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
-from sash.store.memory_budget import ROW_BYTES
+from sash.store.memory_budget import GROWTH, ROW_BYTES
 from sash.store.window import Window
 
 SIDES = ("left", "right")
@@ -127,7 +127,8 @@ class PairFinder(Generic[W, I]):
         if budget is None or not all(window.may_seal for window in self.windows):
             return
         coming = budget.n_state_bytes_of(n_rows, n_bytes)
-        while budget.n_state_bytes + coming > budget.state_bytes:
+        # A vector that is full grows by more than what comes, and a file is what it becomes without room for that.
+        while budget.n_state_bytes + max(coming, self._next_growth) > budget.state_bytes:
             largest = max(self.windows, key=_head_bytes)
             if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:
                 return
@@ -141,6 +142,11 @@ class PairFinder(Generic[W, I]):
     def _refill(self, horizon: int) -> None:
         self.index.advance(horizon)
         self.index.refill()
+
+    @property
+    def _next_growth(self) -> int:
+        """What all vectors of the heads take more if they grow."""
+        return int((GROWTH - 1) * sum(map(_head_bytes, self.windows)))
 
     @property
     def _n_rebuilds(self) -> int:

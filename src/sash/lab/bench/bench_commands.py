@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 
 from sash.errors import PlanError, SourceError, require_extra
-from sash.runtime.byte_sizes import parse_bytes
+from sash.store.byte_sizes import parse_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -24,7 +24,7 @@ from sash.lab.bench.process_facts import require_proc
 from sash.lab.bench.stages import Stages
 from sash.lab.bench.step_engines import BUILTIN, ENGINES, PAIR_COLUMNS
 from sash.lab.workloads.join_streams import JoinWorkload, whole_batch
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 from sash.store.memory_budget import GROWTH, ROW_BYTES
 
 RunCell: TypeAlias = Callable[[MemoryCell, Path, float, Note], dict[str, Any]]

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sash.lab.bench.step_engines import ENGINES
-from sash.runtime.byte_sizes import format_bytes
+from sash.store.byte_sizes import format_bytes
 
 _FIGURES: dict[str, tuple[str, Callable[[float], str]]] = {
     "CPU µs/tuple": ("cpu_us_per_tuple", lambda value: f"{value:,.2f}"),
