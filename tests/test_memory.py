@@ -16,6 +16,7 @@ import pytest
 
 import sash
 from sash.operators.window_join import WindowJoin
+from sash.store.spill_arena import SpillArena
 from sash.store.spill_pages import PageWriter
 from sash.testing import assert_changes
 
@@ -75,14 +76,20 @@ def test_nothing_is_written_while_windows_fit(tmp_path: Path, expected: pa.Table
     assert not (tmp_path / "not there").exists()
 
 
+def arenas_of(running: sash.Query) -> list[SpillArena]:
+    """Where the windows of its joins are."""
+    joins = [operator for _, operator in running.operators() if isinstance(operator, WindowJoin)]
+    arenas = [join._finder.windows[0].arena for join in joins]
+    return [arena for arena in arenas if isinstance(arena, SpillArena)]
+
+
 def test_few_rows_at_a_time_are_sealed_as_many_are(tmp_path: Path, expected: pa.Table) -> None:
     """Heads are not left to grow into mapped files because each step has hardly any rows."""
     running, changes, n_segments = start(tmp_path, "400k"), [], []
     for name, rows in pushes(20):
         changes.append(running.push(name, rows))
         n_segments.append(len([each for each in tmp_path.rglob("*") if each.is_file()]))
-        joins = [operator for _, operator in running.operators() if isinstance(operator, WindowJoin)]
-        assert [join._finder.windows[0].arena.n_file_bytes for join in joins] == [0]
+        assert [each.n_file_bytes for each in arenas_of(running)] == [0]
     assert max(n_segments) > 4
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -24,7 +25,7 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     sash.configure()
 
 
-def stream_with(rate: float | None) -> sash.Stream:
+def stream_with(rate: float | None) -> Any:
     return sash.stream(SCHEMA.empty_table(), rate=rate, distinct={"k": 100_000})
 
 

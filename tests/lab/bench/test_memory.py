@@ -59,7 +59,7 @@ def test_a_window_is_full_before_steps_are_measured():
         assert n_alive * MEMORY_BYTES == pytest.approx(ratio * cell.limit_bytes, rel=0.01)
         assert 2 * cell.first_row > n_alive
         assert len(cell.workload.batches) - cell.n_filling == 20
-    assert MemoryCell.from_json(cell.to_json()) == cell
+        assert MemoryCell.from_json(cell.to_json()) == cell
 
 
 def test_steps_are_the_batches_of_the_workload():
