@@ -22,6 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import ResourceError
 from sash.store.codec import decode_table, encode_table
 from sash.store.rows import Rows
 from sash.store.segment import WindowSegment
@@ -163,6 +164,7 @@ class BlockLog:
             block.segment = segment
         self.segments.append(segment)
         self._drop_before(self.base, aligned)
+        self._put_guides_away()
 
     @property
     def head(self) -> list[Block]:
@@ -197,6 +199,11 @@ class BlockLog:
     def n_disk_bytes(self) -> int:
         """Bytes of all segments."""
         return sum(segment.n_file_bytes for segment in self.segments)
+
+    @property
+    def n_guide_bytes(self) -> int:
+        """What is known by heart of all segments."""
+        return sum(segment.guide.n_bytes for segment in self.segments)
 
     @property
     def is_sparse(self) -> bool:
@@ -283,6 +290,19 @@ class BlockLog:
             if id(segment) not in used:
                 segment.free()
         self.segments = [segment for segment in self.segments if id(segment) in used]
+
+    def _put_guides_away(self) -> None:
+        """Those of the oldest segments, as long as all take more than they may."""
+        budget = self._arena.budget
+        assert budget is not None
+        for segment in self.segments:
+            if budget.has_room_for_guides(self):
+                return
+            try:
+                segment.guide.put_away()
+            except ResourceError as error:
+                budget.refused = error
+                return
 
     def _clear(self, base: int) -> None:
         self.rows.clear(base)

@@ -32,6 +32,13 @@ class Counted(Protocol):
     def n_bytes(self) -> int: ...
 
 
+class Guided(Protocol):
+    """Something that knows by heart what is on disk."""
+
+    @property
+    def n_guide_bytes(self) -> int: ...
+
+
 class MemoryBudget:
     """Of all that shares it: bytes for each of its parts, and the directory for what does not fit."""
 
@@ -44,6 +51,7 @@ class MemoryBudget:
         """Why something that should have left memory is still there: a step is not given up half-way. Whoever begins
         the next one makes room first, or refuses it."""
         self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
+        self._guided: weakref.WeakSet[Guided] = weakref.WeakSet()
 
     @classmethod
     def of(cls, n_bytes: int, spill: Path) -> MemoryBudget:
@@ -63,3 +71,10 @@ class MemoryBudget:
     def n_state_bytes(self) -> int:
         """What state takes now."""
         return sum(each.n_bytes for each in self._holders)
+
+    def has_room_for_guides(self, asking: Guided) -> bool:
+        """Whether what is known of files by heart leaves half of what is for disk to reading them. Whoever asks is
+        counted from now on.
+        """
+        self._guided.add(asking)
+        return 2 * sum(each.n_guide_bytes for each in self._guided) <= self.disk_bytes
