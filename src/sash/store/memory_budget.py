@@ -21,6 +21,9 @@ ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
 GROWTH = 1.25
 """How much larger vectors become than what they hold."""
+PAIR_BYTES = 128
+"""What a pair of rows takes while it is found and joined, beside the columns of both, at most."""
+LEAST_PAIRS = 64
 LEAST_BYTES = 1 << 14
 """With less, not even one row of each operator would have room."""
 
@@ -62,6 +65,10 @@ class MemoryBudget:
     def n_state_bytes_of(self, n_rows: int, n_bytes: int) -> int:
         """What so many rows with so many bytes of columns take once they are state."""
         return int(GROWTH * (n_bytes + ROW_BYTES * n_rows))
+
+    def n_pairs_at_once(self, row_bytes: int = PAIR_BYTES) -> int:
+        """How many pairs a step may have in memory, if the columns of both rows have so many bytes."""
+        return max(LEAST_PAIRS, self.step_bytes // (PAIR_BYTES + row_bytes))
 
     def count(self, holder: Counted) -> None:
         """Counts what a holder has, from now on, as state."""

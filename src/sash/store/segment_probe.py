@@ -91,15 +91,15 @@ def probe(
         yield SegmentPairs(*(each[:n_out] for each in out))
 
 
-def gathered(chunks: Iterable[SegmentPairs]) -> Iterator[SegmentPairs]:
-    """The pairs of many small chunks, of which each is good until the next is asked for, in fewer large ones."""
+def gathered(chunks: Iterable[SegmentPairs], n_enough: int) -> Iterator[SegmentPairs]:
+    """The pairs of many small chunks, of which each is good until the next is asked for, in fewer that have enough."""
     held: list[SegmentPairs] = []
     for chunk in chunks:
-        if len(chunk.rows) >= PAIRS_PER_CHUNK // 2:
+        if len(chunk.rows) >= n_enough:
             yield chunk
             continue
         held.append(SegmentPairs(*(each.copy() for each in chunk)))
-        if sum(len(each.rows) for each in held) >= PAIRS_PER_CHUNK // 2:
+        if sum(len(each.rows) for each in held) >= n_enough:
             yield _joined(held)
             held = []
     if held:
