@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import subprocess
-import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from sash.operators.window_join import WindowJoin
 from sash.store.spill_arena import SpillArena
 from sash.store.spill_pages import PageWriter
 from sash.testing import assert_changes
+from support.memory_peaks import measure_peak
 
 N_ROWS, N_KEYS, ROWS_PER_PUSH = 3000, 500, 250
 TEXT = "SELECT A.k, A.v, B.s FROM a A, b B WHERE A.k = B.k WINDOW 1500 MILLISECONDS"
@@ -153,55 +152,41 @@ def test_a_damaged_file_is_told_by_name(tmp_path: Path, expected: pa.Table, dama
     assert set(map(str, got.to_pylist())) <= set(map(str, expected.to_pylist()))
 
 
-PEAK = """
-import json, sys, threading, time
-import numpy as np, pyarrow as pa, sash
-
-def resident():
-    facts = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
-    return sum(int(facts[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
-
-memory, n_rows, rows_per_push = int(sys.argv[1]), int(sys.argv[2]), 20_000
-filler = pa.array(["x" * 100] * rows_per_push)
-rng = np.random.default_rng(1)
-
-def part(first):
-    times = pa.array(1000 * (first + np.arange(rows_per_push)), pa.timestamp("us"))
-    return pa.table({"k": rng.integers(0, n_rows, rows_per_push), "s": filler, "ts": times})
-
-TEXT = "SELECT A.k, A.s, B.s AS other FROM a A, b B WHERE A.k = B.k WINDOW 1000 SECONDS"
-sash.sql(TEXT, a=part(0), b=part(0))
-sash.configure(memory=max(memory, 1 << 14), spill=sys.argv[3])
-sash.sql(TEXT, a=part(0), b=part(0))
-running = sash.query(TEXT, a=part(0), b=part(0))
-idle, peak, is_over = resident(), 0, False
-
-def watch():
-    global peak
-    while not is_over:
-        peak = max(peak, resident())
-        time.sleep(0.02)
-
-watching = threading.Thread(target=watch)
-watching.start()
-n_changes = 0
-for first in range(0, n_rows, rows_per_push):
-    for name in "ab":
-        n_changes += running.push(name, part(first)).num_rows
-is_over = True
-watching.join()
-print(json.dumps({"above_idle": peak - idle, "n_changes": n_changes, "n_bytes": running.n_state_bytes}))
-"""
+@pytest.mark.parametrize(
+    ("memory", "n_window_bytes"),
+    [
+        pytest.param(16 << 20, 320 << 20, marks=pytest.mark.slow),
+        pytest.param(256 << 20, 5 << 30, marks=[pytest.mark.deep, pytest.mark.timeout(14_400)]),
+    ],
+    ids=["320 MiB in 16 MiB", "5 GiB in 256 MiB"],
+)
+def test_memory_stays_within_the_limit(tmp_path: Path, memory: int, n_window_bytes: int) -> None:
+    """A window of twenty times the limit; 150 MiB are for Python and its libraries."""
+    found = measure_peak(memory, n_window_bytes, tmp_path)
+    assert found.n_window_bytes > 19 * memory
+    assert found.n_changes > 0
+    assert found.above_idle <= memory + (150 << 20)
 
 
-@pytest.mark.slow
-def test_memory_stays_within_the_limit(tmp_path: Path) -> None:
-    """Rows of ten times the limit, and twice that with what an index takes; 150 MiB are for Python and a step."""
-    memory, n_rows = 16 << 20, 700_000
-    command = [sys.executable, "-c", PEAK, str(memory), str(n_rows), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    facts = json.loads(done.stdout)
-    assert facts["n_bytes"] > 10 * memory
-    assert facts["n_changes"] > n_rows // 2
-    assert facts["above_idle"] <= memory + (150 << 20)
-    assert list(tmp_path.iterdir()) == []
+def test_a_snapshot_is_in_memory_once(tmp_path: Path) -> None:
+    """What is on disk is read block by block, by whoever takes it and by whoever restores it."""
+    text = "SELECT A.v, A.long, B.long AS other FROM a A, b B WHERE A.k = B.k WINDOW 1 HOUR"
+    long = [rows.append_column("long", pa.array(["x" * 500] * N_ROWS)) for rows in ROWS.values()]
+    frames = {name: rows.set_column(0, "k", pa.array(np.arange(N_ROWS))) for name, rows in zip(ROWS, long)}
+    sash.configure(memory="200k", spill=tmp_path)
+    running, fresh = sash.query(text, **frames), sash.query(text, **frames)
+    for first in range(0, N_ROWS, ROWS_PER_PUSH):
+        for name, rows in frames.items():
+            running.push(name, rows.slice(first, ROWS_PER_PUSH))
+    tracemalloc.start()
+    snapshot = running.snapshot()
+    _, at_most = tracemalloc.get_traced_memory()
+    tracemalloc.reset_peak()
+    n_before, _ = tracemalloc.get_traced_memory()
+    fresh.restore(snapshot)
+    _, while_restored = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(snapshot) > 10 * 200_000
+    assert at_most < 1.5 * len(snapshot)
+    assert while_restored - n_before < len(snapshot)
+    assert fresh.finish().equals(running.finish())

@@ -19,7 +19,7 @@ import sash
 from sash.index import pair_finder
 from sash.operators import bites
 from sash.plan import least_memory
-from sash.store import spill_files
+from sash.store import sorted_runs, spill_files
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.case import Step
@@ -39,6 +39,7 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
         patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
+        patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)
         patch.setattr(least_memory, "least_memory", lambda plans: LEAST_BYTES)  # many plans need more
         patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
         yield

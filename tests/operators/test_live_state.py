@@ -48,7 +48,8 @@ from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.store import key_index, trace
 from sash.store.batch import NEVER, SIGNED_FIELDS
-from sash.store.block_log import BLOCK_PREFIX, BlockLog
+from sash.store.block import BLOCK_PREFIX
+from sash.store.block_log import BlockLog
 from sash.store.codec import decode_table
 from sash.testing.case import Case, Push, Step
 from sash.testing.plans import plans

@@ -388,8 +388,8 @@ OTHERS = (
         "arrivals-brought-in-again-with-every-bit-of-the-clock",
         "operator_tree",
         "operators/operator_tree.py",
-        "\n            arrivals = {}",
-        "",
+        "            yield self._run(self.root, arrivals, until, clocks or {})\n            arrivals = {}\n",
+        "            yield self._run(self.root, arrivals, until, clocks or {})\n",
         ("tests/operators/test_pacing.py",),
     ),
     Mistake(

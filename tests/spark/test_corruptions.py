@@ -31,12 +31,13 @@ N_CASES = int(os.environ.get("SASH_CORRUPTIONS", "250"))
 """For each script."""
 WAYS = ("flip", "truncate", "delete", "swap", "older", "copy", "foreign")
 FIXED = (
-    ("state/0/0/*.zip", "copy"),
-    ("sources/1/[0-9]*", "copy"),
-    ("offsets/.*.crc", "flip"),
-    ("state/0/0/.*.changelog.crc", "flip"),
+    ("killed", "out/*.rejects/batch=*/*.json", "swap"),
+    ("ended", "**/spark/state/0/0/*.zip", "copy"),
+    ("ended", "**/spark/sources/1/[0-9]*", "copy"),
+    ("ended", "**/spark/offsets/.*.crc", "flip"),
+    ("ended", "**/spark/state/0/0/.*.changelog.crc", "flip"),
 )
-"""Files of Spark's checkpoint that are damaged so in any case; the others by chance."""
+"""Files that are damaged so in any case; the others by chance."""
 INPUT = ("a", "b", "notes", "expected", "count")
 PUBLISHED = re.compile(r"^out/QUERY(\.late|\.rejects)?/(\w+/)?batch=")
 """Of those a run checks the sizes, and what is in the newest batch; `sash repair` looks into all of them."""
@@ -149,13 +150,13 @@ def test_a_damaged_file_is_told_or_does_no_harm(name, sash, outputs, tmp_path, m
     expected, found, wrong = {}, defaultdict(Counter), []
     fixed = list(FIXED)
     while sum(each.total() for each in found.values()) < N_CASES:
-        moment = "ended" if fixed else chance.choice(["ended", "killed"])
+        moment = fixed[-1][0] if fixed else chance.choice(["ended", "killed"])
         scenes.restore(moment)
         monkeypatch.chdir(scenes.work)
         files = scenes.files()
         if fixed:
-            pattern, way = fixed[-1]
-            path = newest(each for each in scenes.work.glob(f"**/spark/{pattern}") if "count" not in str(each))
+            _, pattern, way = fixed[-1]
+            path = newest(each for each in scenes.work.glob(pattern) if "count" not in str(each))
             kind = kind_of(path.relative_to(scenes.work))
         else:
             kind, way = chance.choice([*files]), chance.choice(WAYS)

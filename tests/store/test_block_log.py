@@ -5,7 +5,9 @@ Law: a store that was told of every change (`take_changes`) holds entries that r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +16,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sash.store.block_log import BLOCK_PREFIX, NOTE_PREFIX, BlockLog
+from sash.store.block import BLOCK_PREFIX, NOTE_PREFIX
+from sash.store.block_log import BlockLog
 from sash.store.codec import decode_table, encode_table
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_arena import SpillArena
 
 SCHEMA = pa.schema([("value", pa.int64()), ("name", pa.string())])
 
@@ -47,7 +52,7 @@ def apply_changes(store: dict[str, bytes], log: BlockLog) -> None:
         del store[key]  # a KeyError here would be a delete of what was never put
 
 
-def restored(entries: dict[str, bytes], next_number: int) -> BlockLog:
+def restored(entries: Mapping[str, bytes], next_number: int) -> BlockLog:
     log = BlockLog(SCHEMA)
     log.restore(entries, next_number)
     return log
@@ -240,3 +245,20 @@ def test_sparse_is_more_dead_than_alive() -> None:
 )
 def test_encoding_keeps_every_value(table: pa.Table) -> None:
     assert decode_table(encode_table(table)).equals(table)
+
+
+def test_compaction_takes_what_a_step_may_have_at_once(tmp_path: Path) -> None:
+    log = BlockLog(SCHEMA, SpillArena(MemoryBudget(1 << 20, 200, 1 << 12, tmp_path)))
+    for first in range(0, 100, 10):
+        log.append(make_table(list(range(first, first + 10))))
+    log.delete(np.flatnonzero(np.arange(100) % 4))
+    n_read: list[int] = []
+
+    def cut(rows: pa.Table) -> list[pa.Table]:
+        n_read.append(rows.num_rows)
+        return [rows]
+
+    log.compact(cut)
+    assert max(n_read) < sum(n_read) == 25
+    assert values(log) == list(range(0, 100, 4))
+    assert values(restored(log.entries(), log.next_number)) == list(range(0, 100, 4))

@@ -123,14 +123,14 @@ def test_a_flipped_bit_in_any_region_is_noticed(tmp_path) -> None:
     files = SpillFiles(tmp_path, SHORT)
     segment = seal_all(files)
     seen = read_everything(segment)
-    path = tmp_path / segment.file.name
+    path = tmp_path / segment.name
     whole = path.read_bytes()
     assert all(seen[0])
     for at in range(0, len(whole), 5):
         damaged = bytearray(whole)
         damaged[at] ^= 1 << at % 8
         path.write_bytes(damaged)
-        with pytest.raises(SourceError, match=segment.file.name):
+        with pytest.raises(SourceError, match=segment.name):
             read_everything(segment)
     path.write_bytes(whole)
     assert read_everything(segment) == seen
@@ -139,10 +139,10 @@ def test_a_flipped_bit_in_any_region_is_noticed(tmp_path) -> None:
 def test_another_segment_under_the_name_is_noticed(tmp_path) -> None:
     files = SpillFiles(tmp_path, SHORT)
     segment, other = seal_all(files), seal(files, some_rows(40))
-    (tmp_path / other.file.name).replace(tmp_path / segment.file.name)
-    with pytest.raises(SourceError, match=segment.file.name):
+    (tmp_path / other.name).replace(tmp_path / segment.name)
+    with pytest.raises(SourceError, match=segment.name):
         read_everything(segment)
-    with pytest.raises(ResourceError, match=other.file.name):
+    with pytest.raises(ResourceError, match=other.name):
         other.take(np.array([0]))
 
 
@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_what_was_sealed(tmp_path) -> None:
     seen, n_held, is_full = read_everything(segment), tally.n_held, True
     with pytest.raises(ResourceError, match=rf"no room for a window in `{tmp_path}`"):
         seal_all(files)
-    assert os.listdir(tmp_path) == [segment.file.name]
+    assert os.listdir(tmp_path) == [segment.name]
     assert (read_everything(segment), tally.n_held) == (seen, n_held)
 
 
@@ -180,10 +180,10 @@ def test_memory_is_told_of(tmp_path) -> None:
     tally = Tally()
     files = SpillFiles(tmp_path, SHORT, tally)
     segment = seal_all(files)
-    assert tally.n_held == segment.n_held_bytes > 0
-    assert segment.n_file_bytes == (tmp_path / segment.file.name).stat().st_size
+    assert tally.n_held == segment.guide.n_bytes > 0
+    assert segment.n_file_bytes == (tmp_path / segment.name).stat().st_size
     read_everything(segment)
-    assert tally.n_held == segment.n_held_bytes
+    assert tally.n_held == segment.guide.n_bytes
     segment.free()
     assert tally.n_held == 0
     assert not os.listdir(tmp_path)
@@ -204,7 +204,7 @@ def test_without_memory_for_what_stays_nothing_is_sealed(tmp_path) -> None:
 def test_a_row_longer_than_a_batch_is_one_of_its_own(tmp_path) -> None:
     texts = ["a", "b" * 5000, "c", None, "d" * 3000, "e"]
     segment = seal(SpillFiles(tmp_path, SHORT), some_rows(6), pa.table({"text": texts}), batch_bytes=400)
-    lengths = [last - first for first, last in pairwise(segment.payload.starts.tolist())]
+    lengths = [last - first for first, last in pairwise(segment.guide.read().starts.tolist())]
     assert len([each for each in lengths if each > 800]) == 2
     rows = np.arange(6)
     assert segment.take(rows)["text"].to_pylist() == [texts[each] for each in segment.origins(rows)]

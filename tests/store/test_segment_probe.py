@@ -89,7 +89,7 @@ def at_once(keys: np.ndarray) -> ProbeKeys:
 def test_keys_that_are_not_there_are_hardly_read_for(tmp_path) -> None:
     files = SpillFiles(tmp_path, A_PAGE)
     segment = seal(files, even_keys(20_000), batch_bytes=10_000)
-    assert len(segment.filter) * 64 <= 11 * 20_000
+    assert len(segment.guide.read().filter) * 64 <= 11 * 20_000
     for key in range(1, 4001, 2):
         assert not pairs_of(segment, at_once(np.array([key])))
     assert files.counts.n_reads < 50
@@ -144,9 +144,9 @@ def test_who_stops_early_holds_nothing(tmp_path) -> None:
     segment = seal(SpillFiles(tmp_path, SHORT, tally), even_keys(300))
     reading = probe(segment, ProbeKeys(np.arange(600), np.full(600, 60), np.full(600, 70), pairs_per_chunk=1))
     next(reading)
-    assert tally.n_held > segment.n_held_bytes
+    assert tally.n_held > segment.guide.n_bytes
     reading.close()
-    assert tally.n_held == segment.n_held_bytes
+    assert tally.n_held == segment.guide.n_bytes
 
 
 def find_by_hand(

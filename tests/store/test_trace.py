@@ -6,6 +6,7 @@ A tuple counts with its sign from `_ts` until before `_expires`.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from sash.store import trace as trace_module
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.directory import Directory
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_arena import SpillArena
 from sash.store.trace import Events, Trace
 from sash.store.vector import dump, load
 from support.steps import Change, Lived, due, signed
@@ -26,8 +29,10 @@ WINDOW_US = 16
 BY_CLOCK, BY_NEGATIVES = False, True
 
 
-def make(by_negatives: bool = BY_CLOCK, window_us: int | None = WINDOW_US) -> Trace:
-    return Trace(SCHEMA, window_us, by_negatives)
+def make(by_negatives: bool = BY_CLOCK, window_us: int | None = WINDOW_US, limited_in: Path | None = None) -> Trace:
+    """`limited_in`: with hardly any memory for a step, and this directory for what does not fit."""
+    arena = None if limited_in is None else SpillArena(MemoryBudget(1 << 20, 200, 1 << 12, limited_in))
+    return Trace(SCHEMA, window_us, by_negatives, arena)
 
 
 def ids_of(tuples: pa.Table) -> np.ndarray:
@@ -143,13 +148,14 @@ def test_renumbered_ids_hold_for_what_is_kept(by_negatives: bool) -> None:
         assert trace._ids.array[: trace.log.rows.n_rows].tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("is_limited", [False, True])
 @pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
 def test_tuples_that_never_expire_are_struck_out_with_what_takes_them_back(
-    by_negatives: bool, monkeypatch: pytest.MonkeyPatch
+    by_negatives: bool, is_limited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind a window of two rows: what is kept follows the window, not the run. Of equal tuples one goes."""
     monkeypatch.setattr(trace_module, "MIN_STRUCK_OUT", 8)
-    trace, sums = make(by_negatives, None), Counter()
+    trace, sums = make(by_negatives, None, tmp_path if is_limited else None), Counter()
     for clock in range(1, 200):
         changes = [(1, clock, NEVER, (clock % 3, clock % 2))]
         changes += [(-1, clock, NEVER, ((clock - 2) % 3, clock % 2))] if clock > 2 else []

@@ -95,7 +95,7 @@ class CircularBuckets:
         """
         left, right = (self._in_order(side, first) for side, first in enumerate(firsts))
         arrivals = OrderedArrivals(left, right, np.zeros(2, np.int64))
-        bounds, capacity = (min(clock, NEVER - 1) + 1, self._strategy), join_index.PAIRS_PER_CHUNK
+        bounds, capacity = (min(clock, NEVER - 1) + 1, self._strategy), join_index.pairs_per_chunk(self._arena)
         self._clock = clock
         reason = bucket_join.PAUSED
         while reason != bucket_join.DONE:
@@ -125,7 +125,7 @@ class CircularBuckets:
         """Pairs (probing tuple, row of `side`) that join, in chunks; rows from `row_limit` on are left out."""
         if self._strategy in (bucket_join.PROBE_ALL, bucket_join.OPTIMAL):
             buckets.remove_all_stale(self._table(side), self._clock, self._counters)
-        capacity, first, probing = join_index.PAIRS_PER_CHUNK, 0, ProbingTuples(keys, ts, ends)
+        capacity, first, probing = join_index.pairs_per_chunk(self._arena), 0, ProbingTuples(keys, ts, ends)
         while first < len(keys):
             last = min(len(keys), first + self._arena.rows_per_call)
             out = MatchRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))

@@ -37,7 +37,7 @@ class HashIndex:
 
     def arrive(self, firsts: tuple[int, int], clock: int) -> Iterator[Pairs]:
         """The pairs that the rows from `firsts` on make, in chunks; see `JoinIndex`."""
-        capacity = join_index.PAIRS_PER_CHUNK
+        capacity = join_index.pairs_per_chunk(self._arena)
         out, n_out, upto = Pairs.room(capacity), 0, list(firsts)
         self._n_inserted += sum(window.next_row - first for window, first in zip(self._windows, firsts))
         for side, stop, floors in self._turns(firsts):

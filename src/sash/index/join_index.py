@@ -7,6 +7,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from sash.store.vector import Arena
+
 LEFT, RIGHT = 0, 1
 PAIRS_PER_CHUNK = 1 << 18
 
@@ -26,6 +28,16 @@ class Pairs(NamedTuple):
 
     def first(self, n_pairs: int) -> Pairs:
         return Pairs(*(array[:n_pairs] for array in self))
+
+    def parts(self, n_pairs: int) -> Iterator[Pairs]:
+        """So many at a time."""
+        for start in range(0, len(self.ts), n_pairs):
+            yield Pairs(*(array[start : start + n_pairs] for array in self))
+
+
+def pairs_per_chunk(arena: Arena) -> int:
+    """How many pairs an index gives at once, unless a single row has more."""
+    return PAIRS_PER_CHUNK if arena.budget is None else min(PAIRS_PER_CHUNK, arena.budget.n_pairs_at_once())
 
 
 class JoinCounts(NamedTuple):

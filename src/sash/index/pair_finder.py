@@ -65,10 +65,13 @@ class PairFinder(Generic[W, I]):
         `index` is its own, which gives pairs as rows come in.
         """
         assert index is self.index
-        firsts = self.insert(inputs, horizon)
-        yield from index.arrive(firsts, horizon)
-        for side, first in enumerate(firsts):
-            yield from self._pairs_with_sealed(side, first)
+        firsts, budget = self.insert(inputs, horizon), self.windows[LEFT].arena.budget
+        if budget is None:
+            yield from index.arrive(firsts, horizon)
+        else:
+            n_pairs = budget.n_pairs_at_once(sum(map(_row_bytes, self.windows)))
+            for pairs in self._pairs_anywhere(index, firsts, horizon):
+                yield from pairs.parts(n_pairs)
         self.evict(horizon)
 
     def evict(self, horizon: int, retracted: Sequence[np.ndarray] = (NO_ROWS, NO_ROWS)) -> None:
@@ -106,6 +109,12 @@ class PairFinder(Generic[W, I]):
             self.windows[side].restore(entries[name], next_numbers[name], horizon, **how)
             self.windows[side].evict(horizon)
         self._refill(horizon)
+
+    def _pairs_anywhere(self, index: JoinIndex, firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
+        """With rows in memory, then with those on disk."""
+        yield from index.arrive(firsts, horizon)
+        for side, first in enumerate(firsts):
+            yield from self._pairs_with_sealed(side, first)
 
     def _pairs_with_sealed(self, side: int, first: int) -> Iterator[Pairs]:
         """Pairs of a side's rows from `first` on with rows of the other one that are on disk."""
@@ -151,6 +160,11 @@ class PairFinder(Generic[W, I]):
     @property
     def _n_rebuilds(self) -> int:
         return sum(window.n_rebuilds for window in self.windows)
+
+
+def _row_bytes(window: Window) -> int:
+    """Of the columns of a row."""
+    return window.log.n_bytes // max(1, window.log.n_rows)
 
 
 def _head_bytes(window: Window) -> int:

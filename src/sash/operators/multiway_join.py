@@ -131,16 +131,19 @@ class MultiwayJoin(Unpaced):
         self._heard = frontiers
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        joined = pa.concat_tables([*self.parts(inputs, clock), self.schema.empty_table()])
+        return joined if joined.num_rows > MAX_COMBINED else joined.combine_chunks()
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """The joined tuples of a step as they are found."""
         self._clock = clock
         self._frontiers = self._by_stream(self._heard or [(clock + 1,)] * len(inputs))
         self._heard = ()
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
-        found = [self._form(each) for each in self._combinations(firsts)]
+        yield from (self._form(each) for each in self._combinations(firsts))
         self._evict(limits)
-        joined = pa.concat_tables([*found, self.schema.empty_table()])
-        return joined if joined.num_rows > MAX_COMBINED else joined.combine_chunks()
 
     def logs(self) -> dict[str, BlockLog]:
         return {f"input{number}": window.log for number, window in enumerate(self._windows)}

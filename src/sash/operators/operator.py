@@ -11,7 +11,7 @@ partition groups in turn: `export_live` takes the state of a group out, `import_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -55,6 +55,15 @@ class Operator(Stateful, Protocol):
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         """What follows from these tuples, one batch per input, and from the clock's progress."""
+        ...
+
+
+@runtime_checkable
+class PartGiver(Protocol):
+    """An operator that may put out far more than comes in."""
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """What `process` returns, in parts that have no order, made as they are asked for. To be exhausted."""
         ...
 
 

@@ -58,13 +58,14 @@ class OperatorSet(ABC):
                 deletes.extend(EntryName(name, log_name, key).encode() for key in gone)
         return puts, deletes
 
-    def entries(self) -> dict[str, bytes]:
-        """All logs, as entries that `restore` understands."""
-        held: dict[str, bytes] = {}
+    def entries(self) -> Mapping[str, bytes]:
+        """All logs, as entries that `restore` understands; made as they are asked for, until the next step."""
+        found: dict[str, tuple[Mapping[str, bytes], str]] = {}
         for name, operator in self.operators():
             for log_name, log in operator.logs().items():
-                held.update((EntryName(name, log_name, key).encode(), value) for key, value in log.entries().items())
-        return held
+                entries = log.entries()
+                found.update((EntryName(name, log_name, key).encode(), (entries, key)) for key in entries)
+        return _AllEntries(found)
 
     def registers(self) -> dict[str, Any]:
         """What has to survive beside the logs, by the names of operators as text; it can be written as JSON."""
@@ -90,7 +91,7 @@ class StoredEntries:
 
     def of_log(self, operator: OperatorName, log: str) -> Mapping[str, bytes]:
         """The entries of one log, by their keys there."""
-        return _LogEntries(self._entries, self._texts.get((operator, log), {}))
+        return _EntriesOfLog(self._entries, self._texts.get((operator, log), {}))
 
 
 def restore_operator(
@@ -100,7 +101,24 @@ def restore_operator(
     operator.restore({log: stored.of_log(name, log) for log in operator.logs()}, registers)
 
 
-class _LogEntries(Mapping[str, bytes]):
+class _AllEntries(Mapping[str, bytes]):
+    """Those of many logs: by text, where an entry is, and its key there."""
+
+    def __init__(self, found: Mapping[str, tuple[Mapping[str, bytes], str]]):
+        self._found = found
+
+    def __getitem__(self, text: str) -> bytes:
+        entries, key = self._found[text]
+        return entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class _EntriesOfLog(Mapping[str, bytes]):
     def __init__(self, entries: Mapping[str, bytes], texts: Mapping[str, str]):
         self._entries = entries
         self._texts = texts

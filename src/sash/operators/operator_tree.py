@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
@@ -27,6 +27,8 @@ from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER
+from sash.store.sorted_runs import SortedRuns
+from sash.store.vector import Arena
 
 N_PACED = 1 << 16
 """So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
@@ -137,6 +139,15 @@ class Work:
     """How often it changed its method because its load had changed."""
 
 
+class _LimitedStep(NamedTuple):
+    """Of a tree with a budget: tuples by slot, the clock after them, that of each slot, and where there is room."""
+
+    arrivals: Mapping[int, pa.Table]
+    clock: int
+    clocks: Mapping[int, int]
+    arena: Arena
+
+
 class OperatorTree(OperatorSet):
     """Operators made from a tree of nodes, with their state."""
 
@@ -160,11 +171,16 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        while True:
-            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
+        for until in self._paces(clock):
             yield self._run(self.root, arrivals, until, clocks or {})
-            if until == clock:
-                return
+            arrivals = {}
+
+    def paced_parts(
+        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None, arena: Arena
+    ) -> Iterator[Iterator[pa.Table]]:
+        """`paced_steps` where memory is limited: each step in parts that have no order. To be exhausted one by one."""
+        for until in self._paces(clock):
+            yield self._parts(self.root, _LimitedStep(arrivals, until, clocks or {}, arena))
             arrivals = {}
 
     def forget_work(self) -> None:
@@ -184,6 +200,14 @@ class OperatorTree(OperatorSet):
         work.seconds += perf_counter() - started
         return output
 
+    def _paces(self, clock: int) -> Iterator[int]:
+        """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
+        while True:
+            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
+            yield until
+            if until == clock:
+                return
+
     def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators, as `operator_nodes` names them."""
         for name, node in operator_nodes(self.root):
@@ -201,10 +225,64 @@ class OperatorTree(OperatorSet):
         inputs = [self._run(child, arrivals, clock, clocks) for child in children]
         if isinstance(node.spec, ExchangeSpec):
             return inputs[0]
+        self._tell_frontiers(node, children, clock, clocks)
+        return self.process(node, inputs, clock)
+
+    def _tell_frontiers(self, node: Node, inputs: list[Node], clock: int, clocks: Mapping[int, int]) -> None:
         operator = self._operators[id(node)]
         if isinstance(operator, FrontierReader):
-            operator.hear([self._frontiers(child, clock, clocks) for child in children])
-        return self.process(node, inputs, clock)
+            operator.hear([self._frontiers(each, clock, clocks) for each in inputs])
+
+    def _parts(self, node: Node, step: _LimitedStep) -> Iterator[pa.Table]:
+        """What a node puts out in a step. What a join finds goes through the nodes above it part by part, in order of
+        time if they keep something; an instant is then not cut in two.
+        """
+        arrivals, clock, clocks, arena = step
+        operator = self._operators.get(id(node))
+        if isinstance(operator, PartGiver):
+            inputs = [self._run(child, arrivals, clock, clocks) for child in node.inputs]
+            self._tell_frontiers(node, list(node.inputs), clock, clocks)
+            yield from self._counted(node, operator.parts(inputs, clock), inputs)
+        elif not self._is_over_parts(node):
+            yield self._run(node, arrivals, clock, clocks)
+        elif operator is None:
+            yield from self._parts(node.inputs[0], step)
+        elif isinstance(operator, Project | LookupJoin):
+            for part in self._parts(node.inputs[0], step):
+                yield self.process(node, [part], clock)
+        else:
+            runs = SortedRuns(arena, with_ties=False)
+            for part in self._parts(node.inputs[0], step):
+                runs.add(part)
+            for tuples, until in runs.instants(clock, self._schema_of(node.inputs[0])):
+                yield self.process(node, [tuples], until)
+
+    def _is_over_parts(self, node: Node) -> bool:
+        """Whether it has one input, beside relations, which comes in parts."""
+        inputs = [each for each in node.inputs if not isinstance(each.spec, RelationSpec)]
+        if len(inputs) != 1:
+            return False
+        return isinstance(self._operators.get(id(inputs[0])), PartGiver) or self._is_over_parts(inputs[0])
+
+    def _schema_of(self, node: Node) -> pa.Schema:
+        """Of what an operator puts out, or of what comes through an exchange."""
+        operator = self._operators.get(id(node))
+        return self._schema_of(node.inputs[0]) if operator is None else operator.schema
+
+    def _counted(self, node: Node, parts: Iterator[pa.Table], inputs: list[pa.Table]) -> Iterator[pa.Table]:
+        """Notes what an operator does while it gives its parts."""
+        work = self._work.setdefault(id(node), Work())
+        work.rows_in += sum(batch.num_rows for batch in inputs)
+        operator = self._operators[id(node)]
+        n_replans = operator.n_replans if isinstance(operator, WindowJoin) else 0
+        started = perf_counter()
+        for part in parts:
+            work.rows_out += part.num_rows
+            work.seconds += perf_counter() - started
+            yield part
+            started = perf_counter()
+        work.seconds += perf_counter() - started
+        work.n_replans += operator.n_replans - n_replans if isinstance(operator, WindowJoin) else 0
 
     def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
         """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each

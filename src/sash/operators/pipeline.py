@@ -17,7 +17,7 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -34,6 +34,7 @@ from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
 from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
+from sash.store.sorted_runs import SortedRuns
 from sash.store.vector import Arena, Memory
 
 JOIN = OperatorName("join")
@@ -65,6 +66,8 @@ class Branch:
     tree: OperatorTree
     taps: Mapping[int, int] = field(default_factory=dict[int, int])
     """By slot of the tree, the tap that feeds it; its other slots are fed from outside."""
+    order: tuple[str, ...] | None = None
+    """The columns of its answers, by which those of one instant are put in order; None if nobody sees their order."""
 
 
 class Pipeline(OperatorSet):
@@ -277,9 +280,23 @@ class Pipeline(OperatorSet):
         clock: int,
         clocks: Mapping[int, int] | None = None,
     ) -> Iterator[tuple[BranchName, pa.Table]]:
-        for table in self._branches[name].tree.paced_steps(arrivals, clock, clocks):
+        branch, arena = self._branches[name], self._arena
+        if arena.budget is None:
+            tables = branch.tree.paced_steps(arrivals, clock, clocks)
+        else:
+            steps = branch.tree.paced_parts(arrivals, clock, clocks, arena)
+            tables = (table for parts in steps for table in _ordered(parts, branch.order, arena))
+        for table in tables:
             if table.num_rows:
                 yield name, table
+
+
+def _ordered(parts: Iterable[pa.Table], order: Sequence[str] | None, arena: Arena) -> Iterator[pa.Table]:
+    """What a branch gives in a step: at once, or in order of time if that is too much. `order`: see `Branch`."""
+    runs = SortedRuns(arena, with_ties=order is not None)
+    for part in parts:
+        runs.add(part if order is None else part.select(list(order)))
+    return runs.give()
 
 
 def _of_side(side: str, name: OperatorName) -> OperatorName:

@@ -24,7 +24,8 @@ from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import IDENTITY, Keys
 from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, ColumnLike, concat, int64_column, signs
-from sash.store.block_log import Block, BlockLog
+from sash.store.block import Block
+from sash.store.block_log import BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.trace import Events
 from sash.store.vector import Arena, Memory

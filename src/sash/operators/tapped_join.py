@@ -42,6 +42,7 @@ from sash.store.batch import (
     SIGNED_FIELDS,
     TS,
     ColumnLike,
+    concat,
     conformed,
     expiries,
     int64_column,
@@ -50,8 +51,9 @@ from sash.store.batch import (
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
+from sash.store.sorted_runs import SortedRuns
+from sash.store.spill_arena import SpillArena
 from sash.store.vector import Arena, Memory
-from sash.store.window import Window
 
 LWO = "lwo"
 """Largest Window Only: all pairs, then to whom they belong. Other orders serve small windows first."""
@@ -144,11 +146,13 @@ class TappedJoin(Unpaced):
         index = self._finder.index
         if isinstance(index, ScheduledIndex):
             yield from self._outputs_by_turns(index, inputs, clock)
-        else:
+        elif self._arena.budget is None:
             parts: dict[int, list[pa.Table]] = {}
             for pairs in self._finder.pairs(index, inputs, _horizon(clock)):
                 self._route(pairs, 0, len(self.taps), parts)
             yield TapOutput(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
+        else:
+            yield from self._limited_outputs(self._finder.pairs(index, inputs, _horizon(clock)), clock)
         self._clock = clock
 
     def backfill(self, tap: int, clock: int) -> pa.Table:
@@ -156,9 +160,35 @@ class TappedJoin(Unpaced):
         spec = replace(self.spec, taps=(self.taps[tap],), serving_order=LWO)
         twin = TappedJoin(spec, *self._inputs)
         windows = self._tap_windows[tap : tap + 1]
-        twin.since_us = np.maximum(self.since_us[tap : tap + 1], np.maximum(clock, BEGINNING + windows) - windows)
-        (given,) = twin.tap_outputs([_rows_of(window) for window in self._finder.windows], clock)
-        return given.tables[0]
+        since_us = np.maximum(self.since_us[tap : tap + 1], np.maximum(clock, BEGINNING + windows) - windows)
+        if self._arena.budget is not None:
+            twin.reset(SpillArena(self._arena.budget))
+        twin.since_us = since_us
+        steps = self._steps_again(since_us[0], clock)
+        return concat([given.tables[0] for step in steps for given in twin.tap_outputs(*step)])
+
+    def _steps_again(self, since_us: np.ndarray, clock: int) -> Iterator[tuple[list[pa.Table], int]]:
+        """Steps that bring the tuples of the windows again, if they are newer than a time of each side: one step, or
+        where memory is limited one for each block, and one more for the clock.
+        """
+        blocks = [(side, block) for side, window in enumerate(self._finder.windows) for block in window.log.blocks]
+        nothing = [schema.empty_table() for schema in self._inputs]
+        if self._arena.budget is None:
+            parts = [[each] for each in nothing]
+            for side, block in blocks:
+                parts[side].append(self._finder.windows[side].log.read(block))
+            yield [concat(each) for each in parts], clock
+            return
+        for side, block in blocks:
+            tuples = self._finder.windows[side].log.read(block)
+            inputs = list(nothing)
+            inputs[side] = tuples.filter(pa.array(int64_column(tuples, TS) > since_us[side]))
+            yield inputs, BEGINNING
+        yield nothing, clock
+
+    @property
+    def _arena(self) -> Arena:
+        return self._finder.windows[LEFT].arena
 
     def make_room(self) -> None:
         """Lets tuples go to disk if memory is short."""
@@ -203,6 +233,27 @@ class TappedJoin(Unpaced):
         reaches = [tap.reach_us for tap in self.taps]
         n_queries = [reaches.count(each) for each in self._classes_us]
         return ScheduledIndex(windows, self._classes_us, n_queries, self.spec.serving_order)
+
+    def _limited_outputs(self, found: Iterator[Pairs], clock: int) -> Iterator[TapOutput]:
+        """What all pairs of a step give: at once, or bit by bit in order of time if that is too much."""
+        runs = [SortedRuns(self._arena, with_ties=False, n_sharing=len(self.taps)) for _ in self.taps]
+        for pairs in found:
+            parts: dict[int, list[pa.Table]] = {}
+            self._route(pairs, 0, len(self.taps), parts)
+            for tap, given in parts.items():
+                for part in given:
+                    runs[tap].add(part)
+        streams = [each.instants(clock, schema) for each, schema in zip(runs, self.tap_schemas, strict=True)]
+        heads = [next(stream) for stream in streams]
+        while (complete_us := min((until for _, until in heads), default=clock)) < clock:
+            tables: dict[int, pa.Table] = {}
+            for tap, (tuples, until) in enumerate(heads):
+                n_due = int(np.searchsorted(int64_column(tuples, TS), complete_us, side="right"))
+                tables[tap] = tuples.slice(0, n_due)
+                heads[tap] = next(streams[tap]) if until == complete_us else (tuples.slice(n_due), until)
+            yield TapOutput(complete_us, tables)
+        rest = [concat([tuples, *(more for more, _ in stream)]) for (tuples, _), stream in zip(heads, streams)]
+        yield TapOutput(clock, dict(enumerate(rest)))
 
     def _outputs_by_turns(self, index: ScheduledIndex, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
         firsts = self._finder.insert(inputs, _horizon(clock))
@@ -258,12 +309,6 @@ def _labelled(window: LabelledWindow, rows: np.ndarray) -> kernel.LabelledSide:
 def _horizon(clock: int) -> int:
     """A tuple that expires just after the clock meets no other any more, but a new tap still sees it."""
     return max(clock, BEGINNING + 1) - 1
-
-
-def _rows_of(window: Window) -> pa.Table:
-    """All tuples of a window."""
-    blocks = [window.log.read(block) for block in window.log.blocks]
-    return pa.concat_tables([window.log.schema.empty_table(), *blocks]).combine_chunks()
 
 
 def label_tuples(tuples: pa.Table, conditions: tuple[str, ...], demanded: tuple[int | None, ...]) -> np.ndarray:

@@ -97,20 +97,24 @@ class WindowJoin(Unpaced):
         """The work done so far to find pairs, by all methods, which the cost model estimates."""
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        (*found,) = self.parts(inputs, clock)
+        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """The pairs of a step as they are found; each part is in order of time."""
         inputs = [join_keys.without_null_keys(batch, self._key_columns[side]) for side, batch in enumerate(inputs)]
         if not self._watch.has_begun:
             self._begin(inputs)
         horizon, index = self._horizon(clock), self._finder.index
         done, held = index.counts, self._finder.n_held
         if isinstance(index, CircularBuckets) and self.spec.has_identities:
-            found = self._signed_pairs(index, inputs, horizon)
+            yield from self._signed_pairs(index, inputs, horizon)
         else:
-            found = [self._form(pairs, +1) for pairs in self._finder.pairs(index, inputs, horizon)]
+            yield from (self._form(pairs, +1) for pairs in self._finder.pairs(index, inputs, horizon))
         self._clock = clock
         fresh = JoinCounts(*(now - before for now, before in zip(index.counts, done)))
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
         self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
-        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
     def make_room(self) -> None:
         """Lets tuples go to disk if memory is short."""
@@ -185,7 +189,7 @@ class WindowJoin(Unpaced):
     def _make_index(self, windows: Sequence[Window]) -> Index:
         return make_index(self._method, windows, self.spec.has_identities)
 
-    def _signed_pairs(self, index: CircularBuckets, inputs: Sequence[pa.Table], horizon: int) -> list[pa.Table]:
+    def _signed_pairs(self, index: CircularBuckets, inputs: Sequence[pa.Table], horizon: int) -> Iterator[pa.Table]:
         """The joined tuples of this step and those that it takes back, in phases: all that ends early has to be known
         before lives are compared.
         """
@@ -193,14 +197,11 @@ class WindowJoin(Unpaced):
         for side, window in enumerate(self._finder.windows):
             index.insert(side, firsts[side], window.next_row)
         retracted = [self._retract(index, side, batch) for side, batch in enumerate(inputs)]
-        found = [
-            *self._new_pairs(index, LEFT, firsts[LEFT], NEVER),
-            *self._new_pairs(index, RIGHT, firsts[RIGHT], firsts[LEFT]),
-            *self._lost_pairs(index, LEFT, retracted[LEFT]),
-            *self._lost_pairs(index, RIGHT, retracted[RIGHT]),
-        ]
+        yield from self._new_pairs(index, LEFT, firsts[LEFT], NEVER)
+        yield from self._new_pairs(index, RIGHT, firsts[RIGHT], firsts[LEFT])
+        yield from self._lost_pairs(index, LEFT, retracted[LEFT])
+        yield from self._lost_pairs(index, RIGHT, retracted[RIGHT])
         self._finder.evict(horizon, [self._noted(side, rows) for side, rows in enumerate(retracted)])
-        return found
 
     def _retract(self, index: CircularBuckets, side: int, batch: pa.Table) -> np.ndarray:
         """Ends the tuples that this step's negatives take back, and returns their rows."""

@@ -7,7 +7,7 @@ leaf in place of the join.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
 
@@ -96,13 +96,13 @@ class Plan:
         """A fresh pipeline of all of it, with everything in order of time; relations by name, as they were declared."""
         if self.trunk is None:
             trees = {name: query.tree(relations) for name, query in self.queries.items()}
-            return Pipeline(None, [self._branch(BranchName(name), tree, {}) for name, tree in trees.items()])
+            return Pipeline(None, [self._answering(name, tree, {}) for name, tree in trees.items()])
         numbers = count(len(self.slots))
         branches: list[Branch] = []
         for name, query in sorted(self.queries.items()):
             root, leaves = self.trunk.graft(name, numbers, is_ordered=False)
             tree = OperatorTree(root, {leaf.input.slot: leaf.input.schema for leaf in leaves}, query.load(relations))
-            branches.append(self._branch(BranchName(name), tree, {leaf.input.slot: leaf.tap for leaf in leaves}))
+            branches.append(self._answering(name, tree, {leaf.input.slot: leaf.tap for leaf in leaves}))
         return Pipeline(self.trunk.trunk(is_in_order=True), branches)
 
     def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
@@ -113,6 +113,10 @@ class Plan:
     def _fragment_branch(self, branch: BranchPlan, relations: Mapping[str, pa.Table]) -> Branch:
         tree = branch.tree(self.queries[branch.name.query].load(relations))
         return self._branch(branch.name, tree, branch.taps)
+
+    def _answering(self, query: str, tree: OperatorTree, taps: Mapping[int, TapName]) -> Branch:
+        """A whole query, whose answers are seen in their order."""
+        return replace(self._branch(BranchName(query), tree, taps), order=tuple(self.queries[query].schema.names))
 
     def _branch(self, name: BranchName, tree: OperatorTree, taps: Mapping[int, TapName]) -> Branch:
         numbers = {tap.name: number for number, tap in enumerate(self.trunk.spec.taps)} if self.trunk else {}

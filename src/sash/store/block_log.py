@@ -16,18 +16,17 @@ numbered anew by every process that reads the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import ResourceError
+from sash.store.block import BLOCK_PREFIX, NOTE_PREFIX, Block, BlockEntries
 from sash.store.codec import decode_table, encode_table
 from sash.store.rows import Rows
 from sash.store.segment import WindowSegment
 from sash.store.vector import Arena, Memory, Vector
-
-BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
 
 Adapt: TypeAlias = Callable[[pa.Table], pa.Table]
 """Makes rows of a log's schema of rows that were kept with another one."""
@@ -37,43 +36,13 @@ def as_it_is(table: pa.Table) -> pa.Table:
     return table
 
 
-@dataclass(slots=True)
-class Block:
-    """Rows `first .. last - 1`; `notes` are the log entries that say which of them are dead."""
-
-    number: int
-    """In the log; -1 if the block is not kept."""
-    first: int
-    n_rows: int
-    n_bytes: int = 0
-    """Of its rows in memory."""
-    notes: list[str] = field(default_factory=list)
-    n_dead: int = 0
-    segment: WindowSegment | None = None
-    """Where its rows are once it is sealed."""
-    gone: np.ndarray | None = None
-    """Of a sealed block, the places of its dead rows, ascending."""
-
-    @property
-    def is_kept(self) -> bool:
-        return self.number >= 0
-
-    @property
-    def last(self) -> int:
-        return self.first + self.n_rows
-
-    @property
-    def n_alive(self) -> int:
-        return self.n_rows - self.n_dead
-
-
 class BlockLog:
     """Append-only rows in blocks, with deletion by row number and by whole block."""
 
     def __init__(self, schema: pa.Schema, arena: Arena | None = None):
         arena = arena or Memory()
         self.schema = schema
-        self._arena = arena
+        self.arena = arena
         self.rows = Rows(schema, arena)
         self.blocks: list[Block] = []
         self.segments: list[WindowSegment] = []
@@ -163,6 +132,7 @@ class BlockLog:
             block.segment = segment
         self.segments.append(segment)
         self._drop_before(self.base, aligned)
+        self._put_guides_away()
 
     @property
     def head(self) -> list[Block]:
@@ -199,6 +169,11 @@ class BlockLog:
         return sum(segment.n_file_bytes for segment in self.segments)
 
     @property
+    def n_guide_bytes(self) -> int:
+        """What is known by heart of all segments."""
+        return sum(segment.guide.n_bytes for segment in self.segments)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether more than half of what is held in memory is dead, so that rewriting it pays for itself."""
         return 2 * sum(block.n_alive for block in self.blocks if block.segment is None) < self.n_head_rows
@@ -208,11 +183,15 @@ class BlockLog:
 
         `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
         """
-        alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in self.head)
-        self.drop(self.head)
-        self._clear(self.next_row)
-        for rows in cut(alive.combine_chunks()):
-            self.append(rows)
+        for blocks in self._compacted_at_once():
+            alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in blocks)
+            self.drop(blocks)
+            if self.n_head_rows:
+                self.trim()
+            else:
+                self._clear(self.next_row)
+            for rows in cut(alive.combine_chunks()):
+                self.append(rows)
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """The entries to put and the keys to delete since the last call."""
@@ -221,14 +200,11 @@ class BlockLog:
         self._puts, self._deletes = {}, set()
         return changes
 
-    def entries(self) -> dict[str, bytes]:
-        """Everything that is held, as entries that `restore` understands."""
-        held: dict[str, bytes] = {}
-        for block in self.blocks:
-            held[f"{BLOCK_PREFIX}{block.number}"] = encode_table(self.read(block))
-            if block.n_dead:
-                held[f"{NOTE_PREFIX}{block.number}.0"] = np.flatnonzero(self.is_dead(block)).astype(np.int64).tobytes()
-        return held
+    def entries(self) -> Mapping[str, bytes]:
+        """Everything that is held, as entries that `restore` understands; made as they are asked for, until the log
+        changes.
+        """
+        return BlockEntries(self.blocks, self.read, self.is_dead)
 
     def restore(
         self,
@@ -253,7 +229,7 @@ class BlockLog:
             for key in block.notes:
                 self._mark_dead(block, np.frombuffer(entries[key], np.int64))
             see(block)
-            self._arena.release_pages()
+            self.arena.release_pages()
         self._puts, self._deletes = {}, set()
 
     def _add(self, number: int, table: pa.Table) -> Block:
@@ -276,6 +252,18 @@ class BlockLog:
             origins[mine] = segment.origins(rows[mine])
         return origins
 
+    def _compacted_at_once(self) -> Iterator[list[Block]]:
+        """The blocks of the head, the oldest first, as many at a time as a step may have in memory."""
+        budget, blocks, n_bytes = self.arena.budget, list[Block](), 0
+        for block in self.head:
+            if budget is not None and blocks and n_bytes + block.n_bytes > budget.step_bytes:
+                yield blocks
+                blocks, n_bytes = [], 0
+            blocks.append(block)
+            n_bytes += block.n_bytes
+        if blocks:
+            yield blocks
+
     def _free_segments(self) -> None:
         """Removes segments none of whose blocks is left."""
         used = {id(block.segment) for block in self.blocks}
@@ -283,6 +271,19 @@ class BlockLog:
             if id(segment) not in used:
                 segment.free()
         self.segments = [segment for segment in self.segments if id(segment) in used]
+
+    def _put_guides_away(self) -> None:
+        """Those of the oldest segments, as long as all take more than they may."""
+        budget = self.arena.budget
+        assert budget is not None
+        for segment in self.segments:
+            if budget.has_room_for_guides(self):
+                return
+            try:
+                segment.guide.put_away()
+            except ResourceError as error:
+                budget.refused = error
+                return
 
     def _clear(self, base: int) -> None:
         self.rows.clear(base)

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import BEGINNING, EXPIRES, int64_column
-from sash.store.block_log import Adapt, Block, BlockLog, as_it_is
+from sash.store.block import Block
+from sash.store.block_log import Adapt, BlockLog, as_it_is
 from sash.store.vector import Arena, Memory, Vector
 
 CUTS = 8

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sash.store.block_log import Block
+from sash.store.block import Block
 from sash.store.block_window import FIRST_ROWS
 from sash.store.vector import Arena, Vector
 from sash.store.window import KeyOf, Window

@@ -21,6 +21,9 @@ ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
 GROWTH = 1.25
 """How much larger vectors become than what they hold."""
+PAIR_BYTES = 128
+"""What a pair of rows takes while it is found and joined, beside the columns of both, at most."""
+LEAST_PAIRS = 64
 LEAST_BYTES = 1 << 14
 """Less is refused, whatever the plan; see `plan/least_memory.py` for what a plan needs."""
 LEAST_ROWS = 16
@@ -36,6 +39,13 @@ class Counted(Protocol):
     def n_bytes(self) -> int: ...
 
 
+class Guided(Protocol):
+    """Something that knows by heart what is on disk."""
+
+    @property
+    def n_guide_bytes(self) -> int: ...
+
+
 class MemoryBudget:
     """Of all that shares it: bytes for each of its parts, and the directory for what does not fit."""
 
@@ -48,6 +58,7 @@ class MemoryBudget:
         """Why something that should have left memory is still there: a step is not given up half-way. Whoever begins
         the next one makes room first, or refuses it."""
         self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
+        self._guided: weakref.WeakSet[Guided] = weakref.WeakSet()
 
     @classmethod
     def of(cls, n_bytes: int, spill: Path) -> MemoryBudget:
@@ -64,6 +75,10 @@ class MemoryBudget:
         """What so many rows with so many bytes of columns take once they are state."""
         return int(GROWTH * (n_bytes + ROW_BYTES * n_rows))
 
+    def n_pairs_at_once(self, row_bytes: int = PAIR_BYTES) -> int:
+        """How many pairs a step may have in memory, if the columns of both rows have so many bytes."""
+        return max(LEAST_PAIRS, self.step_bytes // (PAIR_BYTES + row_bytes))
+
     def count(self, holder: Counted) -> None:
         """Counts what a holder has, from now on, as state."""
         self._holders.add(holder)
@@ -72,3 +87,10 @@ class MemoryBudget:
     def n_state_bytes(self) -> int:
         """What state takes now."""
         return sum(each.n_bytes for each in self._holders)
+
+    def has_room_for_guides(self, asking: Guided) -> bool:
+        """Whether what is known of files by heart leaves half of what is for disk to reading them. Whoever asks is
+        counted from now on.
+        """
+        self._guided.add(asking)
+        return 2 * sum(each.n_guide_bytes for each in self._guided) <= self.disk_bytes

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from sash.kernels.probes import EXPIRY, LINKS, TIME
 from sash.store.batch import EXPIRES, TS, int64_column
-from sash.store.block_log import Block
+from sash.store.block import Block
 from sash.store.block_window import FIRST_ROWS, BlockWindow
 from sash.store.keys import encode_keys
 from sash.store.vector import Arena, Vector

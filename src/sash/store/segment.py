@@ -2,13 +2,13 @@
 
     file     | keys and lives | origins | identities | labels | payload                      |
              |  page   page   |  page   |   page     |  page  | batch | batch | batch | …    |
-    memory   | first hash of each page, filter of keys         | where each batch begins      |
+    guide    | first hash of each page, filter of keys         | where each batch begins      |
 
 A row that is sealed gets a new number, `first` and its place in the file: so rows of one key lie side by side, and what
 a probe finds in one order is read in that order. `origins` says which row of the window's log it was.
 
 Columns of 64 bits lie in pages, column by column, so that what is looked at of a key is read with one access. The rest
-is payload: batches of Arrow's, read when a tuple is put out.
+is payload: batches of Arrow's, read when a tuple is put out. The guide is what has to be known to read anything.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.segment_join import STORED, KeyPages, gather_places
+from sash.store.segment_guide import KeptGuide, SegmentGuide
 from sash.store.spill_files import SpillFile, SpillFiles
+
+NO_CHECKSUMS = np.empty(0, np.uint64)
 
 
 class PageRegion(NamedTuple):
@@ -48,17 +51,12 @@ class PageRegion(NamedTuple):
         return [(first, first + 1) for first in (self.first_page + pages).tolist()]
 
 
-class PayloadBatches(NamedTuple):
-    """Where the batches of a file are: batch `k` has the rows from place `places[k]` on, in bytes from `starts[k]` on.
-
-    Both have one item more, for the end.
-    """
+class PayloadColumns(NamedTuple):
+    """What is in the batches of a file."""
 
     schema: pa.Schema
     words: frozenset[str]
     """Columns of 64 bits without NULLs."""
-    places: np.ndarray
-    starts: np.ndarray
 
 
 class SegmentRegions(NamedTuple):
@@ -79,7 +77,9 @@ class WindowSegment:
     """
 
     files: SpillFiles
-    file: SpillFile
+    name: str
+    """Of its file."""
+    n_pages: int
     first: int
     n_rows: int
     min_ts: int
@@ -87,35 +87,26 @@ class WindowSegment:
     """The last `expires`: after it, nothing in the segment is alive, and it can be freed without being read."""
     life_us: int
     regions: SegmentRegions
-    payload: PayloadBatches
-    fences: np.ndarray
-    """The first hash of each page of keys."""
-    filter: np.ndarray
-    """Which keys may be there; see `kernels/segment_join.py`."""
+    payload: PayloadColumns
+    guide: KeptGuide
 
     @property
     def last(self) -> int:
         return self.first + self.n_rows
 
     @property
-    def n_held_bytes(self) -> int:
-        """In memory, as long as the segment is there."""
-        kept = (self.fences, self.filter, self.payload.places, self.payload.starts, self.file.checksums)
-        return sum(each.nbytes for each in kept)
-
-    @property
     def n_file_bytes(self) -> int:
-        return len(self.file.checksums) * self.files.settings.page_bytes
+        return self.n_pages * self.files.settings.page_bytes
 
     def free(self) -> None:
         """Removes the file and gives memory back. The segment must not be used any more."""
-        self.files.allowance.give(self.n_held_bytes)
-        self.files.free(self.file)
+        self.guide.free()
+        self.files.free(self._file(NO_CHECKSUMS))
 
-    def key_pages(self, pages: np.ndarray) -> Iterator[KeyPages]:
-        """Pages of keys, ascending, some at a time; good until the next are asked for."""
+    def key_pages(self, pages: np.ndarray, guide: SegmentGuide) -> Iterator[KeyPages]:
+        """Pages of keys, ascending, some at a time; good until the next are asked for. `guide` is its own."""
         region = self.regions.keys
-        for frame in self.files.read(self.file, region.spans(pages)):
+        for frame in self.files.read(self._file(guide.checksums), region.spans(pages)):
             before = frame.first_page - region.first_page
             yield KeyPages(
                 self._as_words(frame.data),
@@ -168,12 +159,13 @@ class WindowSegment:
         self, places: np.ndarray, order: np.ndarray
     ) -> Iterator[tuple[pa.RecordBatch, np.ndarray, np.ndarray]]:
         """The batches that have some of the places, which ascend; which of its rows, and the line that each goes to."""
-        firsts, starts = self.payload.places, self.payload.starts
+        guide = self.guide.read()
+        firsts, starts = guide.places, guide.starts
         page_bytes = self.files.settings.page_bytes
         bounds = np.searchsorted(places, firsts)
         wanted = np.flatnonzero(bounds[1:] > bounds[:-1])
         spans = np.column_stack((starts[wanted] // page_bytes, -(-starts[wanted + 1] // page_bytes)))
-        for frame in self.files.read(self.file, spans.tolist()):
+        for frame in self.files.read(self._file(guide.checksums), spans.tolist()):
             base = frame.first_page * page_bytes
             for idx in range(frame.first_span, frame.last_span):
                 number = wanted[idx]
@@ -190,11 +182,15 @@ class WindowSegment:
         page_bounds = np.searchsorted(places, np.arange(region.n_pages + 1) * per_page)
         pages = np.flatnonzero(page_bounds[1:] > page_bounds[:-1])
         out = np.empty((len(rows), region.n_columns), np.int64)
-        for frame in self.files.read(self.file, region.spans(pages)):
+        file = self._file(self.guide.read().checksums)
+        for frame in self.files.read(file, region.spans(pages)):
             low, high = page_bounds[pages[frame.first_span]], page_bounds[pages[frame.last_span - 1] + 1]
             local = places[low:high] - (frame.first_page - region.first_page) * per_page
             gather_places(self._as_words(frame.data), local, per_page, region.n_columns, out, order[low:high])
         return out
+
+    def _file(self, checksums: np.ndarray) -> SpillFile:
+        return SpillFile(self.name, checksums)
 
     def _as_words(self, data: np.ndarray) -> np.ndarray:
         """A page each line."""

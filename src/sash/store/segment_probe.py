@@ -26,10 +26,10 @@ from sash.kernels.segment_join import (
 )
 from sash.store.batch import BEGINNING, NEVER
 from sash.store.segment import WindowSegment
+from sash.store.segment_guide import SegmentGuide
 
 PAIRS_PER_CHUNK = 1 << 18
 NO_ROW = -1
-NO_PAGES = np.empty(0, np.int64)
 MANY = 256
 """From so many tuples for each page on, all pages are read."""
 FEW = 0.25
@@ -72,12 +72,15 @@ def probe(
     `early` may name rows of other segments as well. Memory: a frame that is used, one that is read ahead, and a chunk,
     however many rows a key has.
     """
-    wanted, tuples = _wanted(segment, probes)
+    if not len(probes) or not probes.may_meet(segment):
+        return
+    guide = segment.guide.read()
+    wanted, tuples = _wanted(guide, probes)
     if not len(wanted):
         return
     early = _of_segment(early, segment)
     at, out, n_out = np.zeros(PLACE_WIDTH, np.int64), probes.room, 0
-    for pages in segment.key_pages(wanted):
+    for pages in segment.key_pages(wanted, guide):
         at[PAGE:] = 0
         while at[PAGE] < len(pages.wanted):
             n_out = merge_pages(tuples, pages, early, at, n_out, out)
@@ -88,15 +91,15 @@ def probe(
         yield SegmentPairs(*(each[:n_out] for each in out))
 
 
-def gathered(chunks: Iterable[SegmentPairs]) -> Iterator[SegmentPairs]:
-    """The pairs of many small chunks, of which each is good until the next is asked for, in fewer large ones."""
+def gathered(chunks: Iterable[SegmentPairs], n_enough: int) -> Iterator[SegmentPairs]:
+    """The pairs of many small chunks, of which each is good until the next is asked for, in fewer that have enough."""
     held: list[SegmentPairs] = []
     for chunk in chunks:
-        if len(chunk.rows) >= PAIRS_PER_CHUNK // 2:
+        if len(chunk.rows) >= n_enough:
             yield chunk
             continue
         held.append(SegmentPairs(*(each.copy() for each in chunk)))
-        if sum(len(each.rows) for each in held) >= PAIRS_PER_CHUNK // 2:
+        if sum(len(each.rows) for each in held) >= n_enough:
             yield _joined(held)
             held = []
     if held:
@@ -127,14 +130,12 @@ def find(
     return rows
 
 
-def _wanted(segment: WindowSegment, probes: ProbeKeys) -> tuple[np.ndarray, HashedTuples]:
+def _wanted(guide: SegmentGuide, probes: ProbeKeys) -> tuple[np.ndarray, HashedTuples]:
     """The pages of keys that have to be read, and the tuples whose keys may be in them."""
-    wanted, tuples = np.zeros(len(segment.fences), np.bool_), probes.tuples
-    if not probes.may_meet(segment):
-        return NO_PAGES, tuples
+    wanted, tuples = np.zeros(len(guide.fences), np.bool_), probes.tuples
     if len(probes) > MANY * len(wanted):  # they would want nearly all pages, and the filter costs more than the merge
         return np.arange(len(wanted)), tuples
-    n_passed = want_pages(tuples.hashes, segment.filter, segment.fences, wanted, probes.passed)
+    n_passed = want_pages(tuples.hashes, guide.filter, guide.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
         passed = probes.passed[:n_passed]
         tuples = HashedTuples(tuples.hashes[passed], tuples.ts[passed], tuples.ends[passed], tuples.numbers[passed])

@@ -21,7 +21,8 @@ from sash.kernels.segment_join import (
     fill_filter,
 )
 from sash.store.allowance import taking
-from sash.store.segment import PageRegion, PayloadBatches, SegmentRegions, WindowSegment
+from sash.store.segment import PageRegion, PayloadColumns, SegmentRegions, WindowSegment
+from sash.store.segment_guide import KeptGuide, SegmentGuide
 from sash.store.spill_files import SpillFile, SpillFiles
 
 BATCH_BYTES = 1 << 18
@@ -58,17 +59,15 @@ def write_segment(
     with taking(files.allowance, SCRATCH_BYTES * n_rows):
         draft = _Draft(files.settings.page_bytes, sealed, take, batch_bytes)
         file = files.write(draft.parts())
-        segment = draft.finish(files, file, int(sealed.rows[0]) if first is None else first)
-    try:
-        files.allowance.take(segment.n_held_bytes)
-    except BaseException:
-        files.free(file)
-        raise
-    return segment
+        try:
+            return draft.finish(files, file, int(sealed.rows[0]) if first is None else first)
+        except BaseException:
+            files.free(file)
+            raise
 
 
 class _Draft:
-    """A segment that is being written: `parts` are its bytes, `finish` is what stays in memory."""
+    """A segment that is being written: `parts` are its bytes, `finish` is what is known of it."""
 
     def __init__(self, page_bytes: int, sealed: SealedRows, take: TakeRows, batch_bytes: int):
         self._page_bytes, self._sealed, self._take, self._batch_bytes = page_bytes, sealed, take, batch_bytes
@@ -96,18 +95,20 @@ class _Draft:
         filter = np.zeros(n_blocks * BLOCK_WORDS, np.uint64)
         fill_filter(self._hashes, filter)
         words = {field.name for field in self._schema if _is_word(field.type)} - self._with_nulls
+        fences = self._hashes[:: self._regions.keys.rows_per_page].copy()
+        guide = SegmentGuide(file.checksums, fences, filter, np.array(self._places), np.array(self._starts))
         return WindowSegment(
             files,
-            file,
+            file.name,
+            len(file.checksums),
             first,
             len(self._order),
             int(self._sealed.ts.min()),
             int(self._sealed.expires.max()),
             self._life_us,
             self._regions,
-            PayloadBatches(self._schema, frozenset(words), np.array(self._places), np.array(self._starts)),
-            self._hashes[:: self._regions.keys.rows_per_page].copy(),
-            filter,
+            PayloadColumns(self._schema, frozenset(words)),
+            KeptGuide(files, guide),
         )
 
     @property

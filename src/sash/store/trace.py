@@ -25,6 +25,7 @@ from sash.store.block_log import BlockLog
 from sash.store.block_window import cut_length, sliced_by_end
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.key_index import KeyIndex
+from sash.store.keys import hash_rows, is_hashable, one_chunk
 from sash.store.vector import Arena, Memory, Vector
 
 DENSE = "_dense"
@@ -191,18 +192,38 @@ class Trace:
     def _strike_out(self) -> None:
         """Removes every tuple that was taken back together with what takes it back, and all that has expired."""
         content = pa.schema([field for field in self.log.schema if field.name not in (TS, OP)])
-        held = concat([self.log.read(block) for block in self.log.blocks])
-        rows = np.concatenate([np.arange(block.first, block.last) for block in self.log.blocks])
-        alike = KeyIndex(content).encode(held.select(content.names))
-        ops = signs(held)
+        self.log.delete(np.concatenate([self._struck_out(content, *held) for held in self._alike(content)]))
+        if self.log.blocks:
+            self.log.compact(lambda tuples: sliced_by_end(tuples, self._cut_us))
+
+    def _alike(self, content: pa.Schema) -> Iterator[tuple[pa.Table, np.ndarray]]:
+        """All tuples and their rows; where memory is limited in parts, with tuples of the same content in the same."""
+        hashed = [field.name for field in content if is_hashable(field.type)]
+        budget = self.log.arena.budget
+        n_parts = 1 if budget is None or not hashed else -(-self.log.n_bytes // budget.step_bytes)
+        for part in range(n_parts):
+            tables, rows = [self.log.schema.empty_table()], [np.empty(0, np.int64)]
+            for block in self.log.blocks:
+                tuples, mine = self.log.read(block), np.arange(block.n_rows)
+                if n_parts > 1:
+                    hashes = hash_rows([one_chunk(tuples.column(name)) for name in hashed])
+                    mine = np.flatnonzero(hashes % np.uint64(n_parts) == part)
+                    tuples = tuples.take(pa.array(mine))
+                tables.append(tuples)
+                rows.append(block.first + mine)
+            yield concat(tables), np.concatenate(rows)
+
+    def _struck_out(self, content: pa.Schema, held: pa.Table, rows: np.ndarray) -> np.ndarray:
+        """Of tuples, with all that have the same content, the rows that go."""
+        if not len(rows):
+            return rows
+        alike, ops = KeyIndex(content).encode(held.select(content.names)), signs(held)
         retracted = np.bincount(alike[ops < 0], minlength=alike.max() + 1)
         order = np.lexsort((-ops, alike))
         place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
         goes = (ops[order] < 0) | (place_in_kind < retracted[alike[order]])
         goes |= int64_column(held, EXPIRES)[order] <= self.clock
-        self.log.delete(rows[order[goes]])
-        if self.log.blocks:
-            self.log.compact(lambda tuples: sliced_by_end(tuples, self._cut_us))
+        return rows[order[goes]]
 
 
 def _order_of(times: np.ndarray, ids: np.ndarray, signs: np.ndarray) -> np.ndarray | None:

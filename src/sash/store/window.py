@@ -22,15 +22,12 @@ from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
 from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
-from sash.store.block_log import Block
+from sash.store.block import Block
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
 from sash.store.segment_probe import NO_ROW, NONE_EARLY, PAIRS_PER_CHUNK, ProbeKeys, find, gathered, probe
 from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.vector import Arena, Vector
 
-LEAST_PAIRS = 64
-PAIR_BYTES = 256
-"""About so much is in memory for each pair of a chunk: rows, lives, and the columns of both."""
 KeyOf: TypeAlias = Callable[[pa.Table], np.ndarray]
 """The 64-bit key of every tuple of a batch. Called again on the same tuples when the arrays are rebuilt."""
 
@@ -98,8 +95,10 @@ class Window(BlockWindow):
             return
         budget = self.arena.budget
         assert budget is not None
-        probes = ProbeKeys(keys, ts, ends, min(PAIRS_PER_CHUNK, max(LEAST_PAIRS, budget.step_bytes // PAIR_BYTES)))
-        yield from gathered(found for segment in self.log.segments for found in probe(segment, probes, self._early))
+        n_pairs = min(PAIRS_PER_CHUNK, budget.n_pairs_at_once())
+        probes = ProbeKeys(keys, ts, ends, n_pairs)
+        found = (each for segment in self.log.segments for each in probe(segment, probes, self._early))
+        yield from gathered(found, n_pairs // 2)
 
     def find_sealed(self, keys: np.ndarray, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
         """For each negative the sealed tuple that it takes back, or -1; no tuple is found twice.

@@ -1,0 +1,106 @@
+"""What a limit on memory costs in bytes: counted, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.kernels.hash_join import RECORD_WIDTH
+from sash.operators.window_join import WindowJoin
+from sash.store.spill_arena import SpillArena
+from sash.store.window import Window
+
+N_ROWS, ROWS_PER_PUSH = 12_000, 400
+MEMORY = 512 << 10
+TEXT = "SELECT A.k, A.s, B.s AS other FROM a A, b B WHERE A.k = B.k WINDOW 8 SECONDS"
+BESIDE_BYTES = 8 * (1 + RECORD_WIDTH)
+"""Of a row in memory, beside its columns: key and record."""
+
+
+def rows_of(seed: int) -> pa.Table:
+    times = pa.array(1000 * np.arange(N_ROWS), pa.timestamp("us"))
+    keys = np.random.default_rng(seed).integers(0, 10 * N_ROWS, N_ROWS)
+    return pa.table({"k": keys, "s": pa.array([f"{key:0100}" for key in keys]), "ts": times})
+
+
+ROWS = {"a": rows_of(1), "b": rows_of(2)}
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("SASH_MEMORY", raising=False)
+    yield
+    sash.configure()
+
+
+def pushes() -> Iterator[tuple[str, pa.Table]]:
+    for first in range(0, N_ROWS, ROWS_PER_PUSH):
+        yield from ((name, rows.slice(first, ROWS_PER_PUSH)) for name, rows in ROWS.items())
+
+
+def arena_of(running: sash.Query) -> SpillArena:
+    (join,) = (operator for _, operator in running.operators() if isinstance(operator, WindowJoin))
+    arena = join.logs()["left"].arena
+    assert isinstance(arena, SpillArena)
+    return arena
+
+
+def test_hardly_more_is_written_than_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when guides are put away; nothing is written twice."""
+    sealed, seal, n_guides = [], Window.seal, []
+
+    def count(window: Window, n_rows: int) -> None:
+        before = {block.first for block in window.log.blocks if block.segment is not None}
+        seal(window, n_rows)
+        sealed.extend(
+            block.n_bytes + BESIDE_BYTES * block.n_rows
+            for block in window.log.blocks
+            if block.segment is not None and block.first not in before
+        )
+        n_guides.append(sum(segment.guide.n_bytes == 0 for segment in window.log.segments))
+
+    monkeypatch.setattr(Window, "seal", count)
+    sash.configure(memory=MEMORY // 4, spill=tmp_path)
+    running = sash.query(TEXT, **ROWS)
+    for name, rows in pushes():
+        running.push(name, rows)
+    counts = arena_of(running).spill_files.counts
+    assert sum(sealed) > 20 * MEMORY // 4
+    assert counts.n_bytes_written <= 1.1 * sum(sealed)
+    assert max(n_guides) > 0
+
+
+def test_nothing_is_read_or_written_while_windows_fit(tmp_path: Path) -> None:
+    sash.configure(memory="64 MiB", spill=tmp_path / "not there")
+    running = sash.query(TEXT, **ROWS)
+    for name, rows in pushes():
+        running.push(name, rows)
+    running.finish()
+    assert not (tmp_path / "not there").exists()
+    counts = arena_of(running).spill_files.counts
+    assert (counts.n_bytes_read, counts.n_bytes_written, arena_of(running).n_file_bytes) == (0, 0, 0)
+
+
+def bytes_put(memory: int | None, spill: Path) -> list[int]:
+    """Of a checkpoint, batch by batch. A batch is a bite: each of these is a block of its own."""
+    sash.configure(memory=memory, spill=spill)
+    running, n_bytes = sash.query(TEXT, **ROWS), []
+    for name, rows in pushes():
+        running.push(name, rows)
+        puts, deletes = running._job.pipeline.take_changes()
+        n_bytes.append(sum(map(len, puts.values())) + sum(map(len, [*puts, *deletes])))
+    if memory is not None:
+        assert arena_of(running).spill_files.counts.n_bytes_written > 5 * memory
+    return n_bytes
+
+
+def test_checkpoints_are_not_larger_when_rows_are_on_disk(tmp_path: Path) -> None:
+    with_limit, without = bytes_put(MEMORY, tmp_path), bytes_put(None, tmp_path)
+    assert len(with_limit) == len(without)
+    for one, other in zip(with_limit, without):
+        assert abs(one - other) <= 0.01 * other
