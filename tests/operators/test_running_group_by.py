@@ -7,7 +7,7 @@ wherever the operator is stopped; its state is a row for each group, however man
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ def step(operator: RunningGroupBy, *tuples: Tuple) -> list[Change]:
     return changes_of(operator.process([signed(tuples)], max((ts for ts, _, _ in tuples), default=0)))
 
 
-def entries_of(operator: RunningGroupBy) -> dict[str, dict[str, bytes]]:
+def entries_of(operator: RunningGroupBy) -> dict[str, Mapping[str, bytes]]:
     return {name: log.entries() for name, log in operator.logs().items()}
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sash.runtime.byte_sizes import parse_bytes
+from sash.store.byte_sizes import parse_bytes
 
 ROWS_PER_FILE = 20_000
 KEYS_PER_ROW = 10
