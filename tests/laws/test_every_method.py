@@ -174,14 +174,14 @@ def test_every_method_gives_the_same_changes(spill: Path, run: Run) -> None:
 @pytest.mark.parametrize("method", [TIERED, WHJ, WNL, EWJ, RPWJ, AHEWJ])
 def test_rows_are_on_disk_then(spill: Path, method: str, budget: str) -> None:
     """That the cases above are about what they say."""
-    rows = pa.table({"k": np.arange(400) % 7, "ts": np.arange(400)})
+    rows = pa.table({"k": np.arange(200) % 7, "ts": np.arange(200)})
     frames: dict[str, Stream | Relation] = {name: sash.stream(rows, time="ts") for name in "ab"}
     setting = JoinSetting(method, budget, block_rows=1, n_part=2)
-    case = hinted(Case("SELECT A.k FROM a A, b B WHERE A.k = B.k WINDOW 300 us", frames), setting)
+    case = hinted(Case("SELECT A.k FROM a A, b B WHERE A.k = B.k WINDOW 150 us", frames), setting)
     n_written = []
     with setting.in_force(spill):
         running = case.start()
-        for first in range(0, 400, 50):
+        for first in range(0, 200, 50):
             for name in "ab":
                 running.push(name, rows.slice(first, 50))
             n_written.append(_n_bytes_on_disk(running))
