@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ class KilledRuns:
     def __init__(self, process: subprocess.Popen[str]):
         self._process = process
 
-    def run(self, at: int, is_fresh: bool) -> int:
+    def run(self, at: int, is_fresh: bool = False) -> int:
         """Runs the script in a process that kills itself before operation `at`; returns how it ended, as a shell."""
         assert self._process.stdin
         assert self._process.stdout
@@ -60,10 +60,16 @@ class KilledRuns:
 
 
 @contextmanager
-def killed_runs(directory: Path) -> Iterator[KilledRuns]:
-    """While it is open, runs can be made in a directory."""
+def killed_runs(directory: Path, module: str = "killed_runs") -> Iterator[KilledRuns]:
+    """While it is open, runs can be made in a directory. The module next to this one that has `run_until` says what is
+    run, and which operations are counted.
+    """
     environment = os.environ | {"PYTHONPATH": f"{Path(sash.__file__).parents[1]}{os.pathsep}{ROOT}"}
-    command = [sys.executable, "-c", "from tests.faults.killed_runs import serve; serve()"]
+    command = [
+        sys.executable,
+        "-c",
+        f"from tests.faults import killed_runs, {module}; killed_runs.serve({module}.run_until)",
+    ]
     with subprocess.Popen(
         command, cwd=directory, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -72,18 +78,19 @@ def killed_runs(directory: Path) -> Iterator[KilledRuns]:
         process.stdin.close()
 
 
-def serve() -> None:
+def serve(run_until: Callable[[int, bool], None]) -> None:
     """Makes a process for each line, and says how it ended."""
     for line in sys.stdin:
         at, way = line.split()
         child = os.fork()
         if child == 0:
-            _run_until(int(at), way == FRESH)
+            run_until(int(at), way == FRESH)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
-def _run_until(at: int, is_fresh: bool) -> None:
+def run_until(at: int, is_fresh: bool) -> None:
+    """Runs the script, and dies at an operation on the outputs and what belongs to them; never returns."""
     left = at
 
     def die(operation: str, path: str) -> None:

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 import sash
 from sash.cost import replan
-from sash.cost.choose_join import JoinChoice
 from sash.cost.join_cost import AHEWJ, EWJ, HASH, INVALIDATIONS, RPWJ, WHJ, WNL, JoinMethod
-from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.embedded.run_to_end import run_tables
 from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.strategies import batch_cuts, cases
+from support.join_settings import Restless
 
 ON_DISK = [
     setting
@@ -30,6 +29,16 @@ ON_DISK = [
         f"rpwj(2, memory=2, m_read=2, h_mark=2, slide_us=3, block_rows={block_rows})",
         f"ahewj(2, memory=20, r=0.3, epoch=2, basic_window=2, train=3, slide_us=0, block_rows={block_rows})",
     )
+]
+
+
+TURNS = [
+    JoinMethod(HASH),
+    JoinMethod(WNL),
+    *(JoinMethod(WHJ, n_buckets, each) for n_buckets in (2, 64) for each in INVALIDATIONS),
+    JoinMethod(EWJ, settings=(("memory", 8), ("block_rows", 1), ("r", 0.5), ("epoch", 1), ("delta", 0.0))),
+    JoinMethod(RPWJ, 3, settings=(("memory", 2), ("block_rows", 2), ("m_read", 1))),
+    JoinMethod(AHEWJ, 2, settings=(("memory", 20), ("block_rows", 2), ("r", 0.3), ("basic_window", 1))),
 ]
 
 
@@ -49,22 +58,6 @@ def test_all_methods_agree(case: Case) -> None:
         assert_changes(_run_hinted(case, method), expected)
 
 
-class Restless(ReplanPolicy):
-    """Another method after every step."""
-
-    methods = cycle([
-        JoinMethod(HASH),
-        JoinMethod(WNL),
-        *(JoinMethod(WHJ, n_buckets, each) for n_buckets in (2, 64) for each in INVALIDATIONS),
-        JoinMethod(EWJ, settings=(("memory", 8), ("block_rows", 1), ("r", 0.5), ("epoch", 1), ("delta", 0.0))),
-        JoinMethod(RPWJ, 3, settings=(("memory", 2), ("block_rows", 2), ("m_read", 1))),
-        JoinMethod(AHEWJ, 2, settings=(("memory", 20), ("block_rows", 2), ("r", 0.3), ("basic_window", 1))),
-    ])  # fmt: skip
-
-    def next_method(self, watch: LoadWatch, clock: int, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
-        return next(self.methods)
-
-
 @given(st.data())
 def test_methods_may_take_turns(data: st.DataObject) -> None:
     case = data.draw(cases())
@@ -72,7 +65,7 @@ def test_methods_may_take_turns(data: st.DataObject) -> None:
     steps = data.draw(batch_cuts(case))
     expected, _ = case.replay(steps)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replan, "POLICY", Restless())
+        patch.setattr(replan, "POLICY", Restless(methods=cycle(TURNS)))
         changes, _ = case.replay(steps)
     assert_changes(changes, expected)
 

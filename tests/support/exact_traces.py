@@ -25,6 +25,7 @@ class Row(NamedTuple):
 
 
 Trace = Sequence[Row]
+FOREVER = 10**9
 
 
 def as_fed(trace: Trace, firsts: tuple[int, int] = (0, 0)) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +65,11 @@ def run(join: DiskJoin, trace: Trace, stops: Sequence[int] = ()) -> Counter[tupl
         pairs += found(join.feed(records[low:high], sides[low:high]))
         pairs += found(join.settle())
     return pairs
+
+
+def rows_of(side: int, keys: Iterable[int], first_us: int = 0) -> list[Row]:
+    """A row for each key, one after the other, that stay for ever."""
+    return [Row(side, first_us + at, key, FOREVER) for at, key in enumerate(keys)]
 
 
 @st.composite

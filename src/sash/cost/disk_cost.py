@@ -59,8 +59,7 @@ def refill_seconds(load: ExactLoad, seconds: float, model: DiskModel = DISK_9LZX
     """Equation 3.3: to bring to memory what ends in so many seconds, as much as arrives."""
     if not load.n_invalidation:
         raise PlanError("nothing can be invalidated in no memory: `n_invalidation` is 0; give it a block")
-    n_refills = math.ceil(_blocks(load, seconds) / load.n_invalidation)
-    return n_refills * transfer_seconds(load.n_invalidation, load, model)
+    return _n_refills(load, seconds) * transfer_seconds(load.n_invalidation, load, model)
 
 
 def best_recent_share(load: ExactLoad, r: float, n_opposite: float, model: DiskModel = DISK_9LZX) -> float:
@@ -69,6 +68,10 @@ def best_recent_share(load: ExactLoad, r: float, n_opposite: float, model: DiskM
     """
     recent = math.sqrt(transfer_seconds(n_opposite, load, model) / r)
     return recent / (recent + math.sqrt(model.access_s))
+
+
+def _n_refills(load: ExactLoad, seconds: float) -> int:
+    return math.ceil(_blocks(load, seconds) / load.n_invalidation)
 
 
 def _blocks(load: ExactLoad, seconds: float) -> float:

@@ -141,19 +141,23 @@ class AdaptiveWindowJoin:
     def _open_head(self, side: int, bucket: int) -> None:
         """Gives a bucket a new head, in a free frame of the stream's share, or in one that is evicted for it."""
         recent, memory = self.recent[side], self.store.memory
-        if len(recent) >= self.shares[side]:
+        if self._is_full(side):
             self._evict(side)
         block = memory.open_block(side, bucket, -1)
         recent.open_head(bucket, block)
         self._open_frames[side, bucket] = memory.frame_of[block]
         self._joined[side, bucket] = 0
 
+    def _is_full(self, side: int) -> bool:
+        """Whether a stream has no free frame in its own share, whatever the other one has."""
+        return len(self.recent[side]) >= self.shares[side]
+
     def _evict(self, side: int) -> None:
         """EVICT: frees a frame for a stream (Alg. 6)."""
         victim = 1 - side if self._can_supply(1 - side) else side
         recent, store = self.recent[victim], self.store
         if not recent.n_flushed and not recent.n_stale:
-            self._probe(victim, is_update=False)
+            self._make_stale(victim)
         if not recent.n_flushed and not self._bypass(victim):
             store.dump(victim, recent.flush(self.settings.basic_window, store.memory.numbers))
         if recent.n_flushed:
@@ -167,6 +171,10 @@ class AdaptiveWindowJoin:
             self.shares[victim] -= 1
             self.shares[side] += 1
             self.n_moved += 1
+
+    def _make_stale(self, side: int) -> None:
+        """All blocks of a stream are fresh: they have to meet the disk before one of them can leave memory."""
+        self._probe(side, is_update=False)
 
     def _can_supply(self, side: int) -> bool:
         """Whether a stream yields memory to the other one (Eq. 5.1)."""
@@ -204,13 +212,17 @@ class AdaptiveWindowJoin:
         return fresh_rows(bounds, self.settings.n_part, *log.T)
 
     def _use_idle_time(self, next_us: float) -> None:
-        """Nothing waits until then: the stream with more fresh blocks is probed (§5.4.1)."""
+        """Nothing waits until then: a stream is probed (§5.4.1)."""
         self.clock.wait_until(float(self._due[0]))
-        side = int(self.recent[1].n_fresh > self.recent[0].n_fresh)
+        side = self._idle_side()
         if self.recent[side].n_fresh and len(self.store.disks[1 - side]):
             self._probe_in_turn(side)
             next_us = self.clock.now_us
         self._due[0] = max(next_us, self.clock.now_us + self.settings.gap_us)
+
+    def _idle_side(self) -> int:
+        """The stream with more fresh blocks."""
+        return int(self.recent[1].n_fresh > self.recent[0].n_fresh)
 
     def _count_arrival(self, side: int) -> None:
         """Counts a block, and decays the counts of both streams as time goes by."""
