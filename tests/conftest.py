@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-settings.register_profile("dev", max_examples=20, deadline=None)
+settings.register_profile("dev", max_examples=10, deadline=None)
 settings.register_profile(
-    "ci", max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("ci"), max_examples=1000, derandomize=False, print_blob=True)
 # Where a mistake was planted, it is enough to know who notices: no example is made small.

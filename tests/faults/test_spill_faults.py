@@ -205,13 +205,13 @@ def flip(kind: str, segment: WindowSegment) -> bool:
     """Changes a bit in the middle of the first page of a kind; whether the segment has such a page."""
     page_bytes = segment.files.settings.page_bytes
     if kind == "payload":
-        first = int(segment.payload.starts[0])
+        first = int(segment.guide.read().starts[0])
     else:
         region = getattr(segment.regions, kind)
         if region is None:
             return False
         first = region.first_page * page_bytes
-    path = segment.files.directory / segment.file.name
+    path = segment.files.directory / segment.name
     content = bytearray(path.read_bytes())
     content[first + page_bytes // 2] ^= 8
     path.write_bytes(content)
@@ -219,7 +219,7 @@ def flip(kind: str, segment: WindowSegment) -> bool:
 
 
 def lose(kind: str, segment: WindowSegment) -> bool:
-    (segment.files.directory / segment.file.name).unlink()
+    (segment.files.directory / segment.name).unlink()
     return True
 
 
@@ -267,7 +267,7 @@ def test_a_damaged_segment_gives_no_wrong_row(limited: Path, damage: str) -> Non
             segment = live_segments(session)[place]
             assert apply(kind, segment)
             told = _refusal(session, steps[at + 1 :], got)
-            assert told is None or f"{limited}/{segment.file.name}" in told
+            assert told is None or f"{limited}/{segment.name}" in told
             n_told += told is not None
             for query, rows in got.items():
                 assert rows == expected[query][: len(rows)], (at, query)
