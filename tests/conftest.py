@@ -38,12 +38,12 @@ settings.load_profile("dev")
 os.environ["SASH_COSTS"] = os.devnull + "/none"
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark, and before xdist reads the order
 def pytest_runtest_teardown() -> None:
     """A limit on memory that a test has set, and not taken back as it failed, is none of the next one's."""
     sash.configure()
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark, and before xdist reads the order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks what uses the `spark` fixture, however deep, so that `-m "not spark"` never starts a JVM.
 
