@@ -23,6 +23,7 @@ from sash.store.spill_files import SpillFile
 from sash.store.vector import Memory, Vector
 from sash.testing.case import Case
 from support.group_caches import MUCH, names, pack, put_numbers, sorted_changes
+from support.memory_peaks import measure_peak
 
 
 class TestShare:
@@ -223,3 +224,13 @@ def test_groups_that_need_more_than_their_share() -> None:
         require_shares(plan, Budget(1 << 16, 2), 16)
     for n_bytes in (1 << 20, None, 0):
         require_shares(plan, Budget(n_bytes, 2), 16)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(14_400)
+def test_memory_of_all_workers_stays_within_the_limit(tmp_path: Path) -> None:
+    """Windows of twenty times the limit; 150 MiB are for Python and its libraries."""
+    memory = 256 << 20
+    found = measure_peak(memory, 20 * memory, tmp_path, "spark")
+    assert found.is_exact
+    assert found.above_idle <= memory + (150 << 20)
