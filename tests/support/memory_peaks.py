@@ -21,7 +21,6 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sash.lab.bench.cpu_time import tree_stats
@@ -116,7 +115,7 @@ def _write_script(place: Path, n_files: int) -> Path:
             (place / stream).mkdir(parents=True, exist_ok=True)
             rows = number * ROWS_PER_FILE + np.arange(ROWS_PER_FILE)
             keys = rng.integers(0, KEYS_PER_ROW * n_files * ROWS_PER_FILE, ROWS_PER_FILE)
-            texts = pc.utf8_lpad(pa.array(rows).cast(pa.string()), TEXT_BYTES, stream)
+            texts = np.char.rjust(rows.astype(str), TEXT_BYTES, stream)
             path = place / stream / f"{number:05}.parquet"
             pq.write_table(pa.table({"k": keys, "s": texts, "ts": pa.array(1000 * rows, pa.timestamp("us"))}), path)
             os.utime(path, (2 * number + turn, 2 * number + turn))
