@@ -16,6 +16,7 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import LWO
 from sash.plan.physical import Plan
+from sash.runtime.table_versions import refuse_changed, versions_of
 from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_arena import SpillArena
 
@@ -99,18 +100,25 @@ class RunningJob:
 
     def export_state(self) -> Any:
         """All that is needed to go on in another process; see `import_state`."""
-        return self.plan.fingerprint, (self.pipeline.entries(), self.pipeline.registers()), self.intake.export_state()
+        pipeline = self.pipeline.entries(), self.pipeline.registers()
+        return self.plan.fingerprint, self._tables, pipeline, self.intake.export_state()
 
     def import_state(self, held: Any) -> None:
         """Goes on with what `export_state` gave: of queries that share, those with the same join, if not the same."""
-        fingerprint, (entries, registers), intake = held
+        fingerprint, tables, (entries, registers), intake = held
         if fingerprint != self.plan.fingerprint:
             of = "another query; restore it into the query it was taken of"
             if self.plan.trunk is not None:
                 of = "queries with another join; restore it into those"
             raise SourceError(f"the snapshot belongs to {of}")
+        refuse_changed(tables, self._tables, "begin anew")
         self.intake.import_state(intake)
         self.pipeline.restore(entries, registers, self.intake.newest_us)
+
+    @property
+    def _tables(self) -> dict[str, str]:
+        """The versions of what rows are looked up in."""
+        return versions_of(self.plan, self._relations)
 
     def _served_in_order(self, plan: Plan) -> Plan:
         """The plan that serves queries in the order that one asks for, or that suits the bursts."""

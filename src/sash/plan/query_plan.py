@@ -14,7 +14,7 @@ from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
 from sash.sql.bound_query import Source, StreamInfo
 from sash.sql.window_graph import WindowGraph
-from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS, content_order
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {
@@ -79,9 +79,12 @@ class Lookup:
     """Whether its rows carry an identity."""
 
     def load(self, relation: pa.Table) -> pa.Table:
-        """The part of the relation that the query needs."""
+        """The part of the relation that the query needs. Identities follow from what rows hold, not from their order:
+        whoever goes on after a restart may be given them in another one.
+        """
         rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
         if self.is_numbered:
+            rows = rows.take(pa.array(content_order(rows, [])))
             rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
         return rows.drop_columns(list(SIGNED))
 

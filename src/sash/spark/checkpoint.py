@@ -1,6 +1,7 @@
 """The directory that lets a query go on after a restart.
 
-    <checkpoint>/sash.json       which query this is, in which format, and the stamp of what is said to it
+    <checkpoint>/sash.json       which query this is, in which format, with which content of tables, and the stamp of
+                                 what is said to it
     <checkpoint>/manifest.jsonl  sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/spark/          Spark's own checkpoint
@@ -28,6 +29,7 @@ from sash.io.disk import Disk, telling_of
 from sash.io.ledger import Ledger
 from sash.io.removal import CHECKPOINT_MARK
 from sash.runtime.job import Job, QueryRun
+from sash.runtime.table_versions import refuse_changed, versions_of
 from sash.spark.batch_log import BatchLog
 from sash.spark.checkpoint_files import (
     checksum_of,
@@ -48,6 +50,7 @@ from sash.spark.together import Share, refuse_misfit
 
 CONTROL = "control"
 MANIFEST = "manifest.jsonl"
+FRESH = "write INTO another directory, or run with --fresh to start afresh"
 HASHED = ("offsets", "commits", "sources", "metadata", "state")
 
 
@@ -98,6 +101,7 @@ class Checkpoint:
         self._remove_misleading()
         self.shorten_manifest()
         noted["fragments"] = len(job.plan.fragments)
+        noted["tables"] = noted.get("tables", {}) | versions_of(job.plan, job.relations)
         noted["outputs"], ledgers = join_outputs(job, known.get("outputs", {}), self.log.newest_done)
         self._write_known(noted, known)
         self.n_groups = int(noted["groups"])
@@ -120,6 +124,7 @@ class Checkpoint:
             raise damaged(place, "it is not what was written")
         if known and known["plan"] != job.plan.fingerprint:
             raise SourceError(describe_change(place, known, job))
+        refuse_changed(known.get("tables", {}), versions_of(job.plan, job.relations), FRESH)
         for each in job.members:
             if each.is_kept:
                 refuse_others(each, known.get("outputs", {}), bool(known))

@@ -15,6 +15,7 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.fragment import BranchPlan
 from sash.plan.physical import Plan
+from sash.runtime.table_versions import refuse_changed
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
 from sash.spark.hearing import Hearing, Place
 from sash.spark.sorting import SortedOut, rereads
@@ -22,7 +23,7 @@ from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_colu
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Arena
 
-FORMAT = 4
+FORMAT = 5
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
@@ -33,12 +34,22 @@ class Group:
     serves one group at a time.
     """
 
-    def __init__(self, plan: Plan, pipeline: Pipeline, fragment: int, number: int, n_groups: int):
+    def __init__(
+        self,
+        plan: Plan,
+        pipeline: Pipeline,
+        fragment: int,
+        number: int,
+        n_groups: int,
+        tables: Mapping[str, str] | None = None,
+    ):
+        """`tables` are the versions of those that the plan looks rows up in."""
         self.plan = plan
         self.fragment = plan.fragments[fragment]
         self.number = number
         self._n_groups = n_groups
         self._identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
+        self._tables = dict(tables or {})
         self.pipeline = pipeline
         self._clocks = {name: StreamClock(info.slack_us, ahead_us=info.ahead_us) for name, info in plan.streams.items()}
         self._waiting: dict[int, pa.Table] = {}
@@ -177,6 +188,7 @@ class Group:
             {
                 "identity": self._identity,
                 "edition": self.plan.edition,
+                "tables": self._tables,
                 "clocks": clocks,
                 "waiting": {slot: encode_table(tuples).hex() for slot, tuples in self._waiting.items()},
                 "places": self._places,
@@ -193,6 +205,7 @@ class Group:
                 f"partitions: it says {known['identity']}, this query {self._identity}; "
                 "restore the setting, or give the query a checkpoint directory of its own"
             )
+        refuse_changed(known["tables"], self._tables, "give the query a checkpoint directory of its own")
         self._clocks = {name: StreamClock(*values) for name, values in known["clocks"].items()}
         self._waiting = {int(slot): decode_table(bytes.fromhex(text)) for slot, text in known["waiting"].items()}
         self._places = {name: [_place(*each) for each in places] for name, places in known["places"].items()}
@@ -201,8 +214,11 @@ class Group:
         self._is_changed = known["edition"] != self.plan.edition
 
     def goes_on(self, head: bytes) -> bool:
-        """Whether the state with this head was left by the same set of queries, so that all of it can be used."""
-        return json.loads(head).get("edition", self.plan.edition) == self.plan.edition
+        """Whether the state with this head was left by the same set of queries over the same tables, so that all of it
+        can be used.
+        """
+        known = json.loads(head)
+        return known["edition"] == self.plan.edition and known["tables"] == self._tables
 
 
 def _place(path: str, segment: int, n_rows: int = 1, kept: Iterable[tuple[int, str]] = ()) -> Place:

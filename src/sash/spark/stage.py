@@ -8,6 +8,7 @@ failed or rolled-back attempt left behind never matches, and the group is rebuil
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,11 +23,11 @@ from pyspark.sql.streaming import StatefulProcessor
 
 from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
+from sash.runtime.table_versions import versions_of
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.metrics import Stopwatch, state_facts
-from sash.store.codec import encode_table
 from sash.store.directory import Directory
 
 PIPELINES_IN_MEMORY = 8
@@ -65,7 +66,8 @@ class GroupStage(StatefulProcessor):
     ):
         self._plan = plan
         self._relations = relations
-        self._pipeline_key = _fingerprint(plan, relations), fragment
+        self._tables = versions_of(plan, relations)
+        self._pipeline_key = _fingerprint(plan, self._tables), fragment
         self._fragment = fragment
         self._n_groups = n_groups
         self._budget = budget
@@ -97,7 +99,7 @@ class GroupStage(StatefulProcessor):
 
     def _run_group(self, messages: list[Message]) -> Iterator[Message]:
         watch, number = Stopwatch(), int(messages[0].grp)
-        group = Group(self._plan, self._pipeline(), self._fragment, number, self._n_groups)
+        group = Group(self._plan, self._pipeline(), self._fragment, number, self._n_groups, self._tables)
         cache = self._open_cache()
         name = f"{_query_id()}-{self._plan.fingerprint[:16]}-{self._fragment}-{number}"
         with watch.state:
@@ -183,12 +185,9 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame(held, columns=list(Message._fields))
 
 
-def _fingerprint(plan: Plan, relations: Mapping[str, pa.Table]) -> str:
+def _fingerprint(plan: Plan, tables: Mapping[str, str]) -> str:
     """Tells apart plans whose pipelines differ: in their operators, or in what is in their relations."""
-    digest = hashlib.sha256(plan.edition.encode())
-    for name in sorted(relations):
-        digest.update(name.encode() + encode_table(relations[name]))
-    return digest.hexdigest()
+    return hashlib.sha256(json.dumps([plan.edition, tables]).encode()).hexdigest()
 
 
 def _query_id() -> str:

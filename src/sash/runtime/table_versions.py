@@ -1,0 +1,53 @@
+"""Which content of a table a query was started with. It is pinned: going on with another one is refused.
+
+    Law:  two tables have the same version  iff  they hold the same rows, equally often, in whatever order.
+
+What was joined before a restart was joined with the rows that the table had then; with others now, an answer would be
+neither that of the one nor of the other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from sash.errors import SourceError
+from sash.plan.physical import Plan
+from sash.store.keys import hash_rows, is_hashable, one_chunk
+
+SHOWN_DIGITS = 12
+
+
+def version_of(table: pa.Table) -> str:
+    """For people, too: how many rows there are, and a digest of them all."""
+    digest = hashlib.sha256(str([(field.name, str(field.type)) for field in table.schema]).encode())
+    if table.num_columns:
+        digest.update(np.sort(hash_rows([_hashable(column) for column in table.columns])).tobytes())
+    rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
+    return f"{rows}, {digest.hexdigest()[:SHOWN_DIGITS]}"
+
+
+def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]:
+    """By name, of the tables that a plan looks rows up in."""
+    names = {lookup.source.name for query in plan.queries.values() for lookup in query.lookups}
+    return {name: version_of(relations[name]) for name in sorted(names)}
+
+
+def refuse_changed(known: Mapping[str, str], now: Mapping[str, str], remedy: str) -> None:
+    """Raises SourceError if a table is not what it was when a query began to look rows up in it."""
+    for name in sorted(known.keys() & now.keys()):
+        if known[name] != now[name]:
+            raise SourceError(
+                f"table `{name}` has changed since the query began: it had {known[name]}; it has {now[name]}; "
+                f"put back what it held, or {remedy}"
+            )
+
+
+def _hashable(column: pa.ChunkedArray) -> pa.Array:
+    """Values that are nested, or intervals, as text."""
+    if is_hashable(column.type):
+        return one_chunk(column)
+    return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
