@@ -66,7 +66,8 @@ def test_a_snapshot_is_not_restored_beside_another_table():
 
 def test_rows_of_a_table_may_come_in_another_order():
     """What is taken back after a restart was numbered before it."""
-    text = "SELECT * FROM (SELECT A.v, R.name FROM a A [ROWS 1], r R WHERE A.k = R.k) X, (SELECT k FROM a B [RANGE 1 HOUR]) Y"
+    named = "SELECT A.v, R.name FROM a A [ROWS 1], r R WHERE A.k = R.k"
+    text = f"SELECT * FROM ({named}) X, (SELECT k FROM a B [RANGE 1 HOUR]) Y"
     expected = sash.sql(text, a=sash.stream(ROWS, time="ts"), r=sash.relation(NAMES))
     first = make_query(NAMES, text)
     parts = [first.push("a", ROWS.slice(0, 2))]
