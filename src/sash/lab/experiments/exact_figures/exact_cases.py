@@ -97,6 +97,10 @@ class ExactCase:
     block_bytes: int = 1024
     mb_per_s: float = 20
     comparison_ns: float = BUCKET_NS
+    scanned_ns: float = 0.0
+    """For a tuple that a scan goes over."""
+    is_gap_of_partition: bool = False
+    """Whether the gap is between stages of the same partition of RPWJ, or between any two."""
     seed: int = SEED
 
     @property
