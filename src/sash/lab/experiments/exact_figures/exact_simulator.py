@@ -72,7 +72,10 @@ def simulate(case: ExactCase, fraction: float = 1.0, length: float = 1.0) -> dic
     """
     duration_us, window_us = (round(1e6 * fraction * each) for each in (length * case.duration_s, case.window_s))
     trace = draw_trace(case.rate, duration_us, window_us, case.bias, case.seed)
-    clock = SampledClock(WorkPrices(case.comparison_ns / 1000 / fraction, scanned_us=case.scanned_ns / 1000 / fraction), duration_us / N_SAMPLES)
+    clock = SampledClock(
+        WorkPrices(case.comparison_ns / 1000 / fraction, scanned_us=case.scanned_ns / 1000 / fraction),
+        duration_us / N_SAMPLES,
+    )
     join = make_join(case, fraction, clock)
     pairs = _run(join, trace, clock)
     return _facts(case, join, trace, pairs, (fraction, length))
