@@ -60,8 +60,9 @@ def _bypass_both(rows: Sequence[Row]) -> Claim:
         "Nor does it while both windows together fit into memory (0 bytes)",
         f"{found:,} bytes; windows {windows:.1f} MB ({ROOMY_RATE})",
         found == 0,
-        "by Equation 5.1 the faster stream yields recent memory to the slower one, down to 4.2 MB, whether or not its own "
-        "window still fits then; and blocks bypass the disk only while the invalidation segment, of 1.5 MB, has room",
+        "by Equation 5.1 the faster stream yields recent memory to the slower one, down to 4.2 MB, whether or not its "
+        "own window still fits then; and blocks bypass the disk only while the invalidation segment, of 1.5 MB, has "
+        "room",
     )
 
 
@@ -89,8 +90,10 @@ class RoomyRun(NamedTuple):
 
 
 def roomy_run(rho: float, fraction: float = 1 / 4) -> RoomyRun:
-    """Windows that fit into memory together, joined in no time. In much less than a quarter of full scale heads of buckets
-    take so long to fill, compared with the window, that blocks do not fit for that alone.
+    """Windows that fit into memory together, joined in no time.
+
+    At much less than a quarter of full scale heads of buckets take so long to fill, compared with the window, that
+    blocks do not fit for that alone.
     """
     case = ExactCase(AHEWJ, ROOMY_RATE)
     duration_us, window_us = (round(1e6 * fraction * each) for each in (case.duration_s, case.window_s))
