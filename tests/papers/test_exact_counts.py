@@ -14,8 +14,8 @@ import pytest
 
 from sash.cost import disk_cost
 from sash.cost.disk_cost import DiskPart, ExactLoad, refill_seconds, transfer_seconds
-from sash.kernels.block_frames import KEY, LATE
-from sash.kernels.progressive_runs import HIGH_MARK, LEVEL, LOW_MARK, PERIODIC_US
+from sash.kernels.block_frames import COMPARED, KEY, LATE, SCANNED
+from sash.kernels.progressive_runs import HIGH_MARK, IS_STEP, LEVEL, LOW_MARK, PERIODIC_US
 from sash.lab.experiments.exact_figures import fig3_5_backlog
 from sash.papers.exact import reactive_tasks
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
@@ -28,7 +28,7 @@ from sash.papers.exact.reactive_tasks import DISKS, MEMORY, ReactiveTask, TaskPo
 from sash.papers.exact.work_clock import FoundPairs, WorkClock, WorkPrices
 from sash.store.model_disk import DISK_9LZX, DiskModel, ModelDisk
 from support.exact_misreadings import EWJ, TRACE, fast_disks, misread
-from support.exact_traces import Row, all_pairs, as_fed, rows_of, run
+from support.exact_traces import Row, all_pairs, as_fed, random_trace, rows_of, run
 
 TRANSFER_ONLY = DiskModel(0.0, 0.0, 20e6)
 
@@ -282,3 +282,30 @@ def test_a19_all_memory_is_counted(kind: type[BlockMemory], is_seen: bool) -> No
     assert len(join.store.disks[0]) > 200
     assert (join.store.memory.n_bytes > before) == is_seen
     assert (before > join.store.memory.frames.records.nbytes) == is_seen
+
+
+@pytest.mark.parametrize(("h_mark", "n_scanned"), [(10**6, 16), (0, 4)])
+def test_a_block_shares_a_scan(h_mark: int, n_scanned: int) -> None:
+    """§4.2: tuple by tuple, each of four goes over the four of the other stream; as a block, all in one scan."""
+    settings = RpwjSettings(n_part=1, h_mark=h_mark, l_mark=0, block_rows=4, memory=40)
+    join = ProgressiveWindowJoin(settings, clock=WorkClock(WorkPrices(scanned_us=1.0)))
+    join.clock.is_virtual = False
+    join.partitions.state[IS_STEP] = 1
+    for _ in join.feed(*as_fed([*rows_of(0, range(4)), *rows_of(1, range(4), 4)])):
+        pass
+    assert join.clock.log.counters[COMPARED] == 16
+    assert join.clock.log.counters[SCANNED] == join.clock.cpu_us == n_scanned
+
+
+@pytest.mark.parametrize("is_gap_of_partition", [False, True])
+def test_the_gap_between_reactive_stages(is_gap_of_partition: bool) -> None:
+    """§5.4.1: stages "occur at a partition level". Within a gap there is one of all partitions, or one of each."""
+    settings = RpwjSettings(n_part=4, slide_us=10**6, gap_us=100, block_rows=2, memory=16, m_read=2, h_mark=4, l_mark=1)
+    clock, trace = WorkClock(WorkPrices()), random_trace(5, n_rows=1200, n_keys=30, window=400)
+    disk = ModelDisk(settings.block_bytes, DiskModel(0.0, 0.0, 1e15))
+    join = ProgressiveWindowJoin(settings, disk, clock, DISK_9LZX, is_gap_of_partition)
+    assert run(join, trace) == all_pairs(trace)
+    n_gaps = (trace[-1].ts - trace[0].ts) / settings.gap_us
+    n_stages = join.n_reactions / n_gaps
+    assert (n_stages > 1.5) if is_gap_of_partition else (0 < n_stages <= 1.5)
+    assert n_stages <= settings.n_part + 1

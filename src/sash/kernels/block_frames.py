@@ -6,7 +6,8 @@
 
 A row that is linked is in memory for others: it is met by whoever arrives on the other stream. `held` counts these rows
 by stream and bucket, which is what nested loops would compare with. So comparisons are counted as the papers make them,
-while pairs are found by key.
+while pairs are found by key. A scan goes over these rows once, for one tuple or for a block of them: what it goes over
+is counted apart from what it compares.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ NEXT, PREV = 0, 1
 NOWHERE, RECENT, FREQUENT, INVALIDATION = 0, 1, 2, 3
 """Where in memory a block is."""
 NOW_US, CPU_US = 0, 1
-PER_COMPARISON, PER_TUPLE, PER_PAIR = 0, 1, 2
-COMPARED, INSERTED, REMOVED, LATE, PAIRED, N_COUNTERS = 0, 1, 2, 3, 4, 5
+PER_COMPARISON, PER_TUPLE, PER_PAIR, PER_SCANNED = 0, 1, 2, 3
+COMPARED, INSERTED, REMOVED, LATE, PAIRED, SCANNED, N_COUNTERS = 0, 1, 2, 3, 4, 5, 6
 
 
 class Frames(NamedTuple):
@@ -133,6 +134,19 @@ def charge(work: WorkLog, unit: int, number: int) -> None:
 
 
 @kernel
+def scan(work: WorkLog, n_rows: int) -> None:
+    """So many rows have been gone over, whatever they were compared with."""
+    work.counters[SCANNED] += n_rows
+    charge(work, PER_SCANNED, n_rows)
+
+
+@kernel
+def scan_bucket(frames: Frames, heads: BlockHeads, frame: int, work: WorkLog) -> None:
+    """The rows of a frame have met the other stream's bucket in one scan."""
+    scan(work, frames.held[1 - frames.sides[frame], heads.buckets[frames.blocks[frame]]])
+
+
+@kernel
 def emit(room: FoundRoom, side: int, own: int, other: int, at_us: float) -> None:
     """Notes a pair of a row of a side with one of the other side."""
     n_found = room.n_found[0]
@@ -178,8 +192,9 @@ def meet(frames: Frames, heads: BlockHeads, frame: int, place: int, work: WorkLo
 
 @kernel
 def meet_rows(frames: Frames, heads: BlockHeads, frame: int, first: int, work: WorkLog, room: FoundRoom) -> int:
-    """Joins the rows of a frame from `first` on with the other stream's, row by row; how far it came."""
+    """Joins the rows of a frame from `first` on with the other stream's, in one scan; how far it came."""
     for place in range(first, frames.n_rows[frame]):
         if not meet(frames, heads, frame, place, work, room):
             return place
+    scan_bucket(frames, heads, frame, work)
     return frames.n_rows[frame]

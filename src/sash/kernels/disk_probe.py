@@ -35,16 +35,19 @@ from sash.kernels.block_frames import (
     charge,
     credit,
     emit,
+    scan,
 )
 from sash.kernels.jit import kernel
 
 DONE, NO_ROOM, OFFERED = 0, 1, 2
 MAX_RANGES = 4
-BLOCK, PLACE, IS_COUNTED = 0, 1, 2
+BLOCK, PLACE, IS_COUNTED, BUCKET = 0, 1, 2, 3
 
 
 class ReadBlocks(NamedTuple):
-    """Blocks as they were read, their numbers, and how far a pass has come, which is moved on."""
+    """Blocks as they were read, their numbers, and how far a pass has come, which is moved on: to which row of which
+    block, whether that block is counted, and of which bucket the fresh rows have been gone over last.
+    """
 
     records: Int64s
     blocks: Int64s
@@ -126,7 +129,8 @@ def probe(
         if n_fresh and not read.at[IS_COUNTED]:
             work.counters[COMPARED] += n_fresh * heads.sizes[block]
             charge(work, PER_COMPARISON, n_fresh * heads.sizes[block])
-            read.at[IS_COUNTED] = 1
+            scan(work, heads.sizes[block] + (n_fresh if heads.buckets[block] != read.at[BUCKET] else 0))
+            read.at[IS_COUNTED], read.at[BUCKET] = 1, heads.buckets[block]
         while n_fresh and read.at[PLACE] < heads.sizes[block]:
             record = read.records[read.at[BLOCK], read.at[PLACE]]
             key, ts, end = record[KEY], record[TS], record[END]

@@ -23,6 +23,7 @@ from sash.kernels.block_frames import (
     charge,
     link_rows,
     meet,
+    scan_bucket,
     unlink_rows,
 )
 from sash.kernels.jit import kernel
@@ -91,6 +92,8 @@ def run_tuples(
         work.clock[NOW_US] = max(work.clock[NOW_US], float(ts))
         if not fed.state[IS_SILENT] and not meet(frames, heads, frame, place, work, room):
             return NO_ROOM
+        if not fed.state[IS_SILENT]:
+            scan_bucket(frames, heads, frame, work)
         charge(work, PER_TUPLE, 1)
         work.counters[INSERTED] += 1
         frames.n_rows[frame] = place + 1

@@ -34,6 +34,7 @@ from sash.kernels.block_frames import (
     emit,
     link_rows,
     meet,
+    scan_bucket,
 )
 from sash.kernels.disk_probe import BLOCK, PLACE, ReadBlocks
 from sash.kernels.exact_runs import AT, FED, IS_SILENT, FedRows
@@ -132,6 +133,8 @@ def run_memory_stage(
             frames.records[frame, place, SEQ] = partitions.state[EVENTS] + 1
             if not fed.state[IS_SILENT] and not meet(frames, heads, frame, place, work, room):
                 return NO_ROOM
+            if not fed.state[IS_SILENT]:
+                scan_bucket(frames, heads, frame, work)
             partitions.state[EVENTS] += 1
             partitions.expected[side, bucket] += partitions.disk_rows[1 - side, bucket]
             link_rows(frames, heads, frame, place, place + 1)
@@ -210,25 +213,33 @@ def have_met(ats: int, dts: int, other_ats: int, other_dts: int, times: DiskTime
     """Whether two rows on disk, the first of the outer stream, have been joined: in memory, by a task of either one's
     memory while the other was on disk, or by the last task of both disks (§4.4).
     """
+    if dts <= times.last[0] and other_dts <= times.last[1]:
+        return True
     if ats <= other_dts and other_ats <= dts:
         return True
     if has_task(times.outer_tasks, max(ats, other_dts), dts):
         return True
-    if has_task(times.inner_tasks, max(other_ats, dts), other_dts):
-        return True
-    return dts <= times.last[0] and other_dts <= times.last[1]
+    return has_task(times.inner_tasks, max(other_ats, dts), other_dts)
 
 
 @kernel
-def count_new(outer: ClusterBlocks, inner: ClusterBlocks, times: DiskTimes) -> int:
-    """How many pairs of rows two clusters have to compare: those of blocks that have not met as a whole."""
-    n_new = 0
+def count_new(outer: ClusterBlocks, inner: ClusterBlocks, times: DiskTimes) -> tuple[int, int]:
+    """How many pairs of rows two clusters have to compare: those of blocks that have not met as a whole; and how many
+    rows these blocks have.
+    """
+    n_new, n_scanned = 0, 0
+    is_scanned = np.zeros(inner.sizes.shape[0], np.bool_)
     for one in range(outer.sizes.shape[0]):
+        before = n_new
         for other in range(inner.sizes.shape[0]):
             ats, other_ats = outer.last_ats[one], inner.last_ats[other]
             if not have_met(ats, times.outer[one], other_ats, times.inner[other], times):
                 n_new += outer.sizes[one] * inner.sizes[other]
-    return n_new
+                is_scanned[other] = True
+        n_scanned += outer.sizes[one] if n_new > before else 0
+    for other in range(inner.sizes.shape[0]):
+        n_scanned += inner.sizes[other] if is_scanned[other] else 0
+    return n_new, n_scanned
 
 
 @kernel

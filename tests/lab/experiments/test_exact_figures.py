@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sash.kernels.block_frames import END, KEY, TS
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, EWJ, FULL, QUICK, RPWJ, ExactCase, nested_case
-from sash.lab.experiments.exact_figures.exact_measures import falls, line, nearest, rises, tell, tell_share
+from sash.lab.experiments.exact_figures.exact_claims import EXPERIMENT_OF, number_of, numbered
+from sash.lab.experiments.exact_figures.exact_measures import (
+    falls,
+    line,
+    nearest,
+    rises,
+    tell,
+    tell_share,
+    with_scans,
+)
 from sash.lab.experiments.exact_figures.exact_simulator import SampledClock, make_join, simulate
 from sash.lab.experiments.exact_figures.exact_trace import draw_trace, fullest_part, fullest_window
 from sash.lab.experiments.exact_figures.fig4_tasks import split_seconds
+from sash.lab.experiments.exact_figures.fig5_3_train import STILL, roomy_run
+from sash.lab.experiments.exact_figures.fig5_13_partitions import head_wait_s
+from sash.lab.experiments.exact_figures.fig5_18_blocks import least_price_ns
 from sash.lab.experiments.experiment import Claim, Outcome
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
@@ -41,6 +55,35 @@ def claim(outcome: Outcome, text: str) -> Claim:
 
 def test_names():
     assert [each.name for each in named("exact")] == NAMES
+
+
+def test_every_claim_of_the_chapters_is_checked_by_an_experiment():
+    n_claims = {3: 16, 4: 6, 5: 30}
+    numbers = {f"E{chapter}.{number}" for chapter, n in n_claims.items() for number in range(1, n + 1)}
+    assert set(EXPERIMENT_OF) == numbers
+    assert set(EXPERIMENT_OF.values()) == set(NAMES)
+
+
+def test_the_page_has_a_verdict_on_every_claim():
+    text = (Path(__file__).parents[3] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| (E\d\.\d+) \| [^|]+ \| (holds|does not hold|open)[^|]* \| [^|]+ \|$", text, re.MULTILINE)
+    assert [number for number, _ in told] == sorted(
+        EXPERIMENT_OF, key=lambda each: tuple(map(int, each[1:].split(".")))
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_checks_the_claims_that_are_said_to_be_its_own(name):
+    assert {number_of(each) for each in run(name).claims} == {n for n, each in EXPERIMENT_OF.items() if each == name}
+
+
+def test_claims_are_numbered():
+    (claim,) = numbered({"E5.15": [Claim("Less time", "40 %", True)]})
+    assert claim.text == "E5.15: Less time"
+    assert number_of(claim) == "E5.15"
+    with pytest.raises(AssertionError, match="no chapter"):
+        numbered({"E6.1": []})
 
 
 @pytest.mark.slow
@@ -158,6 +201,43 @@ def test_clusters_of_half_the_memory_are_best_if_only_accesses_cost():
     assert split_seconds(0.5, 2, 4e6, 1e6) == pytest.approx(
         DISK_9LZX.seconds(2 + 8, 4e6) + 8 * DISK_9LZX.seconds(2 + 8, 4e6)
     )
+
+
+@pytest.mark.slow
+def test_reactive_stages_of_partitions_are_many_more():
+    """What the 15 s of §5.4.1 are of: with one stage in a gap they are a small part of what periodic stages run."""
+    case = ExactCase(RPWJ, 1000)
+    one, each = (simulate(replace(case, is_gap_of_partition=gap), FRACTION, LENGTH) for gap in (False, True))
+    assert 10 * one["n_reactions"] < 3 * case.n_part * one["n_periods"]
+    assert each["n_reactions"] > 5 * one["n_reactions"] > 0
+    assert each["disk_s"] > one["disk_s"]
+
+
+def test_windows_that_fit_are_written_only_if_memory_moves():
+    """E5.27 and Equation 5.1: the faster stream yields memory, and its window does not fit into the rest."""
+    still, moving = (roomy_run(rho) for rho in (STILL, 0.4))
+    assert (still.bytes_written, still.n_moved) == (0, 0)
+    assert still.fullest_blocks < still.least_blocks
+    assert moving.bytes_written > 0
+    assert moving.fullest_blocks > moving.least_blocks
+
+
+def test_what_scans_would_cost():
+    rows = [{"block_bytes": size, "cpu_s": 100.0, "total_s": 150.0, "scanned": 8e12 / size} for size in (512, 1024)]
+    priced = with_scans(rows, 2.0)
+    assert [row["cpu_s"] for row in priced] == pytest.approx([131.25, 115.625])
+    assert [row["total_s"] for row in priced] == pytest.approx([181.25, 165.625])
+    cpu_s, scanned = (line(rows, column, "block_bytes") for column in ("cpu_s", "scanned"))
+    price_ns = least_price_ns(cpu_s, scanned)
+    cheap, dear = (line(with_scans(rows, each * price_ns), "cpu_s", "block_bytes") for each in (0.99, 1.01))
+    assert cheap[1024] > 0.98 * cheap[512]
+    assert dear[1024] < 0.98 * dear[512]
+    assert least_price_ns(cpu_s, dict.fromkeys(scanned, 1.0)) == np.inf
+
+
+def test_how_long_a_tuple_waits_in_a_head():
+    """60 buckets of 1,200 tuples per second get 20 each: 15 more in 0.75 s, half of which the average one waits."""
+    assert head_wait_s(60, 16, 1200) == pytest.approx(0.375)
 
 
 def test_words_and_trends():

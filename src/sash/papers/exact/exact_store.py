@@ -137,7 +137,7 @@ class ExactStore:
     def _pass(self, side: int, blocks: np.ndarray, records: np.ndarray, fresh: FreshRows, is_update: bool) -> None:
         """Joins blocks of the other stream that were read with fresh rows of `side`."""
         other, memory = 1 - side, self.memory
-        read = ReadBlocks(records, blocks, np.zeros(3, np.int64))
+        read = ReadBlocks(records, blocks, np.array([0, 0, 0, -1]))
         frequent = self.frequent[other]
         offer = np.array([frequent.bar(memory.productivity) if is_update else np.inf])
         while True:
@@ -150,7 +150,7 @@ class ExactStore:
                 continue
             self._admit(other, int(blocks[read.at[BLOCK]]), records[read.at[BLOCK]])
             offer[0] = frequent.bar(memory.productivity)
-            read.at[:] = read.at[BLOCK] + 1, 0, 0
+            read.at[:3] = read.at[BLOCK] + 1, 0, 0
 
     def _admit(self, side: int, block: int, records: np.ndarray) -> None:
         """A block that was read becomes a frequent one."""

@@ -42,6 +42,7 @@ class PartitionRuns:
     def __init__(self, disk: BlockDisk, block_bytes: int, wait: Callable[[float], None]):
         self._disk, self._block_bytes, self._wait = disk, block_bytes, wait
         self._runs: list[_Run] = []
+        self._n_blocks = 0
 
     def __bool__(self) -> bool:
         return bool(self._runs)
@@ -50,6 +51,7 @@ class PartitionRuns:
         """Writes a run."""
         before = self._disk.counts.seconds
         self._runs.append(_Run(self._disk.append(records), np.array(blocks, np.int64), dts))
+        self._n_blocks += len(blocks)
         self._wait(self._disk.counts.seconds - before)
 
     def clusters(self, n_blocks: int) -> Iterator[Cluster]:
@@ -76,6 +78,7 @@ class PartitionRuns:
             n_gone = int(np.argmax(alive)) if alive.any() else len(alive)
             gone += run.blocks[run.first : run.first + n_gone].tolist()
             run.first += n_gone
+            self._n_blocks -= n_gone
             if run.first == len(run.blocks):
                 self._disk.free(run.extent)
         self._runs = [run for run in self._runs if run.first < len(run.blocks)]
@@ -95,8 +98,7 @@ class PartitionRuns:
     @property
     def part(self) -> DiskPart:
         """How much there is."""
-        n_blocks = sum(len(run.blocks) - run.first for run in self._runs)
-        return DiskPart(len(self._runs), n_blocks * self._block_bytes)
+        return DiskPart(len(self._runs), self._n_blocks * self._block_bytes)
 
     def _read(self, run: _Run, first: int, last: int) -> Cluster:
         before = self._disk.counts.seconds

@@ -39,8 +39,12 @@ class ProgressiveWindowJoin:
         disk: BlockDisk | None = None,
         clock: WorkClock | None = None,
         model: DiskModel = DISK_9LZX,
+        is_gap_of_partition: bool = False,
     ):
-        """`disk` is a `ModelDisk` if nothing is said; `model` says what tasks are expected to take."""
+        """`disk` is a `ModelDisk` if nothing is said; `model` says what tasks are expected to take.
+
+        `is_gap_of_partition`: a gap is between reactive stages of the same partition, not between any two.
+        """
         n_part = settings.n_part
         self.settings = settings
         self.clock = clock or WorkClock()
@@ -56,7 +60,7 @@ class ProgressiveWindowJoin:
         """When tasks of a partition's memory were run, as far as anything on disk was in memory then."""
         self.last_dd = np.zeros((2, n_part), np.int64)
         """What the last task of both disks has seen of each."""
-        self.n_flushes = self.n_tasks = self.n_periods = 0
+        self.n_flushes = self.n_tasks = self.n_periods = self.n_reactions = 0
         self.partitions = Partitions(
             open=np.full((2, n_part), -1),
             arrivals=np.zeros((2, n_part)),
@@ -68,6 +72,10 @@ class ProgressiveWindowJoin:
         self._limits = np.array([np.inf, np.inf, *marks])
         self._joiner = TaskJoiner(self.memory, self.clock, self.found, settings.m_read)
         self._decay_us: float | None = None
+        self._is_gap_of_partition = is_gap_of_partition
+        self._gap_us = settings.gap_us / (n_part if is_gap_of_partition else 1)
+        """After which it looks again if no task was worth its time."""
+        self._ready_us = np.full(n_part, -np.inf)
         self._ats = np.zeros((len(self.memory.frame_of), 2), np.int64)
         self._sure_us, self._is_silent = BEGINNING, False
 
@@ -213,11 +221,17 @@ class ProgressiveWindowJoin:
     def _react(self, next_us: float) -> None:
         """Nothing is pending until then: runs the most promising task."""
         self.clock.wait_until(float(self._limits[progressive_runs.REACTIVE_US]))
-        task = self.pool.best([[runs.part for runs in each] for each in self.runs])
+        is_ready = self._ready_us <= self.clock.now_us
+        task = self.pool.best([[runs.part for runs in each] for each in self.runs], is_ready)
         if task is not None:
             self._run(task)
-            next_us = self.clock.now_us
-        self._limits[progressive_runs.REACTIVE_US] = max(next_us, self.clock.now_us + self.settings.gap_us)
+            self.n_reactions += 1
+            own = task.partition if self._is_gap_of_partition else slice(None)
+            self._ready_us[own] = self.clock.now_us + self.settings.gap_us
+            next_us = float(self._ready_us.min())
+        else:
+            next_us = max(next_us, self.clock.now_us + self._gap_us)
+        self._limits[progressive_runs.REACTIVE_US] = next_us
 
     def _wait_for_period(self, next_us: float) -> None:
         """The stage begins when it is due; within a step, where nothing is ever idle, with the next tuple."""

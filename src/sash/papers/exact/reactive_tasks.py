@@ -12,7 +12,7 @@ equal. There are three tasks per partition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,10 @@ class ReactiveTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiskPart:
-    """A partition of a stream on disk: its runs, and its bytes."""
+    """A partition of a stream on disk: its runs, and its bytes; or those of several partitions."""
 
-    n_runs: int
-    n_bytes: float
+    n_runs: Any
+    n_bytes: Any
 
 
 def md_seconds(part: DiskPart, read_bytes: float, model: DiskModel) -> float:
@@ -86,19 +86,24 @@ class TaskPool:
         md = [ReactiveTask(MEMORY, side, partition) for partition in range(n_part) for side in (0, 1)]
         return md + [ReactiveTask(DISKS, 0, partition) for partition in range(n_part)]
 
-    def best(self, parts: list[list[DiskPart]]) -> ReactiveTask | None:
-        """The task with the most expected results per second; None if none is expected. `parts` by stream."""
-        rated = [(self._rate(task, parts), task) for task in self.tasks()]
-        rate, task = max(rated, key=lambda each: each[0])
-        return task if rate > 0 else None
+    def best(self, parts: list[list[DiskPart]], is_ready: np.ndarray | None = None) -> ReactiveTask | None:
+        """The task with the most expected results per second; None if none is expected. `parts` by stream.
 
-    def _rate(self, task: ReactiveTask, parts: list[list[DiskPart]]) -> float:
-        partition = task.partition
-        if task.kind == MEMORY:
-            expected = self.expected_md[task.side, partition]
-            seconds = md_seconds(parts[1 - task.side][partition], self._read_bytes, self._model)
-        else:
-            expected = self.expected_dd[partition]
-            outer, inner = parts[0][partition], parts[1][partition]
-            seconds = dd_seconds(outer, inner, self._read_bytes, self._model)
-        return float(expected) / seconds if seconds else 0.0
+        `is_ready` says of which partitions a task may be; of all if nothing is said.
+        """
+        left, right = (_stack(each) for each in parts)
+        seconds = [md_seconds(each, self._read_bytes, self._model) for each in (right, left)]
+        seconds = np.array([*seconds, dd_seconds(left, right, self._read_bytes, self._model)])
+        expected = np.vstack([self.expected_md, self.expected_dd]) * (1.0 if is_ready is None else is_ready)
+        rates = np.divide(expected, seconds, out=np.zeros_like(expected), where=seconds > 0)
+        place = int(np.argmax(rates))
+        kind, partition = divmod(place, rates.shape[1])
+        if rates[kind, partition] <= 0:
+            return None
+        return ReactiveTask(MEMORY, kind, partition) if kind < 2 else ReactiveTask(DISKS, 0, partition)
+
+
+def _stack(parts: list[DiskPart]) -> DiskPart:
+    """All partitions of a stream as one, whose numbers are arrays."""
+    n_runs, n_bytes = np.array([(each.n_runs, each.n_bytes) for each in parts], np.float64).T
+    return DiskPart(n_runs, n_bytes)

@@ -35,7 +35,7 @@ class TaskJoiner:
         joined with the disk before.
         """
         for cluster in runs.clusters(self._m_read):
-            self._compare(self._count(blocks, cluster, last_task))
+            self._compare(*self._count(blocks, cluster, last_task))
             read, reason = _read(cluster), NO_ROOM
             while reason != DONE:
                 state = self._memory.frames, self._memory.heads, self._clock.log, self._found.room
@@ -60,7 +60,7 @@ class TaskJoiner:
                 times = DiskTimes(outer.dts, inner.dts, tasks[0], tasks[1], last)
                 sizes = self._memory.heads.sizes
                 one, other = (ClusterBlocks(sizes[each.blocks], last_ats[each.blocks]) for each in (outer, inner))
-                self._compare(progressive_runs.count_new(one, other, times))
+                self._compare(*progressive_runs.count_new(one, other, times))
                 self._join_clusters(outer, chains, inner, times)
 
     def _join_clusters(self, outer: Cluster, chains: KeyChains, inner: Cluster, times: DiskTimes) -> None:
@@ -71,14 +71,18 @@ class TaskJoiner:
             if reason == NO_ROOM:
                 self._found.make_room()
 
-    def _count(self, blocks: np.ndarray, cluster: Cluster, last_task: int) -> int:
-        """How many rows of memory and disk a cluster makes compare."""
-        sizes, n_compared = self._memory.heads.sizes, 0
+    def _count(self, blocks: np.ndarray, cluster: Cluster, last_task: int) -> tuple[int, int]:
+        """How many pairs of rows of memory and disk a cluster makes compare, and how many rows are gone over for it."""
+        sizes, n_compared, n_scanned = self._memory.heads.sizes, 0, 0
         last_ats, n_rows = blocks.T
+        are_met = np.zeros(len(blocks), bool)
         for dts in np.unique(cluster.dts).tolist():
             is_new = (dts < last_ats) & ~((last_task > last_ats) & (dts < last_task))
-            n_compared += int(n_rows[is_new].sum() * sizes[cluster.blocks[cluster.dts == dts]].sum())
-        return n_compared
+            n_read = int(sizes[cluster.blocks[cluster.dts == dts]].sum())
+            n_compared += int(n_rows[is_new].sum()) * n_read
+            n_scanned += n_read if is_new.any() else 0
+            are_met |= is_new
+        return n_compared, n_scanned + int(n_rows[are_met].sum())
 
     def _chain(self, cluster: Cluster) -> KeyChains:
         n_slots = len(cluster.blocks) * self._memory.block_rows
@@ -86,9 +90,10 @@ class TaskJoiner:
         progressive_runs.chain_cluster(cluster.records, cluster.blocks, self._memory.heads, chains)
         return chains
 
-    def _compare(self, n_pairs: int) -> None:
+    def _compare(self, n_pairs: int, n_scanned: int) -> None:
         self._clock.log.counters[COMPARED] += n_pairs
         block_frames.charge(self._clock.log, PER_COMPARISON, n_pairs)
+        block_frames.scan(self._clock.log, n_scanned)
 
 
 def _read(cluster: Cluster) -> ReadBlocks:

@@ -20,11 +20,14 @@ from sash.store.batch import BEGINNING
 
 @dataclass(frozen=True, slots=True)
 class WorkPrices:
-    """Microseconds for comparing two tuples, for taking in one, and for putting out a pair."""
+    """Microseconds for comparing two tuples, for taking in one, for putting out a pair, and for each tuple that a scan
+    goes over, however many it is compared with.
+    """
 
     comparison_us: float = 0.0
     tuple_us: float = 0.0
     pair_us: float = 0.0
+    scanned_us: float = 0.0
 
     def __post_init__(self) -> None:
         if min(astuple(self)) < 0:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from sash.lab.bench.measure import Note
-from sash.lab.experiments.exact_figures.exact_cases import TITLES, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_cases import SCANNED_NS, TITLES, ExactCase, ExactScale
 from sash.lab.experiments.exact_figures.exact_simulator import simulate
 from sash.lab.experiments.experiment import Row
 
@@ -24,6 +24,9 @@ class LateShare(NamedTuple):
 
 INPUTS = LateShare("of tuples that leave", "late_inputs")
 OUTPUTS = LateShare("of pairs", "late_outputs")
+GAPS = {False: "a reactive stage every 15 s", True: "a reactive stage of each partition every 15 s"}
+"""§5.4.1 has 15 s between reactive stages, which "occur at a partition level" in RPWJ: between any two, or between two
+of the same partition."""
 LATENESS = (INPUTS, OUTPUTS)
 """Chapter 3 says that a delayed tuple expires later than it should, chapter 4 that an output comes after the window's
 limit. Of a tuple that was on disk it is judged when it comes to the invalidation segment, which is what both chapters
@@ -37,6 +40,15 @@ def measure(cases: Iterable[Labelled], scale: ExactScale, note: Note) -> list[di
         rows.append({**simulate(case, scale.fraction, scale.length), **labels})
         note(number + 1)
     return rows
+
+
+def with_scans(rows: Sequence[Row], scanned_ns: float = SCANNED_NS) -> list[dict[str, Any]]:
+    """Rows as they would be if a tuple that a scan goes over cost so much, and nothing else changed by that."""
+    scans_s = [1e-9 * scanned_ns * row["scanned"] for row in rows]
+    return [
+        {**row, "cpu_s": row["cpu_s"] + seconds, "total_s": row["total_s"] + seconds}
+        for row, seconds in zip(rows, scans_s)
+    ]
 
 
 def line(rows: Sequence[Row], column: str, over: str, **labels: Any) -> dict[Any, Any]:

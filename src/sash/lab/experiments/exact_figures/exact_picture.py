@@ -29,7 +29,7 @@ def draw_lines(rows: Sequence[Row], path: Path, over: str, axis: str, columns: S
     for ax, column in zip(axes, columns):
         for method in values_of(rows, "method"):
             chosen = [row for row in rows if row["method"] == method and row.get("mb_per_s", 20) == 20]
-            chosen = [row for row in chosen if row.get(over) is not None]
+            chosen = [row for row in chosen if row.get(over) is not None and not row.get("is_gap_of_partition")]
             places, values = [row[over] for row in chosen], [row[column] for row in chosen]
             ax.plot(places, values, "o-", color=COLOURS[method], label=TITLES[method])
         ax.set(xlabel=axis, ylabel=AXES[column])

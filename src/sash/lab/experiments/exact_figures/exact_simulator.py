@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.block_frames import END, INSERTED, LATE, PAIRED, REMOVED, TS
+from sash.kernels.block_frames import COMPARED, END, INSERTED, LATE, PAIRED, REMOVED, SCANNED, TS
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, EWJ, MB, MIB, ExactCase
 from sash.lab.experiments.exact_figures.exact_trace import ExactTrace, draw_trace, fullest_window
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
@@ -30,6 +30,8 @@ N_SAMPLES = 2000
 N_POINTS = 96
 """Of a curve over time that is kept."""
 NOW, CPU, DISK, N_SAMPLED = 0, 1, 2, 3
+COUNTED = {"compared": COMPARED, "scanned": SCANNED}
+"""Pairs of tuples that were compared, and tuples that scans have gone over, as if at full scale."""
 
 DiskJoin = ExactWindowJoin | ProgressiveWindowJoin | AdaptiveWindowJoin
 
@@ -70,7 +72,10 @@ def simulate(case: ExactCase, fraction: float = 1.0, length: float = 1.0) -> dic
     """
     duration_us, window_us = (round(1e6 * fraction * each) for each in (length * case.duration_s, case.window_s))
     trace = draw_trace(case.rate, duration_us, window_us, case.bias, case.seed)
-    clock = SampledClock(WorkPrices(case.comparison_ns / 1000 / fraction), duration_us / N_SAMPLES)
+    clock = SampledClock(
+        WorkPrices(case.comparison_ns / 1000 / fraction, scanned_us=case.scanned_ns / 1000 / fraction),
+        duration_us / N_SAMPLES,
+    )
     join = make_join(case, fraction, clock)
     pairs = _run(join, trace, clock)
     return _facts(case, join, trace, pairs, (fraction, length))
@@ -92,7 +97,8 @@ def make_join(case: ExactCase, fraction: float, clock: WorkClock) -> DiskJoin:
         return AdaptiveWindowJoin(settings, _disks(case, model, basic_window), clock)
     marks = {"h_mark": max(2, round(100 * fraction)), "l_mark": max(1, round(2 * fraction))}
     settings = RpwjSettings(**block, **marks, flush=case.flush, m_read=max(2, basic_window))
-    return ProgressiveWindowJoin(settings, ModelDisk(case.block_bytes, model), clock, model)
+    disk = ModelDisk(case.block_bytes, model)
+    return ProgressiveWindowJoin(settings, disk, clock, model, case.is_gap_of_partition)
 
 
 def _disks(case: ExactCase, model: DiskModel, basic_window: int) -> list[ModelDisk]:
@@ -118,8 +124,8 @@ def _facts(
     fraction, length = scale
     clock, to_full_s = join.clock, 1e-6 / fraction
     assert isinstance(clock, SampledClock)
-    begin_us, end_us = (1e6 * fraction * length * each for each in (case.warm_s, case.duration_s))
-    cpu_us, disk_us = (float(np.diff(clock.done_by(column, [begin_us, end_us]))[0]) for column in (CPU, DISK))
+    times = begin_us, end_us = [1e6 * fraction * length * each for each in (case.warm_s, case.duration_s)]
+    cpu_us, disk_us = (_done(clock, column, times) for column in (CPU, DISK))
     removed, late = (float(clock.log.counters[each]) for each in (REMOVED, LATE))
     counts = [disk.counts for disk in join.disks]
     return {
@@ -134,9 +140,23 @@ def _facts(
         "window_mb": fullest_window(trace, (0, 1)) * case.tuple_bytes / fraction / MB,
         "stream_mb": max(fullest_window(trace, (side,)) for side in (0, 1)) * case.tuple_bytes / fraction / MB,
         "accesses_per_tuple": sum(each.accesses for each in counts) / max(1, int(clock.log.counters[INSERTED])),
+        **{name: _done(clock, N_SAMPLED + each, times) / fraction**2 for name, each in COUNTED.items()},
+        **_stages(join),
         "bytes_written": round(sum(each.bytes_written for each in counts) / fraction),
         **_curves(trace, clock, end_us, fraction),
     }
+
+
+def _done(clock: SampledClock, column: int, times_us: Sequence[float]) -> float:
+    """How much of a column was done between two times."""
+    return float(np.diff(clock.done_by(column, times_us))[0])
+
+
+def _stages(join: DiskJoin) -> dict[str, int]:
+    """How many periodic and reactive stages RPWJ has had, over all of the trace."""
+    if not isinstance(join, ProgressiveWindowJoin):
+        return {"n_periods": 0, "n_reactions": 0}
+    return {"n_periods": join.n_periods, "n_reactions": join.n_reactions}
 
 
 def _delays(

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import PAPER, ExactScale, nested_case
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import (
     LATENESS,
     LateShare,
@@ -27,7 +28,13 @@ EIGHTHS = 3
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure([(nested_case(RATE, bias=bias), {"bias": bias}) for bias in scale.ewj_biases], scale, note)
-    return Outcome(rows, [_swings(rows), _delay(rows), *(_late(rows, each) for each in LATENESS), _window(rows)])
+    claims = {
+        "E3.12": [_swings(rows)],
+        "E3.13": [_delay(rows)],
+        "E3.14": [_late(rows, each) for each in LATENESS],
+        "E3.15": [_window(rows)],
+    }
+    return Outcome(rows, numbered(claims))
 
 
 def _swings(rows: Sequence[Row]) -> Claim:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import NESTED_NS, PAPER, ExactScale, nested_case
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import line, measure, nearest, rises, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_curves
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
@@ -18,7 +19,8 @@ MILLIONS = (1e6, 4e6)
 def run(scale: ExactScale, note: Note) -> Outcome:
     """A curve for each rate."""
     rows = measure([(nested_case(rate), {}) for rate in scale.ewj_rates], scale, note)
-    return Outcome(rows, [_bounded(rows), _overload(rows), _outputs(rows)])
+    claims = {"E3.1": [_bounded(rows)], "E3.2": [_overload(rows)], "E3.8": [_outputs(rows)]}
+    return Outcome(rows, numbered(claims))
 
 
 def _bounded(rows: Sequence[Row]) -> Claim:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import MB, MIB, PAPER, ExactScale, nested_case
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import (
     INPUTS,
     LATENESS,
@@ -28,8 +29,9 @@ TIMES_MEMORY = (4.5, 5.5)
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure([(nested_case(rate), {}) for rate in scale.ewj_rates], scale, note)
-    late = [claim(rows, each) for each in LATENESS for claim in (_sharp, _small, _few)]
-    return Outcome(rows, [*late, _delay(rows), _window(rows)])
+    late = {"E3.3": _sharp, "E3.4": _small, "E3.5": _few}
+    claims = {number: [claim(rows, each) for each in LATENESS] for number, claim in late.items()}
+    return Outcome(rows, numbered({**claims, "E3.6": [_delay(rows)], "E3.7": [_window(rows)]}))
 
 
 def _sharp(rows: Sequence[Row], lateness: LateShare) -> Claim:

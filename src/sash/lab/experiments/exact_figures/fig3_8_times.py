@@ -10,6 +10,7 @@ from typing import Any
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, ExactCase, ExactScale, nested_case
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import LATENESS, Labelled, line, measure, rises, tell, tell_share
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row, pick
@@ -24,8 +25,13 @@ def run(scale: ExactScale, note: Note) -> Outcome:
     """EWJ at all rates and speeds of the disk; and AH-EWJ, which can probe in idle time, with that and without."""
     rows = measure(_cases(scale), scale, note)
     nested = [row for row in rows if row["method"] != AHEWJ]
-    disks = [_disk(nested, speed) for speed in scale.speeds]
-    return Outcome(rows, [_gap(nested), _low(nested), *disks, _saturation(nested), _coexist(nested), *_idle(rows)])
+    claims = {
+        "E3.9": [_gap(nested), _low(nested)],
+        "E3.10": [_disk(nested, speed) for speed in scale.speeds],
+        "E3.16": [_saturation(nested)],
+        "E3.11": [_coexist(nested), *_idle(rows)],
+    }
+    return Outcome(rows, numbered(claims))
 
 
 def _cases(scale: ExactScale) -> Iterator[Labelled]:

@@ -11,6 +11,7 @@ import numpy as np
 from sash.kernels.block_frames import SEQ
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import MIB, PAPER, RPWJ, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import LATENESS, Labelled, falls, line, measure, rises, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.exact_figures.exact_simulator import make_join
@@ -27,7 +28,14 @@ SPLITS = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure(_cases(scale), scale, note)
-    return Outcome(rows, [*_accesses(rows), *_low(rows), _blockwise(scale), _split(), *_tasks(scale)])
+    claims = {
+        "E4.1": _accesses(rows),
+        "E4.2": _low(rows),
+        "E4.3": [_blockwise(scale)],
+        "E4.5": [_split()],
+        "E4.6": _tasks(scale),
+    }
+    return Outcome(rows, numbered(claims))
 
 
 def _cases(scale: ExactScale) -> Iterator[Labelled]:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import falls, line, measure, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
@@ -29,7 +30,8 @@ COLUMNS = {
 def run(scale: ExactScale, note: Note) -> Outcome:
     cases = [(ExactCase(AHEWJ, RATE, memory_mb=each), {"memory_mb": each}) for each in scale.memories]
     rows = measure(cases, scale, note)
-    return Outcome(rows, [_falls(rows, column) for column in COLUMNS])
+    delay, cpu, disk = (_falls(rows, column) for column in COLUMNS)
+    return Outcome(rows, numbered({"E5.23": [delay], "E5.24": [cpu, disk]}))
 
 
 def _falls(rows: Sequence[Row], column: str) -> Claim:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, RPWJ, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import line, measure, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.exact_figures.exact_simulator import DiskJoin, make_join
-from sash.lab.experiments.exact_figures.exact_trace import draw_trace
+from sash.lab.experiments.exact_figures.exact_trace import draw_trace, fullest_window
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
+from sash.papers.exact.exact_settings import AhEwjSettings
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin
 from sash.papers.exact.recent_buckets import RecentBuckets
 from sash.papers.exact.work_clock import WorkClock, WorkPrices
@@ -26,6 +30,8 @@ N_LOOKS = 100
 TRAIN, BASIC_WINDOW, N_PART = 3072, 1024, 60
 """As at full scale, since a train of fewer blocks has fewer of each bucket."""
 N_DUMPS = 12
+STILL = 1e9
+"""A ρ with which no stream is ever so much faster that it yields memory (Equation 5.1)."""
 
 
 def run(scale: ExactScale, note: Note) -> Outcome:
@@ -34,7 +40,9 @@ def run(scale: ExactScale, note: Note) -> Outcome:
     fraction = min(scale.fraction, 1 / 16)
     empty = [_empty_share(method, fraction) for method in (RPWJ, AHEWJ)]
     fitting = [row for row in rows if row["rate"] in scale.fitting_rates]
-    return Outcome(rows, [_bypass(fitting), _bypass_both(rows), *_empty(*empty), *_train()])
+    bypasses = [_bypass(fitting), _bypass_both(rows), _bypass_still()]
+    claims = {"E5.27": bypasses, "E5.28": _empty(*empty), "E5.29": _train()}
+    return Outcome(rows, numbered(claims))
 
 
 def _bypass(rows: Sequence[Row]) -> Claim:
@@ -52,9 +60,54 @@ def _bypass_both(rows: Sequence[Row]) -> Claim:
         "Nor does it while both windows together fit into memory (0 bytes)",
         f"{found:,} bytes; windows {windows:.1f} MB ({ROOMY_RATE})",
         found == 0,
-        "a stream has its share of the recent memory, which a slower stream may take a part of (Equation 5.1), and "
-        "blocks bypass the disk only while the invalidation segment has room: a burst of one stream outgrows that",
+        "by Equation 5.1 the faster stream yields recent memory to the slower one, down to 4.2 MB, whether or not its "
+        "own window still fits then; and blocks bypass the disk only while the invalidation segment, of 1.5 MB, has "
+        "room",
     )
+
+
+def _bypass_still() -> Claim:
+    printed, still = (roomy_run(rho) for rho in (AhEwjSettings().rho, STILL))
+    return Claim(
+        "It does not while both windows together fit, if no stream yields memory to the other one (Equation 5.1)",
+        f"{still.bytes_written:,} bytes; {printed.bytes_written:,} bytes with Equation 5.1, by which "
+        f"{printed.n_moved:,} frames have moved; no stream has had more than {printed.fullest_blocks:,} blocks in its "
+        f"window, and one has yielded down to {printed.least_blocks:,} for recent and invalid ones",
+        still.bytes_written == 0,
+        "heads of buckets are blocks, too, and windows slide once a minute",
+    )
+
+
+class RoomyRun(NamedTuple):
+    """What AH-EWJ has written, how many frames went from stream to stream, blocks of the fullest window of a stream,
+    and the fewest that a stream has had for recent and invalid blocks.
+    """
+
+    bytes_written: int
+    n_moved: int
+    fullest_blocks: int
+    least_blocks: int
+
+
+def roomy_run(rho: float, fraction: float = 1 / 4) -> RoomyRun:
+    """Windows that fit into memory together, joined in no time.
+
+    At much less than a quarter of full scale heads of buckets take so long to fill, compared with the window, that
+    blocks do not fit for that alone.
+    """
+    case = ExactCase(AHEWJ, ROOMY_RATE)
+    duration_us, window_us = (round(1e6 * fraction * each) for each in (case.duration_s, case.window_s))
+    made = make_join(case, fraction, WorkClock(WorkPrices()))
+    assert isinstance(made, AdaptiveWindowJoin)
+    settings = replace(made.settings, rho=rho)
+    join, least = AdaptiveWindowJoin(settings, clock=WorkClock(WorkPrices())), settings.n_recent
+    trace = draw_trace(case.rate, duration_us, window_us, case.bias, case.seed)
+    for rows in np.array_split(np.arange(len(trace.sides)), N_LOOKS):
+        list(join.feed(trace.records[rows], trace.sides[rows]))
+        least = min(least, *join.shares)
+    fullest = max(fullest_window(trace, (side,)) for side in (0, 1))
+    written = sum(disk.counts.bytes_written for disk in join.disks)
+    return RoomyRun(written, join.n_moved, -(-fullest // case.block_rows), least + settings.n_invalidation)
 
 
 def _empty_share(method: str, fraction: float) -> float:

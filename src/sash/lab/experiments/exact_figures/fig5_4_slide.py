@@ -8,6 +8,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import PAPER, RPWJ, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import falls, line, measure, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
@@ -27,7 +28,7 @@ COLUMNS = {
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure([(replace(CASE, slide_s=slide), {"slide_s": slide}) for slide in scale.slides_s], scale, note)
-    return Outcome(rows, [_falls(rows, column) for column in COLUMNS])
+    return Outcome(rows, numbered({"E5.1": [_falls(rows, column) for column in COLUMNS]}))
 
 
 def _falls(rows: Sequence[Row], column: str) -> Claim:

@@ -8,6 +8,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import PAPER, RPWJ, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import line, measure, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
@@ -19,7 +20,7 @@ FLAT = 1.25
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure([(replace(CASE, flush=flush), {"flush": flush}) for flush in scale.flushes], scale, note)
-    return Outcome(rows, [_least(rows), _flat(rows)])
+    return Outcome(rows, numbered({"E5.2": [_least(rows)], "E4.4": [_flat(rows)]}))
 
 
 def _least(rows: Sequence[Row]) -> Claim:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, RPWJ, TITLES, ExactCase, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import line, nearest, rises, tell, tell_both
 from sash.lab.experiments.exact_figures.exact_picture import draw_curves
 from sash.lab.experiments.exact_figures.exact_rates import METHODS, SATURATED, measure_rates
@@ -18,7 +19,12 @@ from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
 def run(scale: ExactScale, note: Note) -> Outcome:
     """A curve for each method and rate."""
     rows = measure_rates(scale, note)
-    return Outcome(rows, [*(_grows(rows, method) for method in METHODS), _overload(rows), _equal(rows), _course(rows)])
+    claims = {
+        "E5.3": [_grows(rows, method) for method in METHODS],
+        "E5.4": [_overload(rows)],
+        "E5.16": [_equal(rows), _course(rows)],
+    }
+    return Outcome(rows, numbered(claims))
 
 
 def _grows(rows: Sequence[Row], method: str) -> Claim:

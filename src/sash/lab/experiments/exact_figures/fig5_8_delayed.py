@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, PAPER, RPWJ, TITLES, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import (
     INPUTS,
     LATENESS,
@@ -27,17 +28,23 @@ SAID = {SATURATED: 0.0005, SUSTAINED: 0.001}
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure_rates(scale, note)
-    return Outcome(rows, [claim for each in LATENESS for claim in _claims(rows, each)])
+    return Outcome(rows, [claim for each in LATENESS for claim in numbered(_claims(rows, each))])
 
 
-def _claims(rows: Sequence[Row], lateness: LateShare) -> Iterator[Claim]:
+def _claims(rows: Sequence[Row], lateness: LateShare) -> dict[str, list[Claim]]:
     found = {method: line(rows, lateness.column, "rate", method=method) for method in METHODS}
-    for method in METHODS:
-        title = f"Delayed tuples of {TITLES[method]} become more with the rate, {lateness.title}"
-        yield Claim(title, tell_share(found[method]), rises(found[method]), _reason(lateness, method))
-    yield _sharp(found[RPWJ], lateness)
-    yield _low(found[AHEWJ], lateness)
-    yield from (_said(found[AHEWJ], lateness, rate) for rate in SAID)
+    return {
+        "E5.5": [_more(found[method], lateness, method) for method in METHODS],
+        "E5.6": [_sharp(found[RPWJ], lateness)],
+        "E5.7": [_low(found[AHEWJ], lateness)],
+        "E5.8": [_said(found[AHEWJ], lateness, SATURATED)],
+        "E5.9": [_said(found[AHEWJ], lateness, SUSTAINED)],
+    }
+
+
+def _more(found: dict[int, float], lateness: LateShare, method: str) -> Claim:
+    title = f"Delayed tuples of {TITLES[method]} become more with the rate, {lateness.title}"
+    return Claim(title, tell_share(found), rises(found), _reason(lateness, method))
 
 
 def _sharp(found: dict[int, float], lateness: LateShare) -> Claim:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, MB, MIB, PAPER, RPWJ, ExactScale
+from sash.lab.experiments.exact_figures.exact_claims import numbered
 from sash.lab.experiments.exact_figures.exact_measures import line, nearest, tell
 from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.exact_figures.exact_rates import SATURATED, SUSTAINED, measure_rates
@@ -20,7 +21,8 @@ WINDOW_S = 600
 
 def run(scale: ExactScale, note: Note) -> Outcome:
     rows = measure_rates(scale, note)
-    return Outcome(rows, [_steady(rows), _high(rows), _window(rows), _saved(rows)])
+    claims = {"E5.10": [_steady(rows)], "E5.12": [_high(rows)], "E5.11": [_window(rows)], "E5.30": [_saved(rows)]}
+    return Outcome(rows, numbered(claims))
 
 
 def _steady(rows: Sequence[Row]) -> Claim:
