@@ -64,6 +64,7 @@ def test_a_bed_does_the_work_that_the_model_expects(method: JoinMethod) -> None:
         assert seen.scans == pytest.approx(expected.scans, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) -> None:
     load = even_load(1000, 1, 50, 10)
     methods = [JoinMethod(HASH), JoinMethod(WNL), JoinMethod(WHJ, 4)]

@@ -57,6 +57,7 @@ def test_nobody_reads_the_output(place, options):
     assert (place / "code").read_text() == "141\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_stopped(tmp_path, number, code):
     """By a terminal, which sends a signal to the shell and to what it runs."""

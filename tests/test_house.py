@@ -30,6 +30,7 @@ def test_no_two_modules_share_a_name() -> None:
     assert not _used_twice(places)
 
 
+@pytest.mark.slow
 def test_no_two_public_classes_share_a_name() -> None:
     places = defaultdict(list)
     for path in MODULES:

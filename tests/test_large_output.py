@@ -52,6 +52,7 @@ def streams(name: str) -> dict[str, Any]:
     return {stream: sash.stream(rows, time="ts") for stream, rows in FRAMES[name].items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", FRAMES)
 @pytest.mark.parametrize("text", TEXTS)
 def test_the_answer_is_the_same_row_by_row(text: str, frames: str, tmp_path: Path) -> None:
@@ -62,6 +63,7 @@ def test_the_answer_is_the_same_row_by_row(text: str, frames: str, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", FRAMES)
 def test_queries_that_share_a_join_get_theirs(frames: str, tmp_path: Path) -> None:
     def run() -> dict[str, pa.Table]:
@@ -78,6 +80,7 @@ def test_queries_that_share_a_join_get_theirs(frames: str, tmp_path: Path) -> No
         assert_changes(changes, expected[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", FRAMES)
 def test_it_comes_in_parts(frames: str, tmp_path: Path) -> None:
     """Whoever takes changes as they come, as a script does, has a part of them at a time."""

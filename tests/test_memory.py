@@ -55,6 +55,7 @@ def pushes(n_rows: int = ROWS_PER_PUSH) -> Iterator[tuple[str, pa.Table]]:
         yield from ((name, rows.slice(first, n_rows)) for name, rows in ROWS.items())
 
 
+@pytest.mark.slow
 def test_the_answer_is_the_same_and_no_file_is_left(tmp_path: Path, expected: pa.Table) -> None:
     running, n_files = start(tmp_path), []
     changes = []
@@ -82,6 +83,7 @@ def arenas_of(running: sash.Query) -> list[SpillArena]:
     return [arena for arena in arenas if isinstance(arena, SpillArena)]
 
 
+@pytest.mark.slow
 def test_few_rows_at_a_time_are_sealed_as_many_are(tmp_path: Path, expected: pa.Table) -> None:
     """Heads are not left to grow into mapped files because each step has hardly any rows."""
     running, changes, n_segments = start(tmp_path, "400k"), [], []
@@ -93,6 +95,7 @@ def test_few_rows_at_a_time_are_sealed_as_many_are(tmp_path: Path, expected: pa.
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
 
 
+@pytest.mark.slow
 def test_a_session_shares_a_limit(tmp_path: Path, expected: pa.Table) -> None:
     sash.configure(spill=tmp_path)
     session = sash.Session(memory="200k")
@@ -109,6 +112,7 @@ def test_a_session_shares_a_limit(tmp_path: Path, expected: pa.Table) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_before_the_next_rows_are_taken(
     tmp_path: Path, expected: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +138,7 @@ def test_a_full_disk_is_told_before_the_next_rows_are_taken(
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flipped", "shorter", "gone"])
 def test_a_damaged_file_is_told_by_name(tmp_path: Path, expected: pa.Table, damage: str) -> None:
     """Never a wrong row."""
@@ -169,6 +174,7 @@ def test_memory_stays_within_the_limit(tmp_path: Path, memory: int, n_window_byt
     assert found.above_idle <= memory + (150 << 20)
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_in_memory_once(tmp_path: Path) -> None:
     """What is on disk is read block by block, by whoever takes it and by whoever restores it."""
     text = "SELECT A.v, A.long, B.long AS other FROM a A, b B WHERE A.k = B.k WINDOW 1 HOUR"

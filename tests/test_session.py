@@ -356,6 +356,7 @@ class TestSchedule:
             schedules.add(serving_order(session))
         return heard, schedules
 
+    @pytest.mark.slow
     def test_bursts_change_it_and_no_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         usual, kept = self.hear()
         monkeypatch.setattr(running_job, "WORTH_PAIRS", 1)
@@ -365,6 +366,7 @@ class TestSchedule:
         assert heard == usual
         assert all(heard.values())
 
+    @pytest.mark.slow
     def test_a_hint_is_kept(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(running_job, "WORTH_PAIRS", 1)
         hinted = JOIN.format(3).replace("SELECT", "SELECT /*+ lwo */")

@@ -67,6 +67,7 @@ def answers(place: Path, out: str) -> list[str]:
     return sorted(line for path in (place / out).glob("*/*.csv") for line in path.read_text().splitlines()[1:])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("signal", "name", "code"), [("INT", "Ctrl-C", 130), ("TERM", "SIGTERM", 143)])
 def test_in_this_process(tmp_path, signal, name, code):
     write_streams(tmp_path, 300, 2000)

@@ -56,6 +56,7 @@ def damaged(snapshot: bytes, chance: random.Random) -> bytes:
     return snapshot[:place] + chance.randbytes(chance.randint(1, 64)) + snapshot[place:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [make_query, make_session])
 def test_none_of_400_damaged_snapshots_is_restored(make: Callable[[], sash.Query | sash.Session]) -> None:
     snapshot, chance = taken(make()), random.Random(7)

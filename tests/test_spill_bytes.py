@@ -50,6 +50,7 @@ def arena_of(running: sash.Query) -> SpillArena:
     return arena
 
 
+@pytest.mark.slow
 def test_hardly_more_is_written_than_leaves_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when guides are put away; nothing is written twice."""
     sealed, seal, n_guides = [], Window.seal, []
@@ -99,6 +100,7 @@ def bytes_put(memory: int | None, spill: Path) -> list[int]:
     return n_bytes
 
 
+@pytest.mark.slow
 def test_checkpoints_are_not_larger_when_rows_are_on_disk(tmp_path: Path) -> None:
     with_limit, without = bytes_put(MEMORY, tmp_path), bytes_put(None, tmp_path)
     assert len(with_limit) == len(without)

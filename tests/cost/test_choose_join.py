@@ -54,6 +54,7 @@ def test_nothing_is_much_cheaper_than_what_is_chosen(load: JoinLoad) -> None:
     assert sorted(each.method.algorithm for each in choice.estimates) == sorted([HASH, WHJ, WNL])
 
 
+@pytest.mark.slow
 @given(LOADS)
 def test_the_range_ends_where_another_method_is_much_cheaper(load: JoinLoad) -> None:
     choice = choose_method(load, True, prices=PRICES)

@@ -58,6 +58,7 @@ def count_run(load: JoinLoad, n_step: int, spill: Path) -> Counted:
     return Counted(float(disk_bytes), float(n_segments), read / seconds, written / seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "n_step"),
     [

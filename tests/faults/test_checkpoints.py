@@ -120,6 +120,7 @@ class TestBackups:
             scene.keep_both(str(number))
         return scene
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("i", range(N_BATCHES))
     def test_every_pair(self, kept, i):
         for j in range(N_BATCHES):
@@ -151,6 +152,7 @@ class TestBackups:
         assert find_repairs([Job.alone(scene.run)]) == []
         assert scene.go_on() == "right"
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("i", range(1, N_BATCHES))
     def test_every_pair_in_flight(self, kept, i):
         """The checkpoint has planned a batch, or the output has published it, and it is not committed."""
@@ -527,6 +529,7 @@ def outcomes_of(kind: str) -> dict[str, str]:
     return dict(zip(heading.split(), line.removeprefix(kind).split(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_corruptions(scene, kind):
     """Of every file of a kind, in every way: refused with its name, or right."""

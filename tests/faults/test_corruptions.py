@@ -48,6 +48,7 @@ def damaged(place, embedded, disk) -> Callable[[str, str], Place]:
     return damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", FILES)
 def test_a_damaged_output_is_not_mixed_with_a_new_one(damaged, embedded, pattern):
     for how in CORRUPTIONS:

@@ -95,6 +95,7 @@ class TestFresh:
         assert done.is_refused
         assert f"`q` cannot write to {into}, as `s` is read from {source}" in done.said
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mine", ["q.late/.mine", "q.checkpoint/control", ".q.removed-x", "q.checkpoint"])
     def test_what_only_looks_like_sash_s_stays(self, place, embedded, mine):
         place.write(1)

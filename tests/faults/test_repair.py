@@ -78,6 +78,7 @@ def test_a_fresh_run_removes_both(scene, sash, monkeypatch):
     assert scene.is_right()
 
 
+@pytest.mark.slow
 def test_a_repair_that_dies_at_any_operation_is_repaired_again(scene, disk):
     operations = Operations()
     disk(operations)

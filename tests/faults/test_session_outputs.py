@@ -308,6 +308,7 @@ class TestFullDisk:
         disk(Operations())
         return len(operations.seen)
 
+    @pytest.mark.slow
     def test_changes_that_could_not_be_written_are_written_with_the_next_ones(
         self, disk: Callable[[Operations], None], n_operations: int
     ) -> None:

@@ -81,6 +81,7 @@ def test_a_decorator_is_imported_by_its_own_name() -> None:
         assert set(names.values()) == {None}, path
 
 
+@pytest.mark.slow
 def test_nothing_else_compiles() -> None:
     importers = [path for path in SOURCE.rglob("*.py") if "numba" in _imported(ast.parse(path.read_text()))]
     assert importers == [Path(jit.__file__)]

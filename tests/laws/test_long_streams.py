@@ -70,6 +70,7 @@ def check_laws(case: Case, steps: list[Step]) -> None:
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_long_streams(name: str) -> None:
     rng = np.random.default_rng(len(name))
@@ -77,6 +78,7 @@ def test_long_streams(name: str) -> None:
     check_laws(case, cut_in_step(case, rng, 50))
 
 
+@pytest.mark.slow
 def test_many_tuples_in_the_window() -> None:
     rng = np.random.default_rng(0)
     frames: Mapping = {stream: make_stream(rng, 8000, 3000) for stream in "ab"}

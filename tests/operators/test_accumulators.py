@@ -337,6 +337,7 @@ def test_count_distinct(name: str, data: st.DataObject):
     check("count_distinct", type, pa.int64(), runs, lambda members: len({order_key(each) for each in present(members)}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SORTABLE)
 @given(data=st.data())
 def test_first_and_last(name: str, data: st.DataObject):

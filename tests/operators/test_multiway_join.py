@@ -165,6 +165,7 @@ def test_an_idle_input_lets_go_of_what_waited_for_it() -> None:
     assert all(log.n_rows == 0 for log in join.operator.logs().values())
 
 
+@pytest.mark.slow
 def test_dead_rows_in_the_log_are_an_eighth_at_most() -> None:
     join = abc(within(80), keys=())
     for clock in range(1000):
@@ -234,6 +235,7 @@ def test_by_key_comes_before_by_time() -> None:
     assert probe_orders(has_key, fanouts) == [[1, 2], [0, 2], [1, 0]]
 
 
+@pytest.mark.slow
 def test_probe_orders_follow_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first B has many tuples and C has few; then it is the other way round."""
     monkeypatch.setattr(probe_index, "N_OBSERVED", 8)

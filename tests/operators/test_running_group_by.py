@@ -171,6 +171,7 @@ def test_steps_and_restarts_do_not_show(steps: list[tuple[list[Tuple], bool]], i
     assert n_alive == len({k for _, k, _ in everything})
 
 
+@pytest.mark.slow
 def test_state_follows_the_groups_not_the_tuples() -> None:
     """Some groups are heard of once, others in every step; strings of the past are forgotten."""
     calls = (*CALLS, Call("max", "k", "greatest", pa.string()))

@@ -132,6 +132,7 @@ TAPS = st.lists(ASKED, min_size=1, max_size=5).map(
 CLOCKS = st.lists(st.integers(0, 45), max_size=4).map(sorted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["lwo", "swf", "mqt"])
 @pytest.mark.parametrize("keys", [("k",), ("s",), ("k", "s"), ()], ids=["number", "string", "both", "none"])
 @given(left=ROWS, right=ROWS, taps=TAPS, clocks=CLOCKS, restarts=st.booleans())
@@ -158,6 +159,7 @@ def test_taps_give_what_joins_of_their_own_would(schedule, keys, left, right, ta
     assert join.logs()["left"].n_rows == join.logs()["right"].n_rows == 0
 
 
+@pytest.mark.slow
 @given(left=ROWS, right=ROWS, before=TAPS, after=TAPS, clock=st.integers(0, 40))
 def test_a_join_with_other_taps_goes_on_with_the_tuples_of_this_one(left, right, before, after, clock) -> None:
     """No new window is larger than the old ones, so that all is there that the new taps need."""
@@ -175,6 +177,7 @@ def test_a_join_with_other_taps_goes_on_with_the_tuples_of_this_one(left, right,
         assert sorted(seen[name], key=repr) == sorted(each.step(rest, END), key=repr)
 
 
+@pytest.mark.slow
 @given(left=ROWS, right=ROWS, asked=ASKED, clock=st.integers(0, 40))
 def test_a_backfill_is_what_the_tuples_in_the_windows_make(left, right, asked, clock) -> None:
     """
@@ -206,6 +209,7 @@ def test_taps_without_since_in_a_snapshot_see_all_and_others_keep_theirs() -> No
     assert (new.since_us[1] < -1).all()
 
 
+@pytest.mark.slow
 def test_state_is_that_of_the_largest_window_whatever_the_number_of_taps() -> None:
     rows = [(ts, ts % 3, 0) for ts in range(40)]
     many = {TapName(f"q{n}", 0): Asked((1 + n % 20, 1 + n % 20)) for n in range(60)}

@@ -51,6 +51,7 @@ def test_the_instants_around_every_change() -> None:
     assert interesting_instants(*bind_frames(TEXT, FRAMES)) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(cases() | multiway_cases(is_join=True))
 def test_oracle_and_reference_agree(case: Case) -> None:
@@ -67,6 +68,7 @@ def _unnamed(table: pa.Table) -> pa.Table:
     return table.rename_columns([str(idx) for idx in range(table.num_columns)])
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(cases(), st.data())
 def test_a_wrong_change_is_caught(case: Case, data: st.DataObject) -> None:
@@ -181,6 +183,7 @@ def bind_case(case: Case) -> tuple[Block, dict[str, pa.Table]]:
     return bind_frames(case.text, case.frames)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(plans())
 def test_many_instants_at_once_are_as_one_by_one(case: Case) -> None:
@@ -216,6 +219,7 @@ def changes_of(bound: Block, tables: dict[str, pa.Table]) -> pa.Table:
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema)], schema=schema)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(plans(), st.data())
 def test_right_changes_of_a_plan_pass_and_a_lost_one_is_caught(case: Case, data: st.DataObject) -> None:

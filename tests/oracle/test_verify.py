@@ -88,6 +88,7 @@ def test_mistakes_are_told() -> None:
         sash.verify(TEXT, t=S)
 
 
+@pytest.mark.slow
 def test_a_long_stream() -> None:
     """Answers are not worked out anew for every instant, which would take minutes here."""
     n_rows = 20_000

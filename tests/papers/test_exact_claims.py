@@ -18,6 +18,7 @@ SETTINGS = AhEwjSettings(
 )
 
 
+@pytest.mark.slow
 def test_while_windows_fit_nothing_is_written() -> None:
     """E5.27: blocks bypass the disk, for exactly 0 bytes; and some do, as memory has been full."""
     trace = random_trace(3, n_rows=4000, n_keys=9, window=100)
@@ -51,6 +52,7 @@ def test_trains_keep_buckets_together_and_numbers_in_order(train: int) -> None:
     assert n_switches < n_in_order * (0.8 if train == 8 else 0.5)
 
 
+@pytest.mark.slow
 def test_memory_goes_to_the_slower_stream() -> None:
     """Eq. 5.1: the output is the greatest if the window that many tuples probe is in memory."""
     join = AdaptiveWindowJoin(SETTINGS)
@@ -77,6 +79,7 @@ def test_a_pool_has_three_tasks_per_partition(n_part: int) -> None:
     assert len(tasks) == len(set(tasks)) == 3 * n_part
 
 
+@pytest.mark.slow
 def test_small_slides_make_many_accesses() -> None:
     """E4.1: an access per partition and slide, or more, however few tuples there are."""
     trace = random_trace(6, n_rows=2000, n_keys=50, window=400)

@@ -112,6 +112,7 @@ def test_also_when_work_takes_time(chosen: ExactSettings, trace: list[Row], pric
             assert at_us >= max(came[0][left], came[1][right])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SMALL)
 def test_what_does_not_fit_is_on_disk(method: str) -> None:
     """Long runs, which use every part of the memory there is."""
@@ -123,6 +124,7 @@ def test_what_does_not_fit_is_on_disk(method: str) -> None:
     assert sum(each.bytes_read for each in counts) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SMALL)
 def test_what_has_ended_is_forgotten(method: str) -> None:
     """Nothing grows with the length of a stream."""
@@ -141,6 +143,7 @@ def test_what_has_ended_is_forgotten(method: str) -> None:
     assert len(memory.frame_of) < 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", SMALL)
 def test_a_join_goes_on_in_another_process(method: str) -> None:
     """All that it keeps can be written down, and takes no more room than its memory and its disk."""

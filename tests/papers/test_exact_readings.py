@@ -99,6 +99,7 @@ def test_a3_what_was_met_is_kept_by_row() -> None:
     assert doubled == 0
 
 
+@pytest.mark.slow
 def test_a4_only_full_blocks_are_joined() -> None:
     """The open head of the other stream is not met: its own join, when it is full, finds those pairs.
 

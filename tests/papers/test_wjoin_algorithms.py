@@ -340,6 +340,7 @@ def _held(replay: Replay, side: int) -> int:
     return int(replay.index.held[0, side])
 
 
+@pytest.mark.slow
 def test_a_long_run_finds_the_same_with_every_algorithm() -> None:
     rng = np.random.default_rng(7)
     streams, times = rng.integers(0, 3, 3000), np.cumsum(rng.integers(0, 3, 3000))

@@ -55,6 +55,7 @@ def test_more_aggregates_need_more() -> None:
     assert least_memory([Plan.alone(plan_of(few))]) < least_memory([Plan.alone(plan_of(MANY))])
 
 
+@pytest.mark.slow
 def test_a_query_is_refused_and_runs_with_the_least_that_would_do() -> None:
     least = least_memory([Plan.alone(plan_of(MANY))])
     assert least > LEAST_BYTES
@@ -67,6 +68,7 @@ def test_a_query_is_refused_and_runs_with_the_least_that_would_do() -> None:
     assert sash.sql(MANY, a=A).num_rows == 0
 
 
+@pytest.mark.slow
 def test_queries_of_a_session_need_it_together() -> None:
     session = sash.Session(memory=least_memory([Plan.alone(plan_of(MANY))]))
     session.stream("a", A)

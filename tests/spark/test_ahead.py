@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,6 +139,7 @@ def parts(n_rows: int, cuts: list[int]) -> list[tuple[int, int]]:
     return list(pairwise(sorted({0, *(min(cut, n_rows) for cut in cuts), n_rows})))
 
 
+@pytest.mark.slow
 @given(
     times=TIMES, files=CUTS, batches=CUTS, stretch=st.integers(1, 5), restarts=st.booleans(), is_confirmed=st.booleans()
 )

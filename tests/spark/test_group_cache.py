@@ -198,6 +198,7 @@ def test_a_buffer_in_the_cache_finds_what_one_in_memory_finds(make_cache, budget
         moved, arena = cache.check_out("g", str(number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
 def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache, budget):
     """Each time it comes back to a pipeline that has not seen it before."""

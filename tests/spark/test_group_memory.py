@@ -152,6 +152,7 @@ def segments(disk: Path) -> set[str]:
 class TestSegments:
     """What a group has sealed belongs to it, wherever it is and whoever works on it."""
 
+    @pytest.mark.slow
     def test_other_workers_go_on_with_the_same_segments(self, make_cache, tmp_path):
         group = JoinedGroup()
         group.begin(make_cache(LONG), "0")
@@ -163,6 +164,7 @@ class TestSegments:
             assert arena.spill_counts.n_bytes_written > 0
             assert arena.n_bytes <= LONG.shared_bytes + LEAST_BYTES
 
+    @pytest.mark.slow
     def test_what_no_window_holds_any_more_is_gone(self, make_cache, tmp_path):
         group = JoinedGroup()
         group.begin(make_cache(LONG), "0")
@@ -172,6 +174,7 @@ class TestSegments:
         assert first
         assert not first & segments(tmp_path / "disk")
 
+    @pytest.mark.slow
     def test_they_survive_the_eviction_of_the_group_and_another_budget(self, make_cache, tmp_path):
         """A setting may change while a group rests: its pages stay as long as they were."""
         group = JoinedGroup()

@@ -126,18 +126,21 @@ def with_slack(case: Case) -> dict:
     }
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 @given(st.data())
 def test_groups_give_what_embedded_gives(data):
     check_groups(data, data.draw(plans() | cases()))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 @given(st.data())
 def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
     check_groups(data, data.draw(multiway_cases()))
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 @given(st.data())
 def test_groups_with_hardly_any_memory_give_what_embedded_gives(data):
@@ -171,6 +174,7 @@ def sorted_rows(changes: pa.Table) -> list[str]:
     return sorted(repr(row) for row in changes.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [1, 2, 3])
 def test_groups_that_number_alike_do_not_take_back_each_others_tuples(key):
     """Every group of the first fragment has a first row of `a` and of `b`; in the second all meet. One is displaced."""

@@ -154,6 +154,7 @@ def check_entries(pipeline: Any, store: Store) -> None:
     assert store.entries.keys() == pipeline.entries().keys()
 
 
+@pytest.mark.slow
 @PATIENT
 @given(st.data())
 def test_each_query_gets_from_groups_what_it_would_get_alone(data: st.DataObject) -> None:
@@ -163,6 +164,7 @@ def test_each_query_gets_from_groups_what_it_would_get_alone(data: st.DataObject
         check_episode(case, episode)
 
 
+@pytest.mark.slow
 @PATIENT
 @given(st.data())
 def test_each_query_gets_it_from_groups_with_hardly_any_memory_as_well(data: st.DataObject) -> None:
@@ -329,6 +331,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_small", [False, True])
 @pytest.mark.parametrize("is_handed", [False, True])
 @pytest.mark.parametrize("sets", SETS.values(), ids=SETS)

@@ -272,6 +272,7 @@ UNHAPPY: dict[str, tuple[Budget, list[Fate]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNHAPPY)
 def test_two_fragments_over_many_batches(tmp_path, name):
     """Long enough for blocks to expire, for windows to be compacted, and for groups to come and go many times."""
@@ -304,6 +305,7 @@ SEALING: dict[str, tuple[Budget, list[Fate]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEALING)
 def test_windows_that_are_larger_than_a_share(tmp_path, name):
     """What is sealed is found by whoever goes on, and what a failed attempt has sealed by nobody."""

@@ -74,6 +74,7 @@ def test_a_query_is_one_select(text: str, reason: str) -> None:
     assert caught.value.reason == reason
 
 
+@pytest.mark.slow
 def test_an_expression_can_be_too_long_to_bind(catalog: Catalog) -> None:
     select = parse_query(f"SELECT {' + '.join(['n'] * 2000)} FROM temperature")
     with pytest.raises(SashError, match=r"too long|depth"):

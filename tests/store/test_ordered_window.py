@@ -105,6 +105,7 @@ def test_an_eighth_of_the_span_lies_dead_at_most() -> None:
         assert each.log.n_rows <= SPAN_US + SPAN_US / CUTS + 1
 
 
+@pytest.mark.slow
 def test_rows_keep_their_numbers_until_the_window_says_otherwise() -> None:
     each, seen = window(), {}
     for time in range(1, 3000, 3):

@@ -119,6 +119,7 @@ def read_everything(segment: WindowSegment) -> list:
 SHORT = SpillSettings(page_bytes=64, frame_bytes=128, gap_bytes=0)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_any_region_is_noticed(tmp_path) -> None:
     files = SpillFiles(tmp_path, SHORT)
     segment = seal_all(files)

@@ -25,6 +25,7 @@ N_SEGMENTS, N_ROWS = 200, 100
 LIFE_US = 10**9
 
 
+@pytest.mark.slow
 @given(settings=SHORT_PAGES, rows=lives(min_size=1), tuples=lives())
 def test_a_guide_is_the_same_in_a_file(settings: SpillSettings, rows: Lives, tuples: Lives) -> None:
     tally = Tally()
@@ -65,6 +66,7 @@ def window_of(arena: SpillArena) -> Window:
     return Window(schema, lambda tuples: tuples["k"].to_numpy(), LIFE_US, arena, may_seal=True)
 
 
+@pytest.mark.slow
 def test_guides_of_very_many_segments_take_what_is_for_them(tmp_path: Path) -> None:
     """All windows of a budget together, and each of them finds its rows."""
     budget = MemoryBudget.of(1 << 16, tmp_path)

@@ -169,6 +169,7 @@ def find_by_hand(
     return max(meant, default=None)
 
 
+@pytest.mark.slow
 @given(
     settings=SHORT_PAGES,
     rows=lives(min_size=1),
@@ -204,7 +205,8 @@ def test_negatives_find_the_newest_row_that_is_alive_until_their_time(
     n_rows, n_ids = len(rows.keys), 2 if has_ids else 0
     lines = st.lists(st.integers(0, 2), min_size=n_ids, max_size=n_ids)
     drawn = data.draw(st.lists(lines, min_size=n_rows, max_size=n_rows)) if has_ids else [[]] * n_rows
-    early = data.draw(st.dictionaries(st.integers(0, n_rows - 1), st.integers(-30, 50))) if data else {}
+    drawn_ends = data.draw(st.dictionaries(st.integers(0, n_rows - 1), st.integers(-30, 50))) if data else {}
+    early = {row: min(end, int(rows.ends[row])) for row, end in drawn_ends.items()}
     cuts = data.draw(st.sets(st.integers(0, n_rows), max_size=2)) if data else set()
     ids = np.array(drawn, np.int64).reshape(n_rows, n_ids)
     asked = np.array([identity[:n_ids] for _, _, identity in negatives], np.int64).reshape(len(negatives), n_ids)

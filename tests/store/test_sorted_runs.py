@@ -51,6 +51,7 @@ def given_out(runs: SortedRuns, parts: list[pa.Table]) -> pa.Table:
     return concat([table_of([]), *runs.give()])
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, max_size=12), st.sampled_from([40, 200, 800, 10**6]), st.sampled_from([2, 3, 32]))
 @example([[(1, "a", 1)] * 30] * 12, 200, 2).via("one instant is larger than memory")
 def test_runs_are_merged_to_what_is_sorted_at_once(rows: list, step_bytes: int, n_at_once: int) -> None:
@@ -82,6 +83,7 @@ def test_what_fits_is_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "not there").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_instants", [1, 1000])
 def test_no_more_than_a_part_is_given_at_once(tmp_path: Path, n_instants: int) -> None:
     rng, step_bytes = np.random.default_rng(1), 20_000
@@ -93,6 +95,7 @@ def test_no_more_than_a_part_is_given_at_once(tmp_path: Path, n_instants: int) -
     assert max(sizes) <= step_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_before", [0, 3, 40])
 def test_without_room_on_disk_they_stay_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_before: int

@@ -44,6 +44,7 @@ def test_what_does_not_fit_is_in_a_file_without_a_name(tmp_path: Path) -> None:
         assert np.array_equal(vector.array[: STATE_BYTES // 8], np.arange(STATE_BYTES // 8))
 
 
+@pytest.mark.slow
 def test_a_vector_that_fits_again_comes_back(tmp_path: Path) -> None:
     arena = make_arena(tmp_path)
     vector = Vector(np.int64, arena)
@@ -55,6 +56,7 @@ def test_a_vector_that_fits_again_comes_back(tmp_path: Path) -> None:
     assert np.array_equal(vector.array[:100], np.arange(STATE_BYTES - 100, STATE_BYTES))
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_counts_no_more(tmp_path: Path) -> None:
     arena = make_arena(tmp_path)
     vector = Vector(np.int64, arena, capacity=1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def test_a_case_shows_itself_as_python() -> None:
     ])  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(cases())
 def test_the_shown_case_is_the_case(case: Case) -> None:

@@ -41,6 +41,7 @@ def test_without_a_command_it_says_which_there_are(run):
 JOIN = ("join", "--engines", "duckdb", "--tuples", "2000", "--batch", "400", "--window", "10 ms")
 
 
+@pytest.mark.slow
 def test_join_writes_json_and_png_and_removes_its_files(run, tmp_path):
     code, shown, errors = run(*JOIN)
     assert code == 0, errors
@@ -51,6 +52,7 @@ def test_join_writes_json_and_png_and_removes_its_files(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "bench-join").iterdir()) == ["join.json", "join.png"]
 
 
+@pytest.mark.slow
 def test_in_this_process_sash_and_duckdb_give_the_same_table(run, tmp_path):
     options = ("--engine", "embedded", "--tuples", "2000", "--batch", "400", "--window", "10 ms", "--payload", "wide")
     code, shown, errors = run("join", *options)
@@ -62,6 +64,7 @@ def test_in_this_process_sash_and_duckdb_give_the_same_table(run, tmp_path):
     assert sorted(path.name for path in (tmp_path / "bench-join").iterdir()) == ["join.json", "join.png"]
 
 
+@pytest.mark.slow
 def test_json_is_for_machines_and_a_seed_for_repetition(run):
     answers = [json.loads(run(*JOIN, "--json", "--seed", seed)[1])["answer"] for seed in ("3", "3", "4")]
     assert answers[0] == answers[1] != answers[2]
@@ -88,6 +91,7 @@ def test_a_mismatch_is_an_error(run, monkeypatch):
     assert "only `duckdb`, not `nothing`: k = " in errors
 
 
+@pytest.mark.slow
 def test_window_in_this_process(run, tmp_path):
     options = ("--engine", "embedded", "--base", "10 ms", "--factors", "1,2", "--batch", "400", "--measured", "2")
     code, shown, errors = run("window", *options)
@@ -101,6 +105,7 @@ def test_window_in_this_process(run, tmp_path):
 MULTIWAY = ("multiway", "--tuples", "1800", "--rate", "2000", "--keys", "50", "--window", "50 ms", "--batch", "300")
 
 
+@pytest.mark.slow
 def test_multiway_in_this_process(run, tmp_path):
     code, shown, errors = run(*MULTIWAY, "--engine", "embedded")
     assert code == 0, errors
@@ -112,6 +117,7 @@ def test_multiway_in_this_process(run, tmp_path):
     assert written == ["multiway.json", "multiway.png"]
 
 
+@pytest.mark.slow
 def test_multiway_takes_more_streams_and_a_share_of_them_for_spark(run):
     options = ("--streams", "4", "--share", "0.5", "--spark-batch", "80", "--engines", "duckdb", "--json")
     facts = json.loads(run(*MULTIWAY, *options)[1])

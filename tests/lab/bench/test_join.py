@@ -33,6 +33,7 @@ def in_order(table: pa.Table) -> pa.Table:
     return table.sort_by([("a_v", "ascending"), ("b_v", "ascending")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", ["none", "wide", "5"])
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_duckdb_gives_what_sash_gives_in_this_process(tmp_path, payload, skew):

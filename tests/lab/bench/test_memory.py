@@ -38,6 +38,7 @@ def run_here(cell: MemoryCell, directory: Path, patience_s: float, note) -> dict
     return measure_cell(cell, directory, lambda message: None) | {"peak_bytes": 1 << 20}
 
 
+@pytest.mark.slow
 def test_all_engines_give_the_same_pairs_and_leave_the_disk_alone_while_windows_fit(tmp_path):
     facts = json.loads(json.dumps(bench_memory(SMALL, tmp_path, QUIET, run_here)))
     cells = {(cell["engine"], cell["ratio"]): cell for cell in facts["cells"]}

@@ -104,6 +104,7 @@ def embedded(tmp_path_factory) -> dict:
     return bench_multiway_embedded(SMALL, tmp_path_factory.mktemp("embedded"), QUIET)
 
 
+@pytest.mark.slow
 def test_in_this_process_every_figure_is_told(embedded):
     facts = json.loads(json.dumps(embedded))
     assert facts["answer"]["rows"] > 10_000
@@ -119,6 +120,7 @@ def test_in_this_process_every_figure_is_told(embedded):
         assert told["steady_tuples_per_cpu_second"] > 0
 
 
+@pytest.mark.slow
 def test_answers_that_differ_are_an_error(tmp_path, monkeypatch):
     def first_row(workload, files, selected=None):
         return f"{duckdb_sql(workload, files, selected)} LIMIT 1"

@@ -39,6 +39,7 @@ def test_choices_within_a_fifth_are_good() -> None:
     assert [cell["ratio"] for cell in facts["cells"]] == pytest.approx([1.1, 1.19, 1.21])
 
 
+@pytest.mark.slow
 def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(planner_choice, "grid", lambda: [GridLoad(10, 1, 1, 10)] * 15)
     monkeypatch.setattr(planner_choice, "N_FINAL_ROUNDS", 1)

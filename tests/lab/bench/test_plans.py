@@ -26,6 +26,7 @@ def test_only_what_comes_after_the_window_is_full_is_measured():
     assert sum(work.seconds for work in measure.operators.values()) < measure.seconds
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_work():
     first, again = (measure_plan(SMALL) for _ in range(2))
     assert [(work.rows_in, work.rows_out) for work in first.operators.values()] == [
@@ -33,6 +34,7 @@ def test_the_same_seed_gives_the_same_work():
     ]
 
 
+@pytest.mark.slow
 def test_longer_windows_and_more_groups_make_as_many_changes():
     with Stages(is_quiet=True) as stages:
         windows = sweep_window([SMALL], (1, 4), stages)

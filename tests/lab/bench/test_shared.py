@@ -51,6 +51,7 @@ def embedded(tmp_path_factory) -> dict:
     return bench_shared_embedded(SMALL, tmp_path_factory.mktemp("embedded"), QUIET, n_runs=1)
 
 
+@pytest.mark.slow
 def test_in_this_process_every_figure_is_told(embedded):
     facts = json.loads(json.dumps(embedded))
     largest, shared, separate = (facts["figures"][way] for way in ("largest", "shared", "separate"))

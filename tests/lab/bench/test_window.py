@@ -29,6 +29,7 @@ def test_windows_are_full_before_the_measured_batches(factor):
     assert set(workload.batches) == {bench.batch_rows}
 
 
+@pytest.mark.slow
 def test_steps_in_this_process(tmp_path):
     steps = bench_window(SMALL, tmp_path, None, QUIET)
     facts = json.loads(json.dumps(window_facts(steps, "embedded")))

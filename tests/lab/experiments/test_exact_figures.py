@@ -133,6 +133,7 @@ def test_the_window_of_chapter_3_at_full_scale():
     assert FULL.fraction * case.duration_s == 4 * 3600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [EWJ, RPWJ, AHEWJ])
 def test_runs_repeat_exactly(method):
     case = nested_case(200) if method == EWJ else ExactCase(method, 1000)
@@ -142,6 +143,7 @@ def test_runs_repeat_exactly(method):
     assert simulate(case, FRACTION, LENGTH) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [EWJ, RPWJ, AHEWJ])
 def test_what_a_run_measures(method):
     case = nested_case(200) if method == EWJ else ExactCase(method, 1000)
@@ -169,6 +171,7 @@ def test_times_and_memory_are_scaled_together():
     assert whole.block_rows == part.block_rows == 16
 
 
+@pytest.mark.slow
 def test_the_disk_is_as_fast_as_a_case_says():
     slow, fast = (simulate(ExactCase(AHEWJ, 1000, mb_per_s=speed), FRACTION, LENGTH) for speed in (12, 30))
     assert slow["disk_s"] > fast["disk_s"] > 0

@@ -41,18 +41,21 @@ def test_five_queries(tmp_path):
     assert (tmp_path / "pipelines-8.png").stat().st_size > 1_000
 
 
+@pytest.mark.slow
 def test_rates():
     held = verdicts(run("pipelines-9"))
     assert held["All approaches converge as the rate rises"]
     assert held["Input Triggered is still later at the highest rate"]
 
 
+@pytest.mark.slow
 def test_depth():
     held = verdicts(run("pipelines-10"))
     assert held["Negative Tuple about doubles the tuples at every depth"]
     assert held["Hybrid stays closer to Time Probing than to Negative Tuple up to depth four"]
 
 
+@pytest.mark.slow
 def test_selectivity():
     outcome = run("pipelines-11")
     assert verdicts(outcome)["The delay of Input Triggered falls as selectivity rises"]
@@ -64,6 +67,7 @@ def test_selectivity():
     assert gaps[-1] < 0.1 < gaps[0], "at selectivity 1 they are less than the time between two tuples apart"
 
 
+@pytest.mark.slow
 def test_throughput():
     """Which schedule is the fastest is a matter of time, and so not of a test."""
     outcome = run("pipelines-12")
@@ -71,6 +75,7 @@ def test_throughput():
     assert all(row["n_outputs"] >= SMALL.n_outputs for row in outcome.rows)
 
 
+@pytest.mark.slow
 def test_a_run_repeats_exactly():
     scale = replace(SMALL, selectivities=(0.5, 1.0), period=Period(2 * SECOND, 2 * SECOND))
     first, again = (EXPERIMENTS["pipelines-11"].run(scale, lambda n_done: None) for _ in range(2))
@@ -94,6 +99,7 @@ def sash_experiment(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_commands(sash_experiment, monkeypatch, tmp_path):
     monkeypatch.setitem(SCALES, "quick", SMALL)
     code, shown, _ = sash_experiment("list")

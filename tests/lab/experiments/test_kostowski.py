@@ -69,6 +69,7 @@ def test_strategies():
     assert claim(outcome, "cost model").holds
 
 
+@pytest.mark.slow
 def test_occupancy_and_reports(tmp_path):
     outcome = run("kostowski-8")
     assert all(each.holds for each in outcome.claims)
@@ -82,6 +83,7 @@ def test_occupancy_and_reports(tmp_path):
     assert 'src="data:image/png;base64,iVBOR' in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kostowski-5", "kostowski-7"])
 def test_pictures_are_drawn(name, tmp_path):
     EXPERIMENTS[name].draw(run(name).rows, tmp_path / "picture.png")

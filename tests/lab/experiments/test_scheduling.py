@@ -22,6 +22,7 @@ def measured(query: str, schedule: str) -> Delays:
     return run_ticks(VirtualRun(SalesWorkload(query, RETAIL), schedule), PERIOD)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["tpa", "nta", "hybrid"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_tick_by_tick_it_is_the_answer_of_the_engine(query, schedule):
@@ -69,5 +70,6 @@ def test_queues_before_operators_with_a_clock_make_wrong_answers():
     assert n_wrong["clock"] > n_wrong["tpa"] == 0
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_delays():
     assert measured("q5", "input") == measured("q5", "input")

@@ -99,6 +99,7 @@ def test_distributions_of_windows():
         assert row["max_ms"][-1] >= row["mean_ms"][-1] > 0
 
 
+@pytest.mark.slow
 def test_response_times_by_window(tmp_path):
     outcome = run("shared-6")
     swf, mqt = (pick(outcome.rows, "max_ms", distribution="uniform", schedule=name) for name in ("swf", "mqt"))

@@ -97,6 +97,7 @@ def test_windows():
     assert path_windows(3, 1).tolist() == [[0, 999_999, 1_999_998], [0, 0, 999_999], [0, 0, 0]]
 
 
+@pytest.mark.slow
 def test_stores_with_nested_loops():
     """In half an hour nothing leaves the window, nor do the buffers of the ripple join get stale."""
     outcome = run("wjoin-7")
@@ -127,6 +128,7 @@ def test_variable_rates():
     assert nlw > 1.5 * mw
 
 
+@pytest.mark.slow
 def test_variable_rates_by_turns():
     """The slow stream is ahead for most of the run, and further in a longer one; MW-join does not mind."""
     outcome = run("wjoin-9a-turns", windows_s=(0.1,))
@@ -174,6 +176,7 @@ def test_a_slow_stream():
     assert equal > 5 * switching, "Mode 1 skips what no tuple of the slow stream is near to"
 
 
+@pytest.mark.slow
 def test_conservative_approaches(tmp_path):
     outcome = run("wjoin-13", n_tuples=10_000)
     assert claim(outcome, "0.8 s and one of 1 s, by comparisons").holds
@@ -187,6 +190,7 @@ def test_conservative_approaches(tmp_path):
     assert 'src="data:image/png;base64,iVBOR' in (tmp_path / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_paths():
     outcome = run("wjoin-14", n_tuples=20_000)
     assert claim(outcome, "for small variations of the rates, 1000 to 850, by comparisons").holds
@@ -199,6 +203,7 @@ def test_paths():
             assert nlw == lca > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wjoin-8", "wjoin-9a", "wjoin-9a-turns", "wjoin-9c"])
 def test_pictures_are_drawn(name, tmp_path):
     EXPERIMENTS[name].draw(run(name).rows, tmp_path / "picture.png")

@@ -43,6 +43,7 @@ DURATIONS = {"stores": "4 hours", "cameras": "2 minutes", "path": "2 minutes"}
 """Of workloads with few rows per second; of the others 5 seconds are enough."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_written_can_be_run_at_once(run, name, format):
@@ -140,6 +141,7 @@ def test_settings_reach_the_workload():
     assert (join.n_tuples, join.payload, join.skew, join.rate) == (4000, "wide", 1.1, 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

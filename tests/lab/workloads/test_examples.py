@@ -67,6 +67,7 @@ stream takes part in; a pair without one has the sum of those in between.
 MADE = {"network": ["n_links=3"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPECTED)
 def test_scripts_give_every_combination_and_no_other(name: str, example: Callable[[str], str]) -> None:
     (run,) = bind_script(example(name)).runs()

@@ -40,6 +40,7 @@ def frames(query: str, retail: Retail) -> dict:
     return streams | {name: sash.relation(table) for name, table in relations_of(query, retail).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", QUERIES)
 def test_example_scripts_agree_with_duckdb(query, tmp_path):
     """The script as it stands, but for its paths."""
@@ -65,6 +66,7 @@ def test_examples_ask_what_benchmarks_and_experiments_ask(query):
     assert " ".join(asked.split()) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["tpa", "nta", "hybrid"])
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_schedule_gives_the_answer(query, schedule):
