@@ -77,6 +77,7 @@ def test_json_is_for_machines(place, sash):
     assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 1
 
 
+@pytest.mark.slow
 def test_outputs_of_an_earlier_run_are_not_mixed(place, sash):
     sash("run", "script.sql", "--engine", "embedded")
     again = sash("run", "script.sql", "--engine", "embedded")
@@ -135,6 +136,7 @@ def test_verify_tells_machines(place, sash):
     assert (facts["agrees"], facts["n_instants"], facts["differences"]) == (True, 5, [])
 
 
+@pytest.mark.slow
 def test_verify_shows_what_differs_and_fails(place, sash, monkeypatch):
     module = sys.modules["sash.oracle.verification"]
     run_tables = module.run_tables

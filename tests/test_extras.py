@@ -98,6 +98,7 @@ def test_sash_bench_memory_with_spark(without, tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "what"),
     [

@@ -77,6 +77,7 @@ def alone(text: str) -> list[dict]:
     return sash.sql(text, a=A, b=B).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["n/w", "a:0", "q#0", "too hot", "../x", 'say "hi"', "[bold]", "größer", "q"])
 def test_any_name_names_a_query(name: str) -> None:
     """Beside others that share its join, whose names begin or end likewise; from a snapshot too."""
@@ -372,6 +373,7 @@ class TestSchedule:
         hinted = JOIN.format(3).replace("SELECT", "SELECT /*+ lwo */")
         assert self.hear(hinted=hinted)[1] == {"lwo"}
 
+    @pytest.mark.slow
     def test_nobody_gains_who_waits_for_the_end_of_the_step(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(running_job, "WORTH_PAIRS", 1)
         session = open_session(**{f"q{window}": JOIN.format(window) for window in self.WINDOWS})

@@ -39,6 +39,7 @@ def test_a_transfer_is_an_access_per_basic_window() -> None:
     assert disk.counts.seconds == pytest.approx(transfer_seconds(257, LOAD))
 
 
+@pytest.mark.slow
 def test_probes_of_a_run() -> None:
     """Equation 3.1 with what a run of EWJ has on disk when it probes: a steady window, twice over."""
     settings = EwjSettings(r=0.5, block_rows=4, memory=60, recent=0.8, frequent=0.0, basic_window=6)

@@ -62,6 +62,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replan, "POLICY", PATIENT)
 
 
+@pytest.mark.slow
 def test_a_rate_that_grows_a_hundredfold_brings_another_method() -> None:
     watched, still = (join_for(SLOW, JoinMethod(WNL), is_watched=is_watched) for is_watched in (True, False))
     phases = (SLOW, 40), (FAST, 20)
@@ -110,6 +111,7 @@ def border() -> tuple[JoinLoad, JoinMethod, JoinChoice]:
     return load, choose_method(below, True, prices=PRICES).method, choose_method(load, True, prices=PRICES)
 
 
+@pytest.mark.slow
 def test_at_the_border_a_join_does_not_go_to_and_fro() -> None:
     load, other, choice = border()
     assert other != choice.method

@@ -65,6 +65,7 @@ def test_a_damaged_output_is_not_mixed_with_a_new_one(damaged, embedded, pattern
             assert (place.answer(), place.late(), len(place.rejects())) == ([1, 2, 3, 5], [4], 1)
 
 
+@pytest.mark.slow
 def test_an_output_that_was_removed_by_hand_leaves_parts_that_are_seen(damaged, embedded):
     place = damaged("out/.q.lock", "delete")
     shutil.rmtree(place.root / "out" / "q")
@@ -76,6 +77,7 @@ def test_an_output_that_was_removed_by_hand_leaves_parts_that_are_seen(damaged, 
     assert (place.answer(), place.late(), place.rejects()) == ([9], [], [])
 
 
+@pytest.mark.slow
 def test_an_older_output_is_not_gone_on_from(place, embedded, tmp_path):
     """In this process nothing is: whatever is there has to be replaced as a whole."""
     place.write(1, 2)

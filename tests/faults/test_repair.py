@@ -30,6 +30,7 @@ def scene(place) -> Scene:
     return scene
 
 
+@pytest.mark.slow
 def test_it_asks_and_removes(scene, sash, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     done = sash("repair", "script.sql")

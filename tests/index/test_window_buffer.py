@@ -241,6 +241,7 @@ def test_one_tuple_that_stays_does_not_hold_the_memory_of_those_that_left() -> N
     model.take(Step(1, probes=(Made(0), Made(1))))
 
 
+@pytest.mark.slow
 def test_buckets_grow_with_a_batch_however_large() -> None:
     """A relation comes in one batch."""
     tuples = tuple(Made(key) for key in range(20_000))

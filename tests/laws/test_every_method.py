@@ -35,7 +35,7 @@ from support.join_settings import BLOCKS, BUDGETS, METHODS, ONE_BLOCK, PARTS, SO
 from support.profiles import volume
 from support.shared_case import Add, SharedCase
 
-N_CASES = volume(dev=8, ci=40, deep=2000)
+N_CASES = volume(dev=3, ci=40, deep=2000)
 MOST_ROWS = 120
 _FAMILIES = ("number", "string", "number", "instant", "boolean")
 _KEYS = ("{x}.k = {y}.k", "{x}.k = {y}.k AND {x}.j = {y}.j", "{x}.v = {y}.v", "{x}.v % 2 = {y}.v % 2")

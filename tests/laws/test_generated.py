@@ -21,7 +21,7 @@ from support.profiles import SEED, volume
 
 N_CASES = volume(dev=15, ci=450, deep=20_000)
 N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
-CHUNK = 50
+CHUNK = volume(dev=15, ci=50, deep=50)
 FIRST_SEED = volume(dev=0, ci=0, deep=1_000_000 * SEED)
 
 

@@ -466,6 +466,7 @@ def test_groups_in_turn_get_what_they_get_alone(served: Served, seed: int) -> No
     check(served, seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_PLANS)
 @given(st.data())
 def test_whole_plans_serve_groups_in_turn(data: st.DataObject) -> None:

@@ -14,6 +14,7 @@ N_ROWS = 50_000
 LIMIT = 1 << 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", ["", "/*+ nta */ "])
 @pytest.mark.parametrize(
     "query",

@@ -126,6 +126,7 @@ class DumpsFresh(AdaptiveWindowJoin):
         self.recent[side].make_stale()
 
 
+@pytest.mark.slow
 def test_a11_if_nothing_is_stale_the_probe_comes_first() -> None:
     """A fresh block has not met the disk: once it is out of memory, nobody knows.
 

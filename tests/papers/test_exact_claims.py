@@ -29,6 +29,7 @@ def test_while_windows_fit_nothing_is_written() -> None:
     assert join.n_bypassed > 100
 
 
+@pytest.mark.slow
 def test_windows_that_do_not_fit_are_written() -> None:
     trace = random_trace(3, n_rows=2000, n_keys=9, window=600)
     join = AdaptiveWindowJoin(SETTINGS)

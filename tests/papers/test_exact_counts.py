@@ -157,6 +157,7 @@ def test_a15_a_row_is_late_that_is_removed_late(price_us: float, is_late: bool) 
     assert late_outputs(trace, chunks) == 0
 
 
+@pytest.mark.slow
 def test_a15_within_a_slide_nobody_is_late() -> None:
     """ts + W + τ: windows slide every τ, so rows leave as much later."""
 
@@ -297,6 +298,7 @@ def test_a_block_shares_a_scan(h_mark: int, n_scanned: int) -> None:
     assert join.clock.log.counters[SCANNED] == join.clock.cpu_us == n_scanned
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_gap_of_partition", [False, True])
 def test_the_gap_between_reactive_stages(is_gap_of_partition: bool) -> None:
     """§5.4.1: stages "occur at a partition level". Within a gap there is one of all partitions, or one of each."""

@@ -209,6 +209,7 @@ def test_a9_all_times_are_of_one_count() -> None:
     assert wrong(Clockwise(RPWJ)) != (0, 0)
 
 
+@pytest.mark.slow
 def test_all_times_of_tasks_are_needed() -> None:
     """The last one is not enough: a block that left memory before it may have met another by an earlier one.
 

@@ -181,6 +181,7 @@ def test_nested_loops_look_at_all_tuples_in_the_window_and_hashing_at_those_of_a
     assert hashed.n_scans == 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("seed", range(3))
 def test_queries_come_and_go_while_many_tuples_wait(schedule, seed):

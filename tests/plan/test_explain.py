@@ -58,6 +58,7 @@ def test_three_streams_and_a_relation(explained: dict[str, str], request: pytest
     assert f"{SQL}\n\n{explained['text']}" == GOLDEN.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda path: path.stem)
 def test_operators_and_schedules(path: Path, plan: Callable, request: pytest.FixtureRequest) -> None:
     """A fixture is a query and EXPLAIN of it, in short and verbose, with empty lines between them."""
@@ -68,6 +69,7 @@ def test_operators_and_schedules(path: Path, plan: Callable, request: pytest.Fix
     assert seen == path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_example_fits_on_a_screen(request: pytest.FixtureRequest) -> None:
     """Its ten queries together, as they run, and each by itself."""
     plans = read_script(EXAMPLE).plans

@@ -416,8 +416,8 @@ EXACT = (
         "blocks-taken-for-joined-of-which-the-last-task-saw-one",
         "exact",
         "kernels/progressive_runs.py",
-        "return dts <= times.last[0] and other_dts <= times.last[1]",
-        "return dts <= times.last[0] or other_dts <= times.last[1]",
+        "if dts <= times.last[0] and other_dts <= times.last[1]:",
+        "if dts <= times.last[0] or other_dts <= times.last[1]:",
         EXACT_JOINS,
     ),
 )

@@ -180,6 +180,7 @@ def step(buffer: WindowBuffer, number: int) -> list[list[int]]:
     return pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "budget", [MUCH, Budget(2, 1), Budget(1 << 16, 1)], ids=["kept in memory", "evicted every time", "evicted"]
 )

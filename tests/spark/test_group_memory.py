@@ -185,6 +185,7 @@ class TestSegments:
             assert bool(list((tmp_path / "disk").glob("g.*"))) == (budget == Budget(2, 1))
             assert number or first & segments(tmp_path / "disk")
 
+    @pytest.mark.slow
     def test_they_go_with_the_group(self, make_cache, tmp_path):
         """It is out of date, or a worker has died with it: in both cases it is built anew, with files of its own."""
         group = JoinedGroup()

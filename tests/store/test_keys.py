@@ -78,6 +78,7 @@ def test_integers_are_equal_iff_values_are(column: tuple[pa.DataType, list[Any]]
         assert [other == key for other in keys] == [are_equal(value, other) for other in values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", [as_slice, as_chunks, as_dictionary])
 @settings(max_examples=200)
 @given(columns())

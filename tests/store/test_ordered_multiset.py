@@ -70,11 +70,13 @@ def steps(values: st.SearchStrategy[int]) -> st.SearchStrategy[list[Step]]:
     return st.lists(st.tuples(st.integers(0, N_OWNERS - 1), values, st.integers(-2, 5)), max_size=60)
 
 
+@pytest.mark.slow
 @given(steps(st.integers(-(2**63), 2**63 - 1) | st.integers(-4, 4)))
 def test_integers(steps: list[Step]):
     follow(steps, NO_WORDS, lambda value: value)
 
 
+@pytest.mark.slow
 @given(steps(st.integers(0, len(STRINGS) - 1)))
 def test_byte_strings(steps: list[Step]):
     follow(steps, STRING_WORDS, lambda value: STRINGS[value])
@@ -88,6 +90,7 @@ def depth(nodes: np.ndarray, node: int) -> int:
     return deepest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, -1])
 def test_the_depth_stays_logarithmic_when_values_come_in_order(step: int):
     n_values = 100_000

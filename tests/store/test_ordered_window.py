@@ -97,6 +97,7 @@ def test_first_since_looks_at_nothing_that_is_gone() -> None:
     assert each.n_evicted == 2
 
 
+@pytest.mark.slow
 def test_an_eighth_of_the_span_lies_dead_at_most() -> None:
     each = window()
     for time in range(1, 1000):

@@ -148,6 +148,7 @@ def test_renumbered_ids_hold_for_what_is_kept(by_negatives: bool) -> None:
         assert trace._ids.array[: trace.log.rows.n_rows].tolist() == [1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_limited", [False, True])
 @pytest.mark.parametrize("by_negatives", [BY_CLOCK, BY_NEGATIVES])
 def test_tuples_that_never_expire_are_struck_out_with_what_takes_them_back(

@@ -77,6 +77,7 @@ def test_the_first_choice_is_the_simplest(case: Case) -> None:
     assert {name: frame.frame.num_rows for name, frame in case.frames.items()} == {"a": 1, "b": 1}
 
 
+@pytest.mark.slow
 @given(multiway_cases())
 def test_cases_can_be_planned(case: Case) -> None:
     assert case.plan.slots

@@ -90,6 +90,7 @@ def test_the_first_choice_is_the_simplest(case: SharedCase) -> None:
     assert [type(event) for event in case.events[:2]] == [Add, Add]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(shared_cases())
 def test_a_case_shows_how_to_make_it_again(case: SharedCase) -> None:

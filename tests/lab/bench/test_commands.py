@@ -70,6 +70,7 @@ def test_json_is_for_machines_and_a_seed_for_repetition(run):
     assert answers[0] == answers[1] != answers[2]
 
 
+@pytest.mark.slow
 def test_kept_files_are_not_mixed_with_others(run, tmp_path):
     assert run(*JOIN, "--keep")[0] == 0
     assert {path.name for path in (tmp_path / "bench-join" / "files").iterdir()} == {"streams", "duckdb"}

@@ -76,6 +76,7 @@ def test_engines_that_differ_are_an_error(tmp_path, monkeypatch):
         bench_memory(MemoryBench(8 << 20, (0.1,), ("sash", "duckdb"), 1_000, 1), tmp_path, QUIET, run_here)
 
 
+@pytest.mark.slow
 def test_who_gives_up_is_left_out_with_larger_windows_too(tmp_path):
     """DuckDB does nothing in a megabyte."""
     bench = MemoryBench(1 << 20, (0.1, 0.2), ("sash", "duckdb"), 400, 1)

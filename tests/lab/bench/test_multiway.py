@@ -50,6 +50,7 @@ def near_combinations(workload: JoinWorkload) -> list[tuple[int, ...]]:
     return sorted(tuple(row["v"] for row in combination) for combination in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_streams", [3, 4])
 def test_sash_and_duckdb_give_the_combinations_whose_times_are_all_near(tmp_path, n_streams):
     workload = JoinWorkload(60 * n_streams, 10_000, rate=1000, n_keys=3, batch_rows=40, n_streams=n_streams)
@@ -145,6 +146,7 @@ def test_on_spark_a_cascade_gives_the_same_rows(spark, tmp_path, embedded):
     assert "CPU s" in shown
 
 
+@pytest.mark.slow
 def test_what_did_not_run_is_not_shown(embedded, tmp_path):
     shown = show(tmp_path, {"embedded": embedded, "spark": None})
     assert "3 streams of 2,000 tuples/s each: a tuple completes 4 combinations" in shown

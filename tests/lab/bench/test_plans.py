@@ -16,6 +16,7 @@ from sash.lab.bench.stages import Stages
 SMALL = PlanBench("q2", n_tuples=16_000, rate=100, window_us=5_000_000, batch_rows=500)
 
 
+@pytest.mark.slow
 def test_only_what_comes_after_the_window_is_full_is_measured():
     measure = measure_plan(SMALL)
     assert SMALL.n_filling == 1_000
@@ -45,6 +46,7 @@ def test_longer_windows_and_more_groups_make_as_many_changes():
         assert first["ratios"]["cpu_us_per_tuple"] == 1
 
 
+@pytest.mark.slow
 def test_command_writes_json_and_png(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     options = ("--queries", "q1,q3", "--tuples", "2000", "--rate", "100", "--window", "5 s", "--batch", "500")

@@ -63,6 +63,7 @@ def test_in_this_process_every_figure_is_told(embedded):
     assert all(each["rows"] > 0 for each in facts["queries"].values())
 
 
+@pytest.mark.slow
 def test_answers_that_differ_are_an_error(embedded):
     one, other = Checksum(3, 1, 2), Checksum(2, 1, 2)
     with pytest.raises(

@@ -104,6 +104,7 @@ def test_nothing_is_written_while_windows_fit(rate):
     assert simulate(ExactCase(AHEWJ, rate), FRACTION, LENGTH)["bytes_written"] == 0
 
 
+@pytest.mark.slow
 def test_something_is_written_when_they_do_not():
     assert simulate(ExactCase(AHEWJ, 1000), FRACTION, LENGTH)["bytes_written"] > 0
 
@@ -216,6 +217,7 @@ def test_reactive_stages_of_partitions_are_many_more():
     assert each["disk_s"] > one["disk_s"]
 
 
+@pytest.mark.slow
 def test_windows_that_fit_are_written_only_if_memory_moves():
     """E5.27 and Equation 5.1: the faster stream yields memory, and its window does not fit into the rest."""
     still, moving = (roomy_run(rho) for rho in (STILL, 0.4))

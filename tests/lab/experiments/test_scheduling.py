@@ -60,6 +60,7 @@ def test_twice_the_tuples_cost_twice_as_much():
     assert run.rows_in["4-GroupBy"] == run.rows_in[expire] + run.expired[expire]
 
 
+@pytest.mark.slow
 def test_queues_before_operators_with_a_clock_make_wrong_answers():
     workload = SalesWorkload("q1", RETAIL)
     n_wrong = {}

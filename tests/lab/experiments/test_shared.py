@@ -133,6 +133,7 @@ def test_queries_that_cluster_at_a_window():
     assert claim(outcome, "SWF is better than LWO").holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared-2b", "shared-3b", "shared-5", "shared-7", "shared-8", "shared-9"])
 def test_pictures_are_drawn(name, tmp_path):
     EXPERIMENTS[name].draw(run(name, n_tuples=200).rows, tmp_path / "picture.png")

@@ -167,6 +167,7 @@ def test_comparable_rates():
     assert claim(outcome, "HW-join is the best of all, by comparisons").holds
 
 
+@pytest.mark.slow
 def test_a_slow_stream():
     outcome = run("wjoin-9c")
     assert claim(outcome, "MW-join gets much faster when one stream is slow (at least 2 times), by comparisons").holds
@@ -210,6 +211,7 @@ def test_pictures_are_drawn(name, tmp_path):
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_counts_repeat_exactly():
     def counts() -> list[tuple[str, float, float]]:
         return [(row["join"], row["work"], row["outputs"]) for row in run("wjoin-9c", windows_s=(0.01,)).rows]

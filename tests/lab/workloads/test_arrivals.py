@@ -93,6 +93,7 @@ def test_the_bias_can_be_read_off_every_level(bias):
         assert halves.max(axis=1) / halves.sum(axis=1) == pytest.approx(np.full(len(halves), bias), abs=0.002)
 
 
+@pytest.mark.slow
 def test_the_entropy_of_a_trace_is_that_of_its_bias():
     """Per level, entropy of the counts grows by −b log b − (1 − b) log (1 − b): how the b-model is fitted to traces."""
     times = bmodel_arrivals(2, 4000, 256 * SECOND, 0.7)

@@ -84,6 +84,7 @@ def test_a_seed_is_for_repetition(run, tmp_path):
     assert a == b != c
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 def test_a_recording_can_be_replayed_and_run(run, format):
     run("workload", "join", "--out", "recorded", "--format", format, "--duration", "10s")

@@ -38,6 +38,7 @@ def test_mini_intervals_are_those_of_the_paper():
     assert 70_000 * 0.6 < counts.max() <= 70_000 == round(MAX_SHARE * 2_880_000)
 
 
+@pytest.mark.slow
 def test_long_traces_come_in_parts_of_whole_mini_intervals():
     pqrs = Pqrs(rate=10_000, duration_us=64 * SECOND, bias=0.5)
     parts = [times for times, _ in pqrs_trace(1, pqrs)]
