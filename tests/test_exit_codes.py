@@ -32,23 +32,27 @@ def test_the_page_lists_these_codes() -> None:
     assert re.findall(r"^\| `(\d+)` ", table, re.MULTILINE) == ["0", "1", "2", "130", "141", "143"]
 
 
+@pytest.mark.slow
 def test_done(place):
     done = shell(place, RUN)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_an_error(place):
     done = shell(place, f"{SASH} run other.sql")
     assert done.returncode == 1
     assert done.stderr.startswith("error: cannot read the script other.sql")
 
 
+@pytest.mark.slow
 def test_a_misspelt_command(place):
     done = shell(place, f"{SASH} run out.sql --engine embeded")
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "--json"])
 def test_nobody_reads_the_output(place, options):
     """`true` ends without reading; the shell tells of the command before it in a file."""

@@ -192,10 +192,12 @@ for command in (
 class TestWithoutExtras:
     """In processes that can import none of what they bring."""
 
+    @pytest.mark.slow
     def test_queries(self, tmp_path):
         done = run_bare(["-c", QUERIES], tmp_path, tmp_path / "shim")
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
+    @pytest.mark.slow
     def test_commands(self, tmp_path: Path):
         """One after the other in one process, as each would take seconds to begin."""
         (tmp_path / "a").mkdir()

@@ -213,6 +213,7 @@ def run_dying(place, at: int, operation: str = "any", *options: str) -> int:
     return done.returncode
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
 def test_rows_of_a_killed_run_are_not_published_by_the_next(place, embedded, at):
     place.write(1, 2, 3)

@@ -256,6 +256,7 @@ class TestTwoSessions:
         push(second, 2)
         assert answer() == [1, 2]
 
+    @pytest.mark.slow
     def test_another_process_has_to_wait(self) -> None:
         session = open_session()
         push(session, 1)

@@ -32,6 +32,7 @@ def test_answers_are_those_of_plain_sql(first: int) -> None:
     assert tally.refused.total() < CHUNK / 2, f"too much is refused: {tally.refused.most_common(5)}"
 
 
+@pytest.mark.slow
 def test_everything_is_drawn() -> None:
     drawn = set().union(*(features_of(draw_case(Choices(seed))) for seed in range(3_000))) - {""}
     assert drawn == set(EXPECTED)

@@ -80,6 +80,7 @@ sys.stdout.buffer.write(pickle.dumps(parts))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

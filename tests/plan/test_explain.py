@@ -85,6 +85,7 @@ def test_the_example_fits_on_a_screen(request: pytest.FixtureRequest) -> None:
     assert all(len(line) <= 120 for text in alone.values() for line in text.splitlines())
 
 
+@pytest.mark.slow
 def test_the_text_does_not_depend_on_the_process(explained: dict[str, str]) -> None:
     """Sets of strings have another order in every process, unless PYTHONHASHSEED says otherwise."""
     program = f"{PROGRAM}\nprint(text, fingerprint, sep='', end='')"

@@ -66,6 +66,7 @@ def test_what_is_large_is_measured(text: str) -> None:
     assert f"make it at most {MAX_BYTES:,}" in str(excess_of(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

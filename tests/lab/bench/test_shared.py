@@ -72,6 +72,7 @@ def test_answers_that_differ_are_an_error(embedded):
         check_answers(SharingOutcome(None, {"q1": one}), {"q1": SharingOutcome(None, {"q1": other})})  # pyright: ignore
 
 
+@pytest.mark.slow
 def test_what_did_not_run_is_not_shown(embedded, tmp_path):
     shown = show(tmp_path, {"embedded": embedded, "spark": None})
     assert "4 queries over one join, in this process" in shown
