@@ -6,6 +6,9 @@ READY := .venv/.ready
 # One process runs all that needs Spark, the other begins with the long tests of the rest; see tests/conftest.py.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
+# Without what Python and pytest keep of compiled modules, every process would compile all of them again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check deep generated planted lint format types imports lock clean
 

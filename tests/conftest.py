@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-settings.register_profile("dev", max_examples=5, deadline=None)
+settings.register_profile("dev", max_examples=3, deadline=None)
 settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
