@@ -160,10 +160,10 @@ def test_a_damaged_file_is_told_by_name(tmp_path: Path, expected: pa.Table, dama
 @pytest.mark.parametrize(
     ("memory", "n_window_bytes"),
     [
-        pytest.param(16 << 20, 320 << 20, marks=pytest.mark.slow),
+        pytest.param(8 << 20, 160 << 20, marks=pytest.mark.slow),
         pytest.param(256 << 20, 5 << 30, marks=[pytest.mark.deep, pytest.mark.timeout(14_400)]),
     ],
-    ids=["320 MiB in 16 MiB", "5 GiB in 256 MiB"],
+    ids=["160 MiB in 8 MiB", "5 GiB in 256 MiB"],
 )
 def test_memory_stays_within_the_limit(tmp_path: Path, memory: int, n_window_bytes: int) -> None:
     """A window of twenty times the limit; 150 MiB are for Python and its libraries."""
