@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _share_out(items: list[pytest.Item]) -> None:
-    """For `--dist loadgroup`: one process runs all that shares a Spark, whoever is free takes the next of the rest.
+    """For `--dist loadgroup`: one process runs all that needs Spark, whoever is free takes the next of the rest.
 
     Tests are given out in the order of `items`. The longest come first, so that no process is left with one at the end.
     """
@@ -88,10 +88,9 @@ class Turn(IntEnum):
 
 
 def _turn(item: pytest.Item) -> Turn:
-    """What starts a Spark of its own may run beside those that share one."""
-    if "spark" in getattr(item, "fixturenames", ()):
+    if item.get_closest_marker("spark"):
         return Turn.SPARK
-    if item.get_closest_marker("slow") or item.get_closest_marker("spark"):
+    if item.get_closest_marker("slow"):
         return Turn.SLOW
     return Turn.LAW if "laws" in item.path.parts else Turn.QUICK
 
