@@ -28,7 +28,7 @@ settings.register_profile("dev", max_examples=3, deadline=None)
 settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("deep", settings.get_profile("ci"), max_examples=1000, derandomize=False, print_blob=True)
+settings.register_profile("deep", settings.get_profile("ci"), max_examples=200, derandomize=False, print_blob=True)
 # Where a mistake was planted, it is enough to know who notices: no example is made small.
 settings.register_profile("planted", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 # The default only: `--hypothesis-profile` is applied after this file is read.
@@ -88,9 +88,11 @@ class Turn(IntEnum):
 
 
 def _turn(item: pytest.Item) -> Turn:
-    if item.get_closest_marker("spark"):
+    """What is deep and starts a Spark of its own takes long enough to run beside those that share one."""
+    shares_spark = "spark" in getattr(item, "fixturenames", ())
+    if shares_spark or (item.get_closest_marker("spark") and not item.get_closest_marker("deep")):
         return Turn.SPARK
-    if item.get_closest_marker("slow"):
+    if item.get_closest_marker("slow") or item.get_closest_marker("deep"):
         return Turn.SLOW
     return Turn.LAW if "laws" in item.path.parts else Turn.QUICK
 

@@ -16,7 +16,7 @@ from sash.testing.strategies import batch_cuts
 from support.multiway_strategies import multiway_cases
 from support.profiles import volume
 
-N_CASES = volume(dev=4, ci=60, deep=3000)
+N_CASES = volume(dev=4, ci=60, deep=2000)
 HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 
 

@@ -18,7 +18,7 @@ from support.profiles import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_OPERATIONS_HIT, N_WORKERS_HIT, N_MOMENTS = 9, 6, 15
+N_OPERATIONS_HIT, N_WORKERS_HIT, N_MOMENTS = 4, 3, 5
 LONGEST_DELAY_SECONDS = 8.0
 """From the first thing that a run writes on; the first batch takes about half of it."""
 
