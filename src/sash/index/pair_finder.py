@@ -22,12 +22,10 @@ from sash.errors import ResourceError
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
-from sash.store.memory_budget import GROWTH, ROW_BYTES
+from sash.store.memory_budget import GROWTH, LEAST_SHARE, ROW_BYTES
 from sash.store.window import Window
 
 SIDES = ("left", "right")
-LEAST_SHARE = 16
-"""A head of less than one part in so many of what is for state is not sealed."""
 W = TypeVar("W", bound=Window)
 I = TypeVar("I", bound=WindowIndex)  # noqa: E741
 MakeIndex: TypeAlias = Callable[[Sequence[W]], I]

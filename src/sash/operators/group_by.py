@@ -69,7 +69,7 @@ class GroupBy:
         ids = self._keys.encode(tuples)
         events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
         changes = [*self._start(events), *self._apply(events)]
-        self._trace.evict(self._keys.recall)
+        self._trace.evict()
         return concat(changes) if changes else self.schema.empty_table()
 
     def pace(self, clock: int, n_max: int) -> int:

@@ -116,8 +116,8 @@ class Membership:
             self._traces[RIGHT].step(right, self._encode_right(right), clock),
         ]
         changes = self._run(self._gather([events[LEFT]], [events[RIGHT]]))
-        self._traces[LEFT].evict(self._recall_left)
-        self._traces[RIGHT].evict(self._encode_right)
+        self._traces[LEFT].evict()
+        self._traces[RIGHT].evict()
         self._forget()
         return concat(changes) if changes else self.schema.empty_table()
 

@@ -62,7 +62,8 @@ class PayloadColumns(NamedTuple):
 class SegmentRegions(NamedTuple):
     """Keys with lives, origins, and what else a segment's rows have."""
 
-    keys: PageRegion
+    keys: PageRegion | None
+    """None in a segment that is in order of expiry, where no key is looked for."""
     origins: PageRegion
     ids: PageRegion | None
     labels: PageRegion | None
@@ -106,6 +107,7 @@ class WindowSegment:
     def key_pages(self, pages: np.ndarray, guide: SegmentGuide) -> Iterator[KeyPages]:
         """Pages of keys, ascending, some at a time; good until the next are asked for. `guide` is its own."""
         region = self.regions.keys
+        assert region is not None
         for frame in self.files.read(self._file(guide.checksums), region.spans(pages)):
             before = frame.first_page - region.first_page
             yield KeyPages(
@@ -129,6 +131,7 @@ class WindowSegment:
 
     def lives(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`ts` and `expires` of rows."""
+        assert self.regions.keys is not None
         lines = self._gather(self.regions.keys, rows)
         return lines[:, 1], lines[:, 2] if self.life_us == STORED else lines[:, 1] + self.life_us
 

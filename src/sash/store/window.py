@@ -120,11 +120,7 @@ class Window(BlockWindow):
 
     def seal(self, n_rows: int) -> None:
         """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
-        blocks: list[Block] = []
-        for block in self.log.head:
-            if sum(each.n_rows for each in blocks) >= n_rows:
-                break
-            blocks.append(block)
+        blocks = self.log.oldest(n_rows)
         if not blocks:
             return
         rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])
