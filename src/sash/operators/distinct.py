@@ -80,6 +80,10 @@ class Distinct:
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
 
+    def make_room(self) -> None:
+        self._trace.make_room()
+        self._answer.make_room()
+
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._trace.log, "answer": self._answer.log}
 

@@ -75,6 +75,9 @@ class GroupBy:
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
 
+    def make_room(self) -> None:
+        self._trace.make_room()
+
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._trace.log}
 

@@ -124,6 +124,10 @@ class Membership:
     def pace(self, clock: int, n_max: int) -> int:
         return min(trace.pace(clock, n_max) for trace in self._traces)
 
+    def make_room(self) -> None:
+        for trace in self._traces:
+            trace.make_room()
+
     def logs(self) -> dict[str, BlockLog]:
         return {"left": self._traces[LEFT].log, "right": self._traces[RIGHT].log}
 

@@ -68,6 +68,15 @@ class PartGiver(Protocol):
 
 
 @runtime_checkable
+class RoomMaker(Protocol):
+    """An operator whose oldest tuples may leave memory."""
+
+    def make_room(self) -> None:
+        """Lets go of what must leave memory. If the disk has no room for it, all stays, and the budget knows why."""
+        ...
+
+
+@runtime_checkable
 class FrontierReader(Protocol):
     """An operator that wants to know how far each of its inputs has come; streams may be far ahead of the clock.
 

@@ -26,13 +26,12 @@ import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
 from sash.operators.bites import Bite, Bites
-from sash.operators.operator import Stateful
+from sash.operators.operator import RoomMaker, Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import OperatorTree, Work
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
-from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
 from sash.store.sorted_runs import SortedRuns
 from sash.store.vector import Arena, Memory
@@ -139,7 +138,7 @@ class Pipeline(OperatorSet):
             return
         budget.refused = None
         for _, operator in self.operators():
-            if isinstance(operator, WindowJoin | TappedJoin):
+            if isinstance(operator, RoomMaker):
                 operator.make_room()
         if budget.refused is not None:
             raise budget.refused

@@ -90,7 +90,7 @@ class Trace:
 
     def _pass_on(self, batch: pa.Table, ids: np.ndarray, clock: int) -> tuple[list[pa.Table], list[np.ndarray]]:
         """Keeps what comes, and goes on to `clock`: tuples that expire by then, and their ids."""
-        self._make_room(batch.num_rows, batch.nbytes)
+        self.make_room(batch.num_rows, batch.nbytes)
         stays, leaving = int64_column(batch, EXPIRES) > clock, list[tuple[pa.Table, np.ndarray]]()
         if self._queue is not None:
             gone = np.flatnonzero(~stays)
@@ -214,7 +214,7 @@ class Trace:
         self._blocks = {block.first: self._blocks[block.first] for block in self.log.blocks}
         self._sealed.keep(self.log.segments)
 
-    def _make_room(self, n_rows: int, n_bytes: int) -> None:
+    def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
         """Seals what must leave memory before so much comes in: half of the head at a time.
 
         A head that is small beside what else is kept stays. If the disk has no room, all stays as it is, and the budget
@@ -307,7 +307,7 @@ class Trace:
                 self.log.drop(blocks)
                 self._forget_dropped()
                 for tuples, _, ids in living:
-                    self._make_room(tuples.num_rows, tuples.nbytes)
+                    self.make_room(tuples.num_rows, tuples.nbytes)
                     self._keep(tuples, ids)
 
     def _compact(self) -> None:
