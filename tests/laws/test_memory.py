@@ -149,4 +149,4 @@ def test_rows_of_traces_are_in_segments_then(text: str, spill: Path) -> None:
         for name, frame in frames.items():
             running.push(name, frame.slice(row, 1))
         n_segments += sum(len(log.segments) for _, each in running.operators() for log in each.logs().values())
-    assert n_segments > 2
+    assert n_segments > 1
