@@ -137,10 +137,11 @@ class Membership:
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock = registers["clock"]
+        # Contents that only the right side has get new identities now, which none of the left ones may have.
+        self._contents.next_identity = registers["next_identity"]
         right = self._traces[RIGHT].restore(entries["right"], registers["right"], clock, self._encode_right)
         left = self._traces[LEFT].restore(entries["left"], registers["left"], clock, self._recall_left)
         self._replay(left, right)
-        self._contents.next_identity = registers["next_identity"]
 
     def _encode_left(self, tuples: pa.Table) -> np.ndarray:
         """The contents of left tuples; what their keys are is known from then on."""

@@ -165,6 +165,7 @@ class Trace:
             mapping.array[ids] = ids_of(tuples)
         self._sealed.renumber(mapping.array[:n_known])
         mapping.free()
+        self._ids.array[: self.log.rows.n_rows] = -1  # also of rows that are gone, but still in the way
         for block in self.log.head:
             self._identify(ids_of, block)
         return self._counting()
@@ -312,6 +313,8 @@ class Trace:
 
     def _compact(self) -> None:
         """Writes what is left of the head as new blocks; ids go along."""
+        if self._queue is not None:
+            self._queue.clear()
         if not self.log.head:
             return
         base, moved = self.log.rows.base, list[np.ndarray]()
@@ -327,8 +330,6 @@ class Trace:
                 yield part.drop_columns([DENSE])
 
         self.log.compact(cut)
-        if self._queue is not None:
-            self._queue.clear()
         self._ids.resize(max(1, self.log.rows.n_rows))
         for block, its_ids in zip(self.log.head, moved, strict=True):
             self._ids.write(block.first - self.log.rows.base, its_ids)
