@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.index import pair_finder
+from sash.index import head_room
 from sash.operators import bites
 from sash.plan import least_memory
 from sash.store import sorted_runs, spill_files
@@ -36,7 +36,7 @@ N_CASES = volume(dev=4, ci=60, deep=2000)
 def sealed_all_the_time(spill: Path) -> Iterator[None]:
     """Memory is always short, however little there is in it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
+        patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)
