@@ -6,7 +6,6 @@ pair of inputs.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -20,14 +19,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.index import head_room, multiway_index, probe_index
-from sash.index.probe_order import probe_orders
+from sash.index import multiway_index, probe_index
+from sash.index.probe_order import probe_orders, probed_keys
 from sash.operators.multiway_join import PROBE, Condition, MultiwayJoin, MultiwayJoinSpec
 from sash.store import keys as store_keys
-from sash.store import spill_files
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.store.spill_arena import SpillArena
+from support.sealing import seal_all_the_time
 from support.steps import restarted
 
 ALIASES = "ABCD"
@@ -246,6 +245,13 @@ def test_by_key_comes_before_by_time() -> None:
     assert probe_orders(has_key, fanouts) == [[1, 2], [0, 2], [1, 0]]
 
 
+def test_an_order_on_disk_for_each_key_that_is_probed_by() -> None:
+    """B shares one key with A and another one with C; A and B share two, of which the second is only compared."""
+    assert probed_keys(np.array([[True, False], [True, True], [False, True]])) == [[0], [0, 1], [1]]
+    assert probed_keys(np.array([[True, True], [True, True], [True, False]])) == [[0], [0], [0]]
+    assert probed_keys(np.array([[True, False], [True, False], [False, False]])) == [[0], [0], []]
+
+
 @pytest.mark.slow
 def test_probe_orders_follow_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first B has many tuples and C has few; then it is the other way round."""
@@ -300,6 +306,10 @@ KEYS = {
     "two": lambda n: (
         tuple((f"{alias}.k",) if place < 2 else () for place, alias in enumerate(ALIASES[:n])),
         *([tuple((f"{alias}.j",) if place else () for place, alias in enumerate(ALIASES[:n]))] if n > 2 else []),
+    ),
+    "one and another of two": lambda n: (
+        *by_k(n),
+        tuple((f"{alias}.j",) if place < 2 else () for place, alias in enumerate(ALIASES[:n])),
     ),
     "of two columns": lambda n: (tuple((f"{alias}.k", f"{alias}.j") for alias in ALIASES[:n]),),
     "none": lambda n: (),
@@ -378,14 +388,6 @@ def may_join(spec: MultiwayJoinSpec, number: int, row: Row) -> bool:
     has_null = any(row[1] is None and name.endswith(".k") for key in spec.keys for name in key[number])
     alone = [condition for condition in spec.conditions if condition.inputs == (number,)]
     return not has_null and all(CONDITIONS[condition]((row,) * (number + 1)) for condition in alone)
-
-
-def seal_all_the_time(patch: pytest.MonkeyPatch) -> None:
-    """Wherever memory is limited it is short, and pages have few rows."""
-    patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
-    patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
-    patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
-    patch.setattr(os, "fsync", lambda handle: None)  # nobody pulls the plug
 
 
 @given(world=worlds())

@@ -45,6 +45,15 @@ def probe_orders(has_key: np.ndarray, fanouts: Fanouts | None) -> list[list[int]
     return orders
 
 
+def probed_keys(has_key: np.ndarray) -> list[list[int]]:
+    """For each input the keys by which it may ever be probed, whatever the order: the first that it shares with each
+    of the others. By further ones it is only compared.
+    """
+    every = range(len(has_key))
+    shared = [[np.flatnonzero(has_key[one] & has_key[other]) for other in every if other != one] for one in every]
+    return [sorted({int(keys[0]) for keys in own if len(keys)}) for own in shared]
+
+
 def probe_steps(arriving: int, order: Sequence[int], has_key: np.ndarray) -> list[Probe]:
     """The probes of an arriving window in this order, with the keys that each goes by."""
     bound, steps = [arriving], []

@@ -25,6 +25,7 @@ import pyarrow as pa
 from sash.index.head_room import make_room
 from sash.index.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.index.probe_index import ProbeIndex, live_together
+from sash.index.probe_order import probed_keys
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
@@ -119,9 +120,12 @@ class MultiwayJoin(Unpaced):
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
+        may_seal, probed = self.spec.algorithm == PROBE, probed_keys(self._has_key)
         self._windows = [
-            OrderedWindow(input, columns, span_us, arena, may_seal=self.spec.algorithm == PROBE)
-            for input, columns, span_us in zip(self._inputs, self._key_columns, self.spec.spans_us, strict=True)
+            OrderedWindow(input, columns, span_us, arena, may_seal, own)
+            for input, columns, span_us, own in zip(
+                self._inputs, self._key_columns, self.spec.spans_us, probed, strict=True
+            )
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._owners)

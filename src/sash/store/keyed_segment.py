@@ -1,14 +1,14 @@
 """A segment that can be probed by each of several keys, and by time.
 
     segment    | hash of the first key, ts | origins | other keys, expires | payload |      rows in order of that hash
-    others     | hash of another key, ts   | row of the segment |                           one file for each other key
+    others     | hash of another key, ts   | row of the segment |             one file for each other key that is probed
 
 Its rows live for an instant as far as probes can see: so a tuple that lives from one time to another joins the rows
 that came within it, and nothing else has to be compared. Rows that have no key have one and the same: then they lie in
 order of time.
 
-A key costs 32 bytes a row, written once. Without an order of its own, whoever probes by it would read all keys of the
-segment, 8 bytes a row and 8 for their times, in every step.
+The order of a key costs 24 bytes a row, written once. Without it, whoever probes by that key would read the keys and
+times of all rows of the segment, 24 bytes a row, in every step. Keys that rows are only compared by have none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class KeyedRows(NamedTuple):
     rows: np.ndarray
     """Their numbers in the log."""
     keys: np.ndarray
-    """Side by side; without columns if they have none."""
+    """Side by side, without columns if they have none; those first that are probed by."""
+    n_probed: int
     ts: np.ndarray
     expires: np.ndarray
 
@@ -69,8 +70,9 @@ class KeyedSegment(NamedTuple):
 def write_keyed(files: SpillFiles, sealed: KeyedRows, take: TakeRows) -> KeyedSegment:
     """Seals tuples, at least one. If it cannot be written, nothing has changed."""
     life_us, n_keys = common_life(sealed.ts, sealed.expires), sealed.keys.shape[1]
+    n_probed = sealed.n_probed
     labels = [sealed.keys[:, place] for place in range(1, n_keys)] + ([sealed.expires] if life_us == STORED else [])
-    first_keys = sealed.keys[:, 0].copy() if n_keys else np.zeros(len(sealed.rows), np.int64)
+    first_keys = sealed.keys[:, 0].copy() if n_probed else np.zeros(len(sealed.rows), np.int64)
     lines = np.column_stack(labels).view(np.uint64) if labels else None
     instants = sealed.ts + 1
     segment = write_segment(files, SealedRows(sealed.rows, first_keys, sealed.ts, instants, None, lines), take)
@@ -79,7 +81,7 @@ def write_keyed(files: SpillFiles, sealed: KeyedRows, take: TakeRows) -> KeyedSe
     numbers[order] = segment.first + np.arange(len(order))
     others: list[WindowSegment] = []
     try:
-        for place in range(1, n_keys):
+        for place in range(1, n_probed):
             own = SealedRows(numbers, sealed.keys[:, place].copy(), sealed.ts, instants)
             others.append(write_segment(files, own, lambda rows: NO_PAYLOAD, segment.first))
     except BaseException:

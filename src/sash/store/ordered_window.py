@@ -47,13 +47,17 @@ class OrderedWindow(BlockWindow):
         span_us: int,
         arena: Arena | None = None,
         may_seal: bool = False,
+        probed: Sequence[int] | None = None,
     ):
         """`keys` are the columns of each key of a tuple, () where there is none; `span_us` how long tuples are held.
-        `may_seal`: whether its owner looks for tuples on disk as well, so that they may leave memory.
+        `may_seal`: whether its owner looks for tuples on disk as well, so that they may leave memory; then `probed`
+        are the keys by which, all if None.
         """
         super().__init__(schema, span_us, arena, TS, may_seal)
         self._key_columns = tuple(keys)
-        self._sealed_keys = [number for number, columns in enumerate(keys) if columns]
+        present = [number for number, columns in enumerate(keys) if columns]
+        self._probed_keys = present if probed is None else list(probed)
+        self._sealed_keys = [*self._probed_keys, *(number for number in present if number not in self._probed_keys)]
         self._lives_us: dict[int, int] = {}
         """By the first row of a segment, how long its tuples are in their window; see `KeyedSegment`."""
         self._ts = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
@@ -121,7 +125,7 @@ class OrderedWindow(BlockWindow):
         """Sealed tuples with one of these keys that came within its period, both ends included; some at a time, each
         time of one segment.
         """
-        place, seekers = self._sealed_keys.index(key), ProbeKeys(keys, since, until + 1, n_at_once)
+        place, seekers = self._probed_keys.index(key), ProbeKeys(keys, since, until + 1, n_at_once)
         for segment in map(self._keyed, self.log.segments):
             for found in probe(segment.by_key(place), seekers):
                 yield SealedFound(found.tuples.copy(), segment.rows_of(place, found.rows), found.ts.copy())
@@ -143,7 +147,8 @@ class OrderedWindow(BlockWindow):
             return
         rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])
         at = rows - self.base
-        sealed = KeyedRows(rows, self.keys[at][:, self._sealed_keys], self.ts[at], self.expires[at])
+        keys = self.keys[at][:, self._sealed_keys]
+        sealed = KeyedRows(rows, keys, len(self._probed_keys), self.ts[at], self.expires[at])
         segment, life_us = write_keyed(self.arena.spill_files, sealed, self.log.rows.take)
         self.log.seal(blocks, segment, *self._vectors())
         older = {each.first: self._lives_us[each.first] for each in self.log.segments[:-1]}
