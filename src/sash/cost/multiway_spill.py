@@ -52,6 +52,14 @@ class ManyInput(NamedTuple):
         return self.rate * self.span_s
 
 
+class ManyProbe(NamedTuple):
+    """An input that is looked into, by so many combinations, each of which meets so many of its tuples there."""
+
+    target: int
+    n_looking: float
+    fanout: float
+
+
 class ManyLoad(NamedTuple):
     """What a join of many has to do. `fanouts` are those of its spec, and `orders` how inputs are probed."""
 
@@ -60,21 +68,28 @@ class ManyLoad(NamedTuple):
     orders: Sequence[Sequence[int]]
     step_s: float
 
-    def n_grown(self, arriving: int) -> list[float]:
-        """Of a tuple of an input, how many combinations look into each of the others, in the order of probes; and how
-        many there are at last.
-        """
-        counts = [1.0]
+    def probes_of(self, arriving: int) -> list[ManyProbe]:
+        """What a tuple of an input leads to, in the order of probes."""
+        bound, n_looking, found = [arriving], 1.0, list[ManyProbe]()
         for target in self.orders[arriving]:
-            counts.append(counts[-1] * (self.fanouts[arriving][target] or 0.0))
-        return counts
+            fanout = min(self.fanouts[source][target] or 0.0 for source in bound)
+            found.append(ManyProbe(target, n_looking, fanout))
+            bound.append(target)
+            n_looking *= fanout
+        return found
+
+    @property
+    def n_joined(self) -> float:
+        """Combinations that a tuple completes, in the mean."""
+        last = [self.probes_of(number)[-1] for number in range(len(self.inputs))]
+        n_found = sum(each.rate * probe.n_looking * probe.fanout for each, probe in zip(self.inputs, last))
+        return n_found / sum(each.rate for each in self.inputs)
 
 
 def estimate_multiway_spill(load: ManyLoad, shares: MemoryShares) -> SpillEstimate:
     """Once windows are full."""
     inputs, rates = load.inputs, [each.rate for each in load.inputs]
-    n_joined = sum(each.rate * load.n_grown(number)[-1] for number, each in enumerate(inputs)) / sum(rates)
-    n_bite = bite_rows(rates, [each.row_bytes for each in inputs], n_joined, load.step_s, shares)
+    n_bite = bite_rows(rates, [each.row_bytes for each in inputs], load.n_joined, load.step_s, shares)
     arriving = [n_bite * rate / sum(rates) for rate in rates]
     held = [_held_bytes(each, len(inputs)) for each in inputs]
     windows = [each.n_rows * size for each, size in zip(inputs, held)]
@@ -107,12 +122,11 @@ def _estimate(
     written = sum(each.rate * size / one.n_rows for each, size, one in zip(inputs, files, segments) if one.n_segments)
     in_memory = sum(heads) + sum(n_new * _held_bytes(each, len(inputs)) for n_new, each in zip(arriving, inputs))
     reads = [
-        read_of(max(1.0, inputs[target].n_rows / max(1e-9, fanout)), fanout / max(1.0, inputs[target].n_rows),
-                n_new * n_grown, segments[target], settings)
+        read_of(max(1.0, n_rows / fanout), fanout / n_rows, n_new * n_looking, segments[target], settings)
         for number, n_new in enumerate(arriving)
-        for target, n_grown in zip(load.orders[number], load.n_grown(number))
-        if (fanout := load.fanouts[number][target] or 0.0) > 0
-    ]  # fmt: skip
+        for target, n_looking, fanout in load.probes_of(number)
+        if fanout > 0 and (n_rows := max(fanout, inputs[target].n_rows)) > 0
+    ]
     bytes_read, n_accesses, n_keys = (n_bites * sum(each) for each in zip((0.0, 0.0, 0.0), *reads))
     n_segments = sum(each.n_segments for each in segments)
     return SpillEstimate(in_memory + on_disk, in_memory, on_disk, n_segments, bytes_read, written, n_accesses, n_keys)

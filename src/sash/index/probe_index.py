@@ -124,14 +124,14 @@ class ProbeIndex:
 
     def _fanout(self, arriving: int, target: int) -> float | None:
         """How many rows of a window the newest of another meet there."""
-        last = self._tables.linked[arriving]
+        last, log = self._tables.linked[arriving], self._windows[target].log
         rows = np.arange(max(self._windows[arriving].floor, last - N_OBSERVED), last)
-        if not len(rows):
+        if not len(rows) or log.n_rows > log.n_head_rows == 0:
             return self._fanouts[arriving][target] if self._fanouts else None
         shared = np.flatnonzero(self._tables.has_key[[arriving, target]].all(axis=0))
         step = Probe(target, tuple((int(key), arriving) for key in shared))
-        seeking, before, log = self._begin(arriving, rows), self._n_looked, self._windows[target].log
-        n_met = sum(len(found.rows) for found in self._expand_head(arriving, (arriving,), seeking, step))
+        seeking, before = self._begin(arriving, rows), self._n_looked
+        n_met = sum(len(found.rows) for found in self._expand_head(*self._aim(arriving, (arriving,), seeking, step)))
         self._n_looked = before
         # What is on disk is taken to be as what is in memory: to look there would cost more than it tells.
         return n_met / len(rows) * log.n_rows / max(1, log.n_head_rows)
@@ -190,36 +190,38 @@ class ProbeIndex:
 
     def _expand(self, arriving: int, bound: tuple[int, ...], partial: Partial, step: Probe) -> Iterator[Growth]:
         """Combinations with a row of one more window, wherever it is."""
-        in_head = self._expand_head(arriving, bound, partial, step)
+        aim = self._aim(arriving, bound, partial, step)
         if not self._is_limited:
-            return in_head
-        return in_even_parts(chain(in_head, self._expand_sealed(arriving, bound, partial, step)), self._n_at_once)
+            return self._expand_head(*aim)
+        return in_even_parts(chain(self._expand_head(*aim), self._expand_sealed(*aim)), self._n_at_once)
 
-    def _expand_sealed(self, arriving: int, bound: tuple[int, ...], partial: Partial, step: Probe) -> Iterator[Growth]:
-        window = self._windows[step.target]
-        if not window.log.segments:
-            return
+    def _aim(
+        self, arriving: int, bound: tuple[int, ...], partial: Partial, step: Probe
+    ) -> tuple[probes.Partials, int, Wanted]:
+        """What combinations look for, and in which window."""
+        values = [self._windows[source].keys_of(partial.rows[source], key) for key, source in step.keys]
         partials = probes.Partials(partial.times, np.array(bound), arriving, self._reach)
-        wanted = Wanted([key for key, _ in step.keys], self._keys_for(step, partial))
-        for growth in grow_by_sealed(partials, step.target, wanted, window, self._n_at_once):
+        return partials, step.target, Wanted([key for key, _ in step.keys], values)
+
+    def _expand_sealed(self, partials: probes.Partials, target: int, wanted: Wanted) -> Iterator[Growth]:
+        window = self._windows[target]
+        for growth in grow_by_sealed(partials, target, wanted, window, self._n_at_once) if window.log.segments else ():
             self._n_looked += len(growth.rows)
             yield growth
 
-    def _expand_head(self, arriving: int, bound: tuple[int, ...], partial: Partial, step: Probe) -> Iterator[Growth]:
+    def _expand_head(self, partials: probes.Partials, target: int, wanted: Wanted) -> Iterator[Growth]:
         """Combinations with a row of one more window that is in memory."""
-        target, window = step.target, self._windows[step.target]
+        window, n_partials = self._windows[target], partials.times.shape[1]
         capacity, start = self._n_at_once, 0
-        keys, n_partials = self._keys_for(step, partial), partial.rows.shape[1]
-        partials = probes.Partials(partial.times, np.array(bound), arriving, self._reach)
         while start < n_partials:
             parents, rows = out = probes.GrownRoom(np.empty(capacity, np.int64), np.empty(capacity, np.int64))
-            if step.keys:
-                key = step.keys[0][0]
-                more_columns = np.array([key for key, _ in step.keys[1:]], np.int64)
-                more_keys = np.array(keys[1:], np.int64).reshape(len(more_columns), n_partials)
-                wanted, table = probes.WantedKeys(key, keys[0], more_columns, more_keys), self._tables.table(key)
+            if wanted.numbers:
+                key, table = wanted.numbers[0], self._tables.table(wanted.numbers[0])
+                more_columns = np.array(wanted.numbers[1:], np.int64)
+                more_keys = np.array(wanted.values[1:], np.int64).reshape(len(more_columns), n_partials)
+                keys = probes.WantedKeys(key, wanted.values[0], more_columns, more_keys)
                 probed = probes.ProbedRows(window.keys, window.records, window.base, window.floor)
-                reached, n_out, n_looked = probes.expand_by_key(partials, start, target, wanted, table, probed, out)
+                reached, n_out, n_looked = probes.expand_by_key(partials, start, target, keys, table, probed, out)
             else:
                 timed = probes.TimedRows(window.ts, window.base, window.floor, window.next_row)
                 reached, n_out, n_looked = probes.expand_by_time(partials, start, target, timed, out)
@@ -231,10 +233,6 @@ class ProbeIndex:
             elif reached == start:
                 capacity *= 2
             start = reached
-
-    def _keys_for(self, step: Probe, partial: Partial) -> list[np.ndarray]:
-        """The keys that combinations look for."""
-        return [self._windows[source].keys_of(partial.rows[source], key) for key, source in step.keys]
 
     def _in_order(self, chunks: Iterator[Partial]) -> Iterator[Combinations]:
         """The combinations of a turn in order of time, as far as they fit into a chunk."""
