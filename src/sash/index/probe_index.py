@@ -131,7 +131,7 @@ class ProbeIndex:
         shared = np.flatnonzero(self._tables.has_key[[arriving, target]].all(axis=0))
         step = Probe(target, tuple((int(key), arriving) for key in shared))
         seeking, before = self._begin(arriving, rows), self._n_looked
-        n_met = sum(len(found.rows) for found in self._expand_head(*self._aim(arriving, (arriving,), seeking, step)))
+        n_met = sum(len(found) for _, found in self._meet_head(*self._aim(arriving, (arriving,), seeking, step)))
         self._n_looked = before
         # What is on disk is taken to be as what is in memory: to look there would cost more than it tells.
         return n_met / len(rows) * log.n_rows / max(1, log.n_head_rows)
@@ -210,7 +210,14 @@ class ProbeIndex:
             yield growth
 
     def _expand_head(self, partials: probes.Partials, target: int, wanted: Wanted) -> Iterator[Growth]:
-        """Combinations with a row of one more window that is in memory."""
+        window = self._windows[target]
+        for parents, rows in self._meet_head(partials, target, wanted):
+            yield Growth(parents, rows, window.ts[rows - window.base])
+
+    def _meet_head(
+        self, partials: probes.Partials, target: int, wanted: Wanted
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Combinations with a row of one more window that is in memory: which combination, and which row."""
         window, n_partials = self._windows[target], partials.times.shape[1]
         capacity, start = self._n_at_once, 0
         while start < n_partials:
@@ -226,10 +233,9 @@ class ProbeIndex:
                 timed = probes.TimedRows(window.ts, window.base, window.floor, window.next_row)
                 reached, n_out, n_looked = probes.expand_by_time(partials, start, target, timed, out)
             self._n_looked += n_looked
-            ts = window.ts[rows[:n_out] - window.base]
             self._arena.release_pages()
             if n_out:
-                yield Growth(parents[:n_out], rows[:n_out], ts)
+                yield parents[:n_out], rows[:n_out]
             elif reached == start:
                 capacity *= 2
             start = reached
