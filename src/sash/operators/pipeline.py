@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
 from sash.operators.bites import Bite, Bites
+from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.operator import Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
@@ -139,7 +140,7 @@ class Pipeline(OperatorSet):
             return
         budget.refused = None
         for _, operator in self.operators():
-            if isinstance(operator, WindowJoin | TappedJoin):
+            if isinstance(operator, WindowJoin | MultiwayJoin | TappedJoin):
                 operator.make_room()
         if budget.refused is not None:
             raise budget.refused
