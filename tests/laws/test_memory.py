@@ -19,7 +19,7 @@ import sash
 from sash.index import pair_finder
 from sash.operators import bites
 from sash.plan import least_memory
-from sash.store import sorted_runs, spill_files
+from sash.store import sorted_runs, spill_files, timed_log
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.case import Step
@@ -37,6 +37,7 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
     """Memory is always short, however little there is in it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
+        patch.setattr(timed_log, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)

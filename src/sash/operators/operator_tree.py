@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
@@ -16,7 +16,7 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver, PartTaker, Stateful
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
@@ -112,6 +112,15 @@ class Node:
         yield self
 
 
+def paces(operators: Sequence[Stateful], clock: int) -> Iterator[int]:
+    """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
+    while True:
+        until = min((operator.pace(clock, N_PACED) for operator in operators), default=clock)
+        yield until
+        if until == clock:
+            return
+
+
 def operator_nodes(root: Node) -> Iterator[tuple[OperatorName, Node]]:
     """The nodes that operators run, by a name that is stable for a tree: their number, inputs first, and their kind."""
     for number, node in enumerate(root.walk()):
@@ -171,7 +180,7 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        for until in self._paces(clock):
+        for until in paces([operator for _, operator in self.operators()], clock):
             yield self._run(self.root, arrivals, until, clocks or {})
             arrivals = {}
 
@@ -179,7 +188,7 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None, arena: Arena
     ) -> Iterator[Iterator[pa.Table]]:
         """`paced_steps` where memory is limited: each step in parts that have no order. To be exhausted one by one."""
-        for until in self._paces(clock):
+        for until in paces([operator for _, operator in self.operators()], clock):
             yield self._parts(self.root, _LimitedStep(arrivals, until, clocks or {}, arena))
             arrivals = {}
 
@@ -199,14 +208,6 @@ class OperatorTree(OperatorSet):
         work.rows_out += output.num_rows
         work.seconds += perf_counter() - started
         return output
-
-    def _paces(self, clock: int) -> Iterator[int]:
-        """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
-        while True:
-            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
-            yield until
-            if until == clock:
-                return
 
     def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators, as `operator_nodes` names them."""
@@ -235,7 +236,7 @@ class OperatorTree(OperatorSet):
 
     def _parts(self, node: Node, step: _LimitedStep) -> Iterator[pa.Table]:
         """What a node puts out in a step. What a join finds goes through the nodes above it part by part, in order of
-        time if they keep something; an instant is then not cut in two.
+        time if they keep something.
         """
         arrivals, clock, clocks, arena = step
         operator = self._operators.get(id(node))
@@ -247,15 +248,42 @@ class OperatorTree(OperatorSet):
             yield self._run(node, arrivals, clock, clocks)
         elif operator is None:
             yield from self._parts(node.inputs[0], step)
-        elif isinstance(operator, Project | LookupJoin):
+        elif isinstance(operator, Project | LookupJoin | Slide):
             for part in self._parts(node.inputs[0], step):
                 yield self.process(node, [part], clock)
         else:
             runs = SortedRuns(arena, with_ties=False)
             for part in self._parts(node.inputs[0], step):
                 runs.add(part)
-            for tuples, until in runs.instants(clock, self._schema_of(node.inputs[0])):
+            yield from self._in_turns(node, runs, clock)
+
+    def _in_turns(self, node: Node, runs: SortedRuns, clock: int) -> Iterator[pa.Table]:
+        """What an operator that keeps something makes of tuples in order of time. It takes an instant whole, unless it
+        can take it in parts.
+        """
+        operator, schema = self._operators[id(node)], self._schema_of(node.inputs[0])
+        if not isinstance(operator, PartTaker | Expire | PartialAggregate):
+            for tuples, until in runs.instants(clock, schema):
                 yield self.process(node, [tuples], until)
+            return
+        is_open = False
+        for tuples, until, is_part in runs.turns(clock, schema):
+            if not is_part:
+                yield self.process(node, [tuples], until)
+            elif not isinstance(operator, PartTaker):
+                yield self.process(node, [tuples], until - 1)
+            else:
+                if not is_open:
+                    yield self.process(node, [schema.empty_table()], until - 1)
+                self._take(node, operator, tuples, until)
+            is_open = is_part
+
+    def _take(self, node: Node, operator: PartTaker, tuples: pa.Table, instant: int) -> None:
+        started = perf_counter()
+        operator.take(tuples, instant)
+        work = self._work.setdefault(id(node), Work())
+        work.rows_in += tuples.num_rows
+        work.seconds += perf_counter() - started
 
     def _is_over_parts(self, node: Node) -> bool:
         """Whether it has one input, beside relations, which comes in parts."""
