@@ -138,8 +138,8 @@ WINDOWS = (
         "numbers-of-rows-that-groups-share",
         "count_window",
         "operators/count_window.py",
-        '("_log", "_next_id")',
-        '("_log",)',
+        '("_window", "_next_id")',
+        '("_window",)',
         ("tests/operators/test_live_state.py -k CountWindow",),
     ),
     Mistake(
@@ -197,16 +197,23 @@ WINDOWS = (
     Mistake(
         "what-is-held-back-forgotten-at-a-restart",
         "reorder",
-        "operators/reorder.py",
-        "\n        self._oldest_us = self._oldest_after(self._clock)",
-        "",
+        "store/held_tuples.py",
+        "self._see_restored)\n        self.oldest_us = self._oldest()",
+        "self._see_restored)",
     ),
     Mistake(
         "tuples-at-the-clock-that-never-come-out",
         "reorder",
-        "operators/reorder.py",
-        "return (ts > self._clock) & (ts <= clock)",
-        "return (ts > self._clock) & (ts < clock)",
+        "store/held_tuples.py",
+        "return (ts > self.clock) & (ts <= clock)",
+        "return (ts > self.clock) & (ts < clock)",
+    ),
+    Mistake(
+        "tuples-on-disk-that-come-out-again",
+        "reorder",
+        "store/held_tuples.py",
+        "segment.take(segment.first + np.arange(first, last))",
+        "segment.take(segment.first + np.arange(last))",
     ),
 )
 
