@@ -107,7 +107,7 @@ def test_groups_take_an_instant_in_parts(text: str, tmp_path: Path, monkeypatch:
         monkeypatch.setattr(kind, "take", weighed(kind.take, sizes))
     sash.configure(memory=MEMORY, spill=tmp_path)
     assert_changes(sash.sql(texts[text], **streams("one instant")), expected)
-    assert sum(sizes) > 4 * MEMORY
+    assert sum(sizes) > 3 * MEMORY
     assert max(sizes) <= 2 * LEAST_RUN_BYTES
 
 

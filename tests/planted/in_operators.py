@@ -219,6 +219,14 @@ WINDOWS = (
 
 AGGREGATES = (
     Mistake(
+        "a-group-that-is-noted-with-every-part-of-an-instant",
+        "open_groups",
+        "operators/open_groups.py",
+        "fresh = np.flatnonzero(~np.isin(ids, self._ids))",
+        "fresh = np.arange(len(ids))",
+        ("tests/operators/test_parts_of_an_instant.py",),
+    ),
+    Mistake(
         "a-row-taken-back-early-that-distinct-keeps",
         "distinct",
         "operators/distinct.py",

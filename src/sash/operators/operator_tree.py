@@ -26,7 +26,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
-from sash.store.batch import NEVER
+from sash.store.batch import NEVER, after, up_to
 from sash.store.sorted_runs import SortedRuns
 from sash.store.vector import Arena
 
@@ -180,17 +180,26 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        for until in paces([operator for _, operator in self.operators()], clock):
-            yield self._run(self.root, arrivals, until, clocks or {})
-            arrivals = {}
+        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
+            yield self._run(self.root, due, until, reached)
 
     def paced_parts(
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None, arena: Arena
     ) -> Iterator[Iterator[pa.Table]]:
         """`paced_steps` where memory is limited: each step in parts that have no order. To be exhausted one by one."""
+        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
+            yield self._parts(self.root, _LimitedStep(due, until, reached, arena))
+
+    def _paced(
+        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
+    ) -> Iterator[tuple[Mapping[int, pa.Table], int, Mapping[int, int]]]:
+        """A step bit by bit: tuples come when the clock has reached them, and what expires before is gone then."""
         for until in paces([operator for _, operator in self.operators()], clock):
-            yield self._parts(self.root, _LimitedStep(arrivals, until, clocks or {}, arena))
-            arrivals = {}
+            due = arrivals
+            if until < clock:
+                due = {slot: up_to(table, until) for slot, table in arrivals.items()}
+                arrivals = {slot: after(table, until) for slot, table in arrivals.items()}
+            yield due, until, clocks if until == clock else {slot: min(each, until) for slot, each in clocks.items()}
 
     def forget_work(self) -> None:
         """Counts work from now on; what a step does is what it has done since."""
@@ -315,8 +324,6 @@ class OperatorTree(OperatorSet):
     def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
         """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
         stream that it joins many at a time, one if it does not.
-
-        A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
         """
         if isinstance(node.spec, InputSpec):
             return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)

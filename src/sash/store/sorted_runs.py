@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.errors import ResourceError
 from sash.store.batch import BEGINNING, NEVER, TS, concat, int64_column, signs, sorted_by_time
@@ -31,7 +30,7 @@ LEAST_RUN_BYTES = 1 << 16
 PLACE = "_place"
 
 
-class Turn(NamedTuple):
+class TimedTurn(NamedTuple):
     """Tuples, and a time up to which all have been given after them; `is_part`: all but some at that time."""
 
     tuples: pa.Table
@@ -97,12 +96,12 @@ class SortedRuns:
             held.append(tuples.slice(n_before))
         yield concat(held), clock
 
-    def turns(self, clock: int, schema: pa.Schema) -> Iterator[Turn]:
+    def turns(self, clock: int, schema: pa.Schema) -> Iterator[TimedTurn]:
         """As `instants`; but of an instant that is too much for memory, what enters comes in parts, and then the rest
         of that instant, and of no other, as a turn of its own.
         """
         if not self._runs:
-            yield from (Turn(tuples, until) for tuples, until in self.instants(clock, schema))
+            yield from (TimedTurn(tuples, until) for tuples, until in self.instants(clock, schema))
             return
         held: list[pa.Table] = []
         instant, is_open = BEGINNING, False
@@ -111,23 +110,25 @@ class SortedRuns:
             n_same, n_before = int(np.searchsorted(ts, instant, side="right")), int(np.searchsorted(ts, ts[-1]))
             if n_same < len(ts):
                 if held:
-                    yield Turn(concat([*held, tuples.slice(0, n_same)]), min(instant, clock))
+                    yield TimedTurn(concat([*held, tuples.slice(0, n_same)]), min(instant, clock))
                     tuples, n_before = tuples.slice(n_same), n_before - n_same
                 if n_before:
                     until = int(int64_column(tuples, TS)[n_before - 1])
-                    yield Turn(tuples.slice(0, n_before), min(until, clock))
+                    yield TimedTurn(tuples.slice(0, n_before), min(until, clock))
                 held, instant, is_open = [], int(ts[-1]), False
                 tuples = tuples.slice(n_before)
             held.append(tuples)
             if BEGINNING < instant <= clock and sum(each.nbytes for each in held) > self._most_bytes:
                 of_instant = concat(held)
-                enters = pa.array(signs(of_instant) > 0)
-                yield Turn(of_instant.filter(enters), instant, is_part=True)
-                held, is_open = [of_instant.filter(pc.invert(enters))], True
+                enters = signs(of_instant) > 0
+                held = [of_instant.filter(pa.array(~enters))]
+                if enters.any():
+                    is_open = True
+                    yield TimedTurn(of_instant.filter(pa.array(enters)), instant, is_part=True)
         if is_open and instant < clock:
-            yield Turn(concat(held), instant)
+            yield TimedTurn(concat(held), instant)
             held = [schema.empty_table()]
-        yield Turn(concat(held), clock)
+        yield TimedTurn(concat(held), clock)
 
     def _write_held(self) -> None:
         held, self._held, self._n_held_bytes = self._held, [], 0
