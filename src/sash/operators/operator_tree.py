@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from sash.operators.count_window import CountWindow, CountWindowSpec
@@ -26,7 +27,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
-from sash.store.batch import NEVER, after, up_to
+from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
 from sash.store.sorted_runs import SortedRuns
 from sash.store.vector import Arena
 
@@ -194,12 +195,20 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
     ) -> Iterator[tuple[Mapping[int, pa.Table], int, Mapping[int, int]]]:
         """A step bit by bit: tuples come when the clock has reached them, and what expires before is gone then."""
+        is_sorted = False
         for until in paces([operator for _, operator in self.operators()], clock):
-            due = arrivals
-            if until < clock:
-                due = {slot: up_to(table, until) for slot, table in arrivals.items()}
-                arrivals = {slot: after(table, until) for slot, table in arrivals.items()}
-            yield due, until, clocks if until == clock else {slot: min(each, until) for slot, each in clocks.items()}
+            if until == clock:
+                yield arrivals, clock, clocks
+                return
+            if not is_sorted:
+                arrivals = {slot: sorted_by_time(each.combine_chunks(), False) for slot, each in arrivals.items()}
+                is_sorted = True
+            cuts = {
+                slot: int(np.searchsorted(int64_column(each, TS), until, "right")) for slot, each in arrivals.items()
+            }
+            due = {slot: each.slice(0, cuts[slot]) for slot, each in arrivals.items()}
+            arrivals = {slot: each.slice(cuts[slot]) for slot, each in arrivals.items()}
+            yield due, until, {slot: min(each, until) for slot, each in clocks.items()}
 
     def forget_work(self) -> None:
         """Counts work from now on; what a step does is what it has done since."""

@@ -32,7 +32,7 @@ from sash.operators.operator_set import OperatorSet, StoredEntries, restore_oper
 from sash.operators.operator_tree import OperatorTree, Work, paces
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
-from sash.store.batch import BEGINNING, after, concat, up_to
+from sash.store.batch import BEGINNING, TS, concat, int64_column
 from sash.store.sorted_runs import SortedRuns, side_by_side
 from sash.store.vector import Arena, Memory
 
@@ -346,5 +346,7 @@ def _drain(held: dict[int, pa.Table], until: int | None = None) -> dict[int, pa.
     held.clear()
     if until is not None:
         for slot, table in due.items():
-            held[slot], due[slot] = after(table, until), up_to(table, until)
+            ts = int64_column(table, TS)
+            held[slot] = table.filter(pa.array(ts > until))
+            due[slot] = table.filter(pa.array(ts <= until))
     return due

@@ -66,16 +66,6 @@ def concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks() if len(tables) > 1 else tables[0]
 
 
-def up_to(table: pa.Table, time: int) -> pa.Table:
-    """The tuples that are not newer than a time."""
-    return table.filter(pa.array(int64_column(table, TS) <= time))
-
-
-def after(table: pa.Table, time: int) -> pa.Table:
-    """The tuples that are newer than a time."""
-    return table.filter(pa.array(int64_column(table, TS) > time))
-
-
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The columns of a schema, by name; NULL where the table has none."""
     if table.schema.equals(schema):

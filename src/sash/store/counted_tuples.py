@@ -66,6 +66,7 @@ class CountedTuples(TimedLog):
 
     def restore(self, entries: Mapping[str, bytes], next_number: int) -> None:
         """Becomes what the log's entries describe. They are sealed as they come in if they are too many."""
+        self._offsets = {}
         self.log.restore(entries, next_number, see=lambda block: self.make_room(block.n_bytes))
 
     @property

@@ -80,7 +80,7 @@ class HeldTuples(TimedLog):
     def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, adapt: Adapt) -> None:
         """Becomes what the log's entries describe. They are sealed as they come in if they are too many."""
         self.clock = clock
-        self._spans = {}
+        self._spans, self._places = {}, {}
         self.log.restore(entries, next_number, adapt, self._see_restored)
         self.oldest_us = self._oldest()
 
