@@ -15,7 +15,6 @@ import sash
 from sash.embedded.running_job import RunningJob
 from sash.operators import pipeline as pipelines
 from sash.operators.group_by import GroupBy
-from sash.operators.running_group_by import RunningGroupBy
 from sash.store.sorted_runs import LEAST_RUN_BYTES
 from sash.testing import assert_changes
 
@@ -96,17 +95,14 @@ def test_it_comes_in_parts(frames: str, tmp_path: Path) -> None:
     assert max(sizes) <= LEAST_RUN_BYTES
 
 
-@pytest.mark.parametrize("text", ["groups", "running groups"])
-def test_groups_take_an_instant_in_parts(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_take_an_instant_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many pairs an instant has, those at hand are as many as memory has room for."""
-    texts = TEXTS | {"running groups": f"SELECT A.v, count(*) AS n {JOIN} GROUP BY A.v WINDOW UNBOUNDED"}
-    expected = sash.sql(texts[text], **streams("one instant"))
+    expected = sash.sql(TEXTS["groups"], **streams("one instant"))
     sizes: list[int] = []
-    for kind in (GroupBy, RunningGroupBy):
-        monkeypatch.setattr(kind, "process", weighed(kind.process, sizes))
-        monkeypatch.setattr(kind, "take", weighed(kind.take, sizes))
+    monkeypatch.setattr(GroupBy, "process", weighed(GroupBy.process, sizes))
+    monkeypatch.setattr(GroupBy, "take", weighed(GroupBy.take, sizes))
     sash.configure(memory=MEMORY, spill=tmp_path)
-    assert_changes(sash.sql(texts[text], **streams("one instant")), expected)
+    assert_changes(sash.sql(TEXTS["groups"], **streams("one instant")), expected)
     assert sum(sizes) > 3 * MEMORY
     assert max(sizes) <= 2 * LEAST_RUN_BYTES
 

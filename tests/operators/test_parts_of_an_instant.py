@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,21 +16,21 @@ from hypothesis import strategies as st
 
 from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.grouping import Call
-from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
-from sash.store.batch import NEVER, SIGNED_FIELDS
+from sash.store.batch import SIGNED_FIELDS
 from support.steps import Lived, changes_of, due, signed
 
 COLUMNS = pa.schema([("k", pa.string()), ("x", pa.int64()), ("d", pa.float64()), ("time", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])
 END = 9
-RUNNING_CALLS = (
+CALLS = (
     Call("count", None, "n", pa.int64()),
     Call("sum", "x", "total", pa.decimal128(38, 0)),
     Call("avg", "d", "mean", pa.float64()),
     Call("min", "x", "least", pa.int64()),
     Call("last", "x", "newest", pa.int64()),
+    Call("median", "x", "middle", pa.float64()),
+    Call("count_distinct", "x", "kinds", pa.int64()),
 )
-CALLS = (*RUNNING_CALLS, Call("median", "x", "middle", pa.float64()), Call("count_distinct", "x", "kinds", pa.int64()))
 
 LIVES = st.lists(
     st.builds(
@@ -47,7 +46,7 @@ LIVES = st.lists(
 CUTS = st.lists(st.integers(0, 12), max_size=4)
 
 
-def in_parts(operator: Any, batch: pa.Table, instant: int, cuts: Sequence[int]) -> list:
+def in_parts(operator: GroupBy, batch: pa.Table, instant: int, cuts: Sequence[int]) -> list:
     """What enters comes in parts; then what leaves."""
     nothing = batch.slice(0, 0)
     seen = changes_of(operator.process([nothing], instant - 1))
@@ -59,7 +58,7 @@ def in_parts(operator: Any, batch: pa.Table, instant: int, cuts: Sequence[int]) 
     return seen + changes_of(operator.process([rest.combine_chunks()], instant))
 
 
-def check(parts: Any, whole: Any, lives: list[Lived], cuts: list[int]) -> None:
+def check(parts: GroupBy, whole: GroupBy, lives: list[Lived], cuts: list[int]) -> None:
     for clock in range(1, END):
         batch = signed(due(lives, clock - 1, clock, False), COLUMNS)
         expected = changes_of(whole.process([batch], clock))
@@ -84,12 +83,3 @@ def test_a_group_changes_once(
         expires_by_negatives=False,
     )
     check(GroupBy(spec, SCHEMA), GroupBy(spec, SCHEMA), lives, cuts)
-
-
-@given(LIVES, CUTS, st.sampled_from([("k",), ()]), st.booleans())
-def test_a_running_group_changes_once(
-    lives: list[Lived], cuts: list[int], keys: tuple[str, ...], retracts: bool
-) -> None:
-    spec = RunningGroupBySpec(keys=keys, calls=RUNNING_CALLS, retracts=retracts, time="time")
-    endless = [Lived(each.values, each.ts, NEVER, None) for each in lives]
-    check(RunningGroupBy(spec, SCHEMA), RunningGroupBy(spec, SCHEMA), endless, cuts)

@@ -400,11 +400,19 @@ OTHERS = (
         "return below",
     ),
     Mistake(
+        "arrivals-that-come-before-what-expires-has-gone",
+        "operator_tree",
+        "operators/operator_tree.py",
+        "if slot not in self._loose:",
+        "if slot:",
+        ("tests/operators/test_pacing.py",),
+    ),
+    Mistake(
         "arrivals-brought-in-again-with-every-bit-of-the-clock",
         "operator_tree",
         "operators/operator_tree.py",
-        "            yield self._run(self.root, arrivals, until, clocks or {})\n            arrivals = {}\n",
-        "            yield self._run(self.root, arrivals, until, clocks or {})\n",
+        "arrivals = {slot: each.slice(due[slot].num_rows) for slot, each in arrivals.items()}",
+        "arrivals = dict(arrivals)",
         ("tests/operators/test_pacing.py",),
     ),
     Mistake(

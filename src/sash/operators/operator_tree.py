@@ -129,6 +129,15 @@ def operator_nodes(root: Node) -> Iterator[tuple[OperatorName, Node]]:
             yield OperatorName(f"{number}-{type(node.spec).__name__.removesuffix('Spec')}"), node
 
 
+def _loose_slots(node: Node) -> Iterator[int]:
+    """The slots whose tuples no Reorder holds back."""
+    if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
+        yield node.spec.slot
+    elif not isinstance(node.spec, ReorderSpec):
+        for child in node.inputs:
+            yield from _loose_slots(child)
+
+
 def in_order_of_time(node: Node) -> Node:
     """The tree with every input put in order of time, so that its output comes in order of time too."""
     if isinstance(node.spec, InputSpec):
@@ -168,6 +177,8 @@ class OperatorTree(OperatorSet):
         self._work: dict[int, Work] = {}
         self.root = root
         self.schema = self._build(root)
+        self._loose = set(_loose_slots(root))
+        """The slots that nothing puts in order."""
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
         """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
@@ -194,7 +205,9 @@ class OperatorTree(OperatorSet):
     def _paced(
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
     ) -> Iterator[tuple[Mapping[int, pa.Table], int, Mapping[int, int]]]:
-        """A step bit by bit: tuples come when the clock has reached them, and what expires before is gone then."""
+        """A step bit by bit. Tuples that nothing puts in order come when the clock has reached them: what expires
+        before has to be gone then.
+        """
         is_sorted = False
         for until in paces([operator for _, operator in self.operators()], clock):
             if until == clock:
@@ -203,12 +216,15 @@ class OperatorTree(OperatorSet):
             if not is_sorted:
                 arrivals = {slot: sorted_by_time(each.combine_chunks(), False) for slot, each in arrivals.items()}
                 is_sorted = True
-            cuts = {
-                slot: int(np.searchsorted(int64_column(each, TS), until, "right")) for slot, each in arrivals.items()
-            }
-            due = {slot: each.slice(0, cuts[slot]) for slot, each in arrivals.items()}
-            arrivals = {slot: each.slice(cuts[slot]) for slot, each in arrivals.items()}
-            yield due, until, {slot: min(each, until) for slot, each in clocks.items()}
+            due = {slot: self._due(slot, each, until) for slot, each in arrivals.items()}
+            arrivals = {slot: each.slice(due[slot].num_rows) for slot, each in arrivals.items()}
+            yield due, until, {slot: min(each, until) if slot in self._loose else each for slot, each in clocks.items()}
+
+    def _due(self, slot: int, arrivals: pa.Table, until: int) -> pa.Table:
+        """Of tuples in order of time, those that come in before the clock moves on."""
+        if slot not in self._loose:
+            return arrivals
+        return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
 
     def forget_work(self) -> None:
         """Counts work from now on; what a step does is what it has done since."""
@@ -333,6 +349,9 @@ class OperatorTree(OperatorSet):
     def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
         """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
         stream that it joins many at a time, one if it does not.
+
+        A Reorder is given all arrivals of a step before the clock moves bit by bit, so of its slot the whole step's
+        clock counts.
         """
         if isinstance(node.spec, InputSpec):
             return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)

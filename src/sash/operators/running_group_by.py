@@ -22,7 +22,6 @@ import pyarrow as pa
 from sash.operators.accumulators import make_running_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import IDENTITY, Keys
-from sash.operators.open_groups import OpenGroups
 from sash.operators.operator import Unpaced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, TS, ColumnLike, concat, int64_column, signs
 from sash.store.block import Block
@@ -62,16 +61,12 @@ class RunningGroupBy(Unpaced):
         self._places = GroupArray(np.int64, arena)
         """The row of each group in the log, from 1 on; 0 if it has none."""
         self._has_started = False
-        self._open = OpenGroups()
-        """None between two steps."""
-
-    def take(self, tuples: pa.Table, instant: int) -> None:
-        run_ids, _, course = self._entered(tuples)
-        self._open.note(run_ids, course.was_there, course.before)
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        changes = [*self._start(batch), *self._apply(batch, clock)]
+        assert np.all(signs(batch) > 0), "a tuple is taken back"
+        assert np.all(int64_column(batch, EXPIRES) == NEVER), "a tuple expires"
+        changes = [*self._start(batch), *self._apply(batch)]
         return concat(changes) if changes else self.schema.empty_table()
 
     def logs(self) -> dict[str, BlockLog]:
@@ -99,27 +94,15 @@ class RunningGroupBy(Unpaced):
         is_empty = bool(np.all(int64_column(batch, TS) > BEGINNING))
         return [self._rows.start(self._keys, self._accumulators)] if is_empty else []
 
-    def _apply(self, batch: pa.Table, clock: int) -> list[pa.Table]:
+    def _apply(self, batch: pa.Table) -> list[pa.Table]:
         """The changes of the answer that follow from these tuples."""
-        if not batch.num_rows and not self._open.is_open:
+        if not batch.num_rows:
             return []
-        run_ids, run_times, course = self._entered(batch)
-        if self._open.is_open:
-            self._open.note(run_ids, course.was_there, course.before)
-            run_ids, was_there, before = self._open.close()
-            after = self._rows.read(run_ids, self._keys.n_ids, self._accumulators)
-            course = Course(was_there, np.ones(len(run_ids), np.bool_), before, after)
-            run_times = np.full(len(run_ids), clock)
-        self._write(np.unique(run_ids))
-        return self._rows.changes(self._keys, run_ids, run_times, course)
-
-    def _entered(self, batch: pa.Table) -> tuple[np.ndarray, np.ndarray, Course]:
-        """The runs that tuples make, by group and time, and what becomes of their groups."""
-        assert np.all(signs(batch) > 0), "a tuple is taken back"
-        assert np.all(int64_column(batch, EXPIRES) == NEVER), "a tuple expires"
         n_known = self._keys.n_ids
         events = Events([batch], int64_column(batch, TS), self._keys.encode(batch), signs(batch))
-        return events.run_ids, events.run_times, self._accumulate(events, n_known)
+        course = self._accumulate(events, n_known)
+        self._write(np.unique(events.run_ids))
+        return self._rows.changes(self._keys, events.run_ids, events.run_times, course)
 
     def _accumulate(self, events: Events, n_known: int) -> Course:
         """A group is there from its first run on."""
