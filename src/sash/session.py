@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,8 @@ from sash.io.places import real_place
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.least_memory import require_memory
+from sash.plan.memory_forecast import MemoryForecast
+from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
@@ -101,9 +104,15 @@ class Session:
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
         sharing = decide_sharing(active_plans(self._queries))
-        forecast = None if self._is_spark else self._memory.forecast(sharing.plans)
+        forecast = self._spark_forecast(sharing.plans) if self._is_spark else self._memory.forecast(sharing.plans)
         told = explain_sharing(sharing, self._is_spark, verbose, forecast)
         return told if forecast is None else told + memory_line(forecast)
+
+    def _spark_forecast(self, plans: Sequence[Plan]) -> MemoryForecast | None:
+        from sash.spark.spark_session import forecast_memory_of
+        from sash.spark.spark_sql import spark_session_of
+
+        return forecast_memory_of(spark_session_of(self._frames), plans)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.

@@ -21,7 +21,7 @@ from sash.operators import bites
 from sash.oracle.snapshot_law import is_join
 from sash.plan import least_memory
 from sash.sql.bound_query import BoundQuery
-from sash.store import sorted_runs, spill_files
+from sash.store import sorted_runs, spill_files, timed_log
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, expected_changes, stream_of
 from sash.testing.case import Step
@@ -39,6 +39,7 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
     """Memory is always short, however little there is in it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
+        patch.setattr(timed_log, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)

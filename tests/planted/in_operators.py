@@ -138,8 +138,8 @@ WINDOWS = (
         "numbers-of-rows-that-groups-share",
         "count_window",
         "operators/count_window.py",
-        '("_log", "_next_id")',
-        '("_log",)',
+        '("_window", "_next_id")',
+        '("_window",)',
         ("tests/operators/test_live_state.py -k CountWindow",),
     ),
     Mistake(
@@ -197,20 +197,35 @@ WINDOWS = (
     Mistake(
         "what-is-held-back-forgotten-at-a-restart",
         "reorder",
-        "operators/reorder.py",
-        "\n        self._oldest_us = self._oldest_after(self._clock)",
-        "",
+        "store/held_tuples.py",
+        "self._see_restored)\n        self.oldest_us = self._oldest()",
+        "self._see_restored)",
     ),
     Mistake(
         "tuples-at-the-clock-that-never-come-out",
         "reorder",
-        "operators/reorder.py",
-        "return (ts > self._clock) & (ts <= clock)",
-        "return (ts > self._clock) & (ts < clock)",
+        "store/held_tuples.py",
+        "return (ts > self.clock) & (ts <= clock)",
+        "return (ts > self.clock) & (ts < clock)",
+    ),
+    Mistake(
+        "tuples-on-disk-that-come-out-again",
+        "reorder",
+        "store/held_tuples.py",
+        "segment.take(segment.first + np.arange(first, last))",
+        "segment.take(segment.first + np.arange(last))",
     ),
 )
 
 AGGREGATES = (
+    Mistake(
+        "a-group-that-is-noted-with-every-part-of-an-instant",
+        "open_groups",
+        "operators/open_groups.py",
+        "fresh = np.flatnonzero(~np.isin(ids, self._ids))",
+        "fresh = np.arange(len(ids))",
+        ("tests/operators/test_parts_of_an_instant.py",),
+    ),
     Mistake(
         "a-row-taken-back-early-that-distinct-keeps",
         "distinct",
@@ -385,11 +400,19 @@ OTHERS = (
         "return below",
     ),
     Mistake(
+        "arrivals-that-come-before-what-expires-has-gone",
+        "operator_tree",
+        "operators/operator_tree.py",
+        "if slot not in self._loose:",
+        "if slot:",
+        ("tests/operators/test_pacing.py",),
+    ),
+    Mistake(
         "arrivals-brought-in-again-with-every-bit-of-the-clock",
         "operator_tree",
         "operators/operator_tree.py",
-        "            yield self._run(self.root, arrivals, until, clocks or {})\n            arrivals = {}\n",
-        "            yield self._run(self.root, arrivals, until, clocks or {})\n",
+        "arrivals = {slot: each.slice(due[slot].num_rows) for slot, each in arrivals.items()}",
+        "arrivals = dict(arrivals)",
         ("tests/operators/test_pacing.py",),
     ),
     Mistake(

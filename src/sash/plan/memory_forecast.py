@@ -2,6 +2,7 @@
 
     joins of streams        segments, whose reads and writes are estimated; see `cost/spill_cost.py` and, of many,
                             `cost/multiway_spill.py`; but a join of many by an algorithm of a paper is as all others
+    rows that wait, ROWS n  segments, written and read once
     all others              mapped files: the part of what they keep for which there is no room
 
 Who keeps little stays in memory. Of the others, mapped files take all that they keep, as a vector is in memory or in a
@@ -105,6 +106,8 @@ class MemoryForecast:
     prices: JoinPrices
     of_specs: Mapping[int, KeeperForecast]
     """By the `id` of specs."""
+    is_of_each_machine: bool = False
+    """Whether the limit is for each of several machines."""
 
     @property
     def keepers(self) -> list[KeeperForecast]:
@@ -195,7 +198,12 @@ def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:
     inputs = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
     rows = [_n_rows(node, number, statistics.of(child).rate) for number, child in enumerate(inputs)]
     sizes = [None if n_rows is None else n_rows * _row_size(widths.of(each)) for n_rows, each in zip(rows, inputs)]
-    return Keeper(spec, False, None if None in sizes else sum(size or 0.0 for size in sizes))
+    return Keeper(spec, _is_timed(spec), None if None in sizes else sum(size or 0.0 for size in sizes))
+
+
+def _is_timed(spec: object) -> bool:
+    """Whether its rows go to segments in order of time."""
+    return isinstance(spec, ReorderSpec) or (isinstance(spec, CountWindowSpec) and not spec.partition_by)
 
 
 def _join_of_many(spec: MultiwayJoinSpec, inputs: Sequence[Node], widths: _Widths, statistics: Statistics) -> Keeper:

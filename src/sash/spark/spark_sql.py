@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from sash.errors import BindError, SashWarning
@@ -26,9 +26,8 @@ from sash.sql.parse import parse_query
 
 def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
     """The changes as a streaming DataFrame."""
-    streams = streaming_frames(frames)
+    streams, session = streaming_frames(frames), spark_session_of(frames)
     plan = spark_plan(text, frames)
-    session = next(iter(streams.values())).sparkSession
     for complaint in check_session(session):
         warnings.warn(complaint, SashWarning, stacklevel=3)
     relations = {lookup.source.name for lookup in plan.lookups}
@@ -67,6 +66,11 @@ def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
     if not streaming:
         raise BindError("none of the Spark frames is streaming; read at least one with spark.readStream")
     return streaming
+
+
+def spark_session_of(frames: Mapping[str, Any]) -> SparkSession:
+    """The session that the streams among the frames are of."""
+    return next(iter(streaming_frames(frames).values())).sparkSession
 
 
 def streamed_paths(frames: Mapping[str, Any]) -> list[tuple[str, str]]:
