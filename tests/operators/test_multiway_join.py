@@ -454,7 +454,7 @@ def test_what_is_found_at_once_is_bounded(tmp_path: Path, keys: tuple, monkeypat
     for clock in (10, 20):
         if clock == 20:
             seal_all_the_time(monkeypatch)
-        rows = dict.fromkeys(range(30), (clock, 1, 0))
+        rows: dict[int, Row] = dict.fromkeys(range(30), (clock, 1, 0))
         batches = [tuples("A", rows), tuples("B", rows), tuples("C", {0: (clock, 1, 0)})]
         parts = [part.num_rows for part in join.operator.parts(batches, clock)]
         assert sum(parts) == (900 if clock == 10 else 60 * 60 * 2 - 900), parts
