@@ -171,7 +171,7 @@ class BlockLog:
     @property
     def n_guide_bytes(self) -> int:
         """What is known by heart of all segments."""
-        return sum(segment.guide.n_bytes for segment in self.segments)
+        return sum(segment.n_guide_bytes for segment in self.segments)
 
     @property
     def is_sparse(self) -> bool:
@@ -280,7 +280,7 @@ class BlockLog:
             if budget.has_room_for_guides(self):
                 return
             try:
-                segment.guide.put_away()
+                segment.put_guides_away()
             except ResourceError as error:
                 budget.refused = error
                 return

@@ -49,8 +49,7 @@ class Window(BlockWindow):
         """`window_us` is the longest life of a tuple if there is one. `may_seal`: whether its owner looks for
         tuples on disk as well, so that they may leave memory.
         """
-        super().__init__(schema, window_us, arena)
-        self.may_seal = may_seal and self.arena.budget is not None
+        super().__init__(schema, window_us, arena, may_seal=may_seal)
         self._early = NONE_EARLY
         """When sealed tuples left that did not wait for their `_expires`."""
         self._key_of = key_of
@@ -71,10 +70,6 @@ class Window(BlockWindow):
         here = at >= 0
         ts[here], expires[here], ends[here] = self.ts[at[here]], self.records[at[here], EXPIRY], self.ends[at[here]]
         return ts, expires, ends
-
-    def are_in_memory(self, rows: np.ndarray) -> bool:
-        """Whether all of these rows are in the arrays."""
-        return not self.log.segments or not len(rows) or rows.min() >= self.base
 
     def ts_of(self, rows: np.ndarray) -> np.ndarray:
         """When the given rows came, wherever they are."""
@@ -123,11 +118,7 @@ class Window(BlockWindow):
 
     def seal(self, n_rows: int) -> None:
         """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
-        blocks: list[Block] = []
-        for block in self.log.head:
-            if sum(each.n_rows for each in blocks) >= n_rows:
-                break
-            blocks.append(block)
+        blocks = self._oldest(n_rows)
         if not blocks:
             return
         rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])
@@ -216,12 +207,6 @@ class Window(BlockWindow):
             self.seal(self.log.n_head_rows)
         except ResourceError as error:
             budget.refused = error
-
-    def _see_restored(self, block: Block) -> None:
-        super()._see_restored(block)
-        budget = self.arena.budget
-        if self.may_seal and budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
-            self.seal(self.log.n_head_rows)
 
     def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
         """When sealed rows leave, by when they expire."""
