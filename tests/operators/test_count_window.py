@@ -150,7 +150,7 @@ def test_what_is_on_disk_does_not_show(
     def small() -> SpillArena:
         return SpillArena(MemoryBudget(1, 1 << 12, 1 << 14, spill) if limit is None else MemoryBudget.of(limit, spill))
 
-    rows = [(int(ts), None) for ts in np.cumsum(ticks)]
+    rows: list[Row] = [(int(ts), None) for ts in np.cumsum(ticks)]
     plain, operator, first = make(n_rows), make(n_rows), 0
     operator.reset(small())
     for upto, restarts in [*sorted(cuts), (len(rows), False)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -228,8 +229,8 @@ def test_a_java_that_does_not_start_spark_leads_to_the_log(tmp_path: Path) -> No
 def test_explain_tells_of_a_limit_on_memory(own: SparkSession) -> None:
     """What is told in one process, of each machine, and where Spark's local files are."""
     rows = own.readStream.format("rate").load().selectExpr("timestamp AS ts", "value AS k")
-    known = {"time": "ts", "rate": 2000, "distinct": {"k": 1_000_000}}
-    frames = {name: sash.stream(rows, **known) for name in "ab"}
+    known: dict[str, Any] = {"time": "ts", "rate": 2000, "distinct": {"k": 1_000_000}}
+    frames: dict[str, Any] = {name: sash.stream(rows, **known) for name in "ab"}
     text = "SELECT A.k FROM a A, b B WHERE A.k = B.k WINDOW 10 HOURS"
     assert "Memory:" not in sash.explain(text, **frames)
     own.conf.set("spark.sash.memory", "256m")

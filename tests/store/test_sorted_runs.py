@@ -91,12 +91,14 @@ def test_an_instant_that_is_larger_than_memory_comes_in_turns(rows: list, step_b
         assert until >= last_us
         if is_part:
             assert set(times) == {until}
+            assert until > last_us
             assert set(tuples[OP].to_pylist()) == {1}
             assert open_us in (None, until)
             open_us = until
         else:
             assert open_us in (None, until)
-            assert not is_large or all(last_us <= time <= max(until, clock) for time in times)
+            assert not is_large or last_us == clock or all(time > last_us for time in times)
+            assert until == clock or all(time <= until for time in times)
             assert open_us is None or set(times) <= {open_us}
             last_us, open_us = until, None
         found += tuples.to_pylist()
