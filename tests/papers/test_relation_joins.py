@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -73,7 +75,7 @@ def test_a_tuple_is_served_by_at_most_one_read(
         reads.append(segment)
         type(join.memory).load(join.memory, segment)
 
-    join.memory.load = load  # type: ignore[method-assign]
+    join.memory.load = load
     _ = [*join.feed(as_stream(stream)), *join.finish()]
     assert len(reads) == join.relation.n_reads.sum() <= len(stream)
     assert len(reads) == join.n_invoked + join.n_overflown + join.n_aged + join.n_flushed
@@ -117,8 +119,7 @@ def test_a_tuple_meets_the_relation_as_it_was_when_it_came(
 
 def _roomy(chosen: PartitionedSettings) -> PartitionedSettings:
     """A key can become as frequent as all rows together."""
-    fields = {name: getattr(chosen, name) for name in chosen.__slots__}
-    return PartitionedSettings(**fields | {"memory": chosen.memory + 200})
+    return replace(chosen, memory=chosen.memory + 200)
 
 
 @settings(max_examples=N_CASES)

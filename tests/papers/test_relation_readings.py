@@ -6,6 +6,7 @@ Tuples take no time and the disk takes a second, where nothing else is said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +32,7 @@ def make(settings: PartitionedSettings, relation: Keys = (0, 1, 2, 3), prices: W
     return PartitionedJoin(settings, as_relation(relation), disk, WorkClock(prices or WorkPrices()))
 
 
-def feed(join: PartitionedJoin, keys: Keys, times_s: list[float]) -> dict[tuple[int, int], float]:
+def feed(join: PartitionedJoin, keys: Keys, times_s: Sequence[float]) -> dict[tuple[int, int], float]:
     """When pairs are found, in seconds; tuples are numbered from 0 on in every call."""
     found = times_of(join.feed(as_stream(keys, [round(SECOND * each) for each in times_s])))
     return {pair: at_us / SECOND for pair, at_us in found.items()}

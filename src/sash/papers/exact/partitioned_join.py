@@ -16,6 +16,7 @@ A list whose segment is in memory is never read for: it is joined with what is t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,6 +52,8 @@ class PartitionedJoin:
         """How often the disk was probed for a list that was long enough, because the wait buffer was full, because a
         tuple had waited for long enough, and in the end.
         """
+        self.n_served = 0
+        """How many tuples were joined with a segment that was read for them."""
         self._found = PairBuffer()
         self._cursor = np.zeros(partitioned_runs.N_CURSOR, np.int64)
         self._cut(relation)
@@ -118,7 +121,7 @@ class PartitionedJoin:
         segments = self.partitions.segments_of(relation.keys)
         order = np.lexsort((relation.rows, relation.keys, segments))
         bounds = np.searchsorted(segments[order], np.arange(self.partitions.n_parts + 1))
-        for first, last in zip(bounds, bounds[1:]):
+        for first, last in pairwise(bounds.tolist()):
             chosen = order[first:last]
             self.relation.append(RelationRows(relation.rows[chosen], relation.keys[chosen]))
         self.memory = JoinMemory(self.settings, self.relation)
@@ -186,6 +189,7 @@ class PartitionedJoin:
             self._join(partition, partition)
             return 0
         self.memory.load(partition)
+        self.n_served += int(self.waiting.arrays.n_tuples[partition])
         self._join(partition, self.memory.buffer)
         self.memory.admit(partition)
         return 1

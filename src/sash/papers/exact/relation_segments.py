@@ -26,15 +26,14 @@ class RelationRows(NamedTuple):
 
 def relation_rows(keys: pa.Array | pa.ChunkedArray) -> RelationRows:
     """Rows by their keys, counted from 0; those without a key are left out, as they join with nobody."""
-    rows, keys = _with_keys(keys)
-    return RelationRows(rows, keys)
+    return RelationRows(*_with_keys(keys))
 
 
 def stream_tuples(keys: pa.Array | pa.ChunkedArray, times_us: np.ndarray, first_row: int = 0) -> np.ndarray:
     """Tuples of a stream as joins are fed: number, key and arrival. Those without a key never wait: they are cut."""
-    rows, keys = _with_keys(keys)
+    rows, values = _with_keys(keys)
     records = np.empty((len(rows), STREAM_WIDTH), np.int64)
-    records[:, 0], records[:, 1], records[:, 2] = rows + first_row, keys, np.asarray(times_us)[rows]
+    records[:, 0], records[:, 1], records[:, 2] = rows + first_row, values, np.asarray(times_us)[rows]
     return records
 
 
