@@ -27,9 +27,10 @@ from sash.kernels.relation_frames import (
 TUPLE, BLOCK = 0, 1
 """The granularity: of what is in memory, a tuple is joined at once, or a block of them."""
 TAKEN, ARRIVED, MODE, IS_UNCHECKED, PARTITION, IN_EPOCH, N_SWITCHES, N_CURSOR = 0, 1, 2, 3, 4, 5, 6, 7
-DONE, NO_ROOM, OVERFLOW, CLEAN_UP, INVOKE, AGED, BLOCK_FULL = 0, 1, 2, 3, 4, 5, 6
+DONE, NO_ROOM, OVERFLOW, CLEAN_UP, INVOKE, AGED, BLOCK_FULL, LOOK = 0, 1, 2, 3, 4, 5, 6, 7
 """Why the loop ends: nothing more to take; no room for pairs; no free block; the mode was changed to tuples; a list is
-long enough to be probed; its first tuple has waited for too long; a block of tuples whose segment is in memory is full.
+long enough to be probed; its first tuple has waited for too long; a block of tuples whose segment is in memory is full;
+somebody wants to look at the clock.
 """
 
 
@@ -51,6 +52,8 @@ class LoopRules(NamedTuple):
     max_wait_us: float
     epoch: int
     alpha: float
+    look_us: float
+    """When somebody wants to look at the clock."""
 
 
 @kernel
@@ -66,6 +69,8 @@ def run_partitioned(
     """Takes tuples until something else is to be done, and says what."""
     cursor, n_fed = fed.cursor, fed.records.shape[0]
     while True:
+        if work.clock[NOW_US] >= rules.look_us:
+            return LOOK
         if cursor[IS_UNCHECKED]:
             if lists.n_free[0] == 0:
                 return OVERFLOW

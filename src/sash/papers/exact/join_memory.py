@@ -85,13 +85,9 @@ class JoinMemory:
 
     def choose_victim(self, segment: int) -> int | None:
         """The segment whose place another one may take, by (6.1) and (6.2)."""
-        residents, size = self.residents, self._size(segment)
-        sizes, frequencies = self._relation.n_blocks[residents], self.frequencies[residents]
-        is_busier = self.frequencies[segment] * sizes >= size * (1 + self._rho) * frequencies
-        candidates = np.flatnonzero(is_busier & (self.n_free + sizes >= size))
-        if not len(candidates):
-            return None
-        return int(residents[candidates[np.argmin(frequencies[candidates] / sizes[candidates])]])
+        return choose_victim(
+            segment, self.residents, self.frequencies, self._relation.n_blocks, (self.n_free, self._rho)
+        )
 
     def drop(self, segment: int) -> None:
         """A segment is in memory no more; it is on disk."""
@@ -100,3 +96,16 @@ class JoinMemory:
 
     def _size(self, segment: int) -> int:
         return -(-int(self._relation.n_rows[segment]) // self.arrays.records.shape[1])
+
+
+def choose_victim(
+    segment: int, residents: np.ndarray, frequencies: np.ndarray, sizes: np.ndarray, limits: tuple[int, float]
+) -> int | None:
+    """The segment in memory whose place another one may take; None if there is none. `limits` are M_free and ρ."""
+    n_free, rho = limits
+    size, own_sizes, own_frequencies = sizes[segment], sizes[residents], frequencies[residents]
+    is_busier = frequencies[segment] * own_sizes >= size * (1 + rho) * own_frequencies
+    candidates = np.flatnonzero(is_busier & (n_free + own_sizes >= size))
+    if not len(candidates):
+        return None
+    return int(residents[candidates[np.argmin(own_frequencies[candidates] / own_sizes[candidates])]])

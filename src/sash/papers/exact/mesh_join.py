@@ -70,8 +70,10 @@ class MeshJoin:
             n_wanted = self.segment_rows - self.n_head
             n_taken = mesh_runs.fill_head(records, at, n_wanted, self._queue, self.clock.log)
             at, self.n_head = at + n_taken, self.n_head + n_taken
+            self.clock.look()
             if self.n_head == self.segment_rows:
                 self._turn()
+                self.clock.look()
             yield from self._found.take() if self._found.is_full else ()
         yield from self._found.take()
 

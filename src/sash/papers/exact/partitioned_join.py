@@ -158,6 +158,7 @@ class PartitionedJoin:
             -1.0 if settings.max_wait_us is None else float(settings.max_wait_us),
             settings.epoch,
             settings.alpha,
+            self.clock.looked_at_us,
         )
 
     def _act(self, reason: int, partition: int) -> None:
@@ -175,6 +176,8 @@ class PartitionedJoin:
             self.n_aged += self._probe(partition)
         elif reason == partitioned_runs.BLOCK_FULL:
             self._join(partition, partition)
+        elif reason == partitioned_runs.LOOK:
+            self.clock.look()
 
     def _make_free(self) -> None:
         """Alg. 8, lines 27–32."""

@@ -17,13 +17,14 @@ from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.pqrs import Pqrs, draw_pqrs, pqrs_trace
 from sash.papers.exact.relation_segments import RelationRows
 
-EVEN = {"p": 0.25, "q": 0.25, "r": 0.25, "s": 0.25}
+BY_PQRS = Pqrs(n_keys=N_KEYS)
+EVENLY = Pqrs(n_keys=N_KEYS, p=0.25, q=0.25, r=0.25, s=0.25)
 
 
 @lru_cache(maxsize=2)
 def draw_stream(rate: float, duration_us: int, bias: float, is_even: bool, seed: int) -> np.ndarray:
     """Tuples in order of arrival, as joins are fed. Time begins at 0."""
-    pqrs = replace(_law(is_even), rate=rate, duration_us=duration_us, bias=bias)
+    pqrs = replace(EVENLY if is_even else BY_PQRS, rate=rate, duration_us=duration_us, bias=bias)
     times, keys = (np.concatenate(each) for each in zip(*pqrs_trace([seed, 0], pqrs)))
     records = np.empty((len(times), STREAM_WIDTH), np.int64)
     records[:, 0], records[:, 1], records[:, 2] = np.arange(len(times)), keys, times - START_US
@@ -33,9 +34,5 @@ def draw_stream(rate: float, duration_us: int, bias: float, is_even: bool, seed:
 @lru_cache(maxsize=2)
 def draw_relation(n_rows: int, is_even: bool, seed: int) -> RelationRows:
     """Rows in the order in which they are drawn."""
-    _, keys = draw_pqrs([seed, 1], _law(is_even), n_rows)
+    _, keys = draw_pqrs([seed, 1], EVENLY if is_even else BY_PQRS, n_rows)
     return RelationRows(np.arange(n_rows), keys)
-
-
-def _law(is_even: bool) -> Pqrs:
-    return Pqrs(n_keys=N_KEYS, **(EVEN if is_even else {}))
