@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sash
 from sash.errors import ResourceError
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.segmented_lookup import (
@@ -129,3 +130,27 @@ def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match="segments of a relation cannot be written to"):
         SegmentedLookup(PARTITIONED_HASH, *many(), MemoryBudget.of(1 << 16, tmp_path / "file"))
+
+
+@pytest.mark.parametrize("memory", [None, "64k"])
+@pytest.mark.parametrize("method", IN_FILES)
+def test_a_query_has_the_same_answer_by_every_hint(method: str, memory: str | None, tmp_path: Path) -> None:
+    """Two tables, one by a number and one by a text, below a grouping that relies on the clock."""
+    rng = np.random.default_rng(3)
+    times = pa.array(np.sort(rng.integers(0, 10**7, 400)), pa.timestamp("us", "UTC"))
+    stream = pa.table({"k": rng.integers(0, 300, 400), "t": rng.choice(["a", "b", "c"], 400), "ts": times})
+    numbers = pa.table({"k": rng.integers(0, 300, 2000), "v": rng.integers(0, 5, 2000)})
+    texts = pa.table({"t": ["a", "b", "b", None], "w": [1, 2, 3, 4]})
+    text = (
+        "SELECT {}R.v, COUNT(*) AS n, SUM(Q.w) AS w FROM s S, r R, q Q "
+        "WHERE S.k = R.k AND S.t = Q.t GROUP BY R.v WINDOW 1 SECOND"
+    )
+    frames = {"s": stream, "r": sash.relation(numbers), "q": sash.relation(texts)}
+    expected = sash.sql(text.format(""), **frames)
+    sash.configure(memory=memory, spill=tmp_path)
+    try:
+        assert sash.sql(text.format(f"/*+ {method} */ "), **frames).equals(expected)
+    finally:
+        sash.configure()
+    assert expected.num_rows > 100
+    assert not list(tmp_path.iterdir())
