@@ -97,7 +97,7 @@ JOINS = (
     ),
     Mistake(
         "of-the-rows-of-a-key-in-a-file-the-first-alone",
-        "lookup",
+        "segmented_lookup",
         "operators/segmented_lookup.py",
         "n_each = lasts - firsts",
         "n_each = np.minimum(lasts - firsts, 1)",
