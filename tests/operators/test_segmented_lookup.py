@@ -60,7 +60,7 @@ def batch_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
     st.sampled_from([None, 1 << 14, 1 << 20]),
 )
 def test_every_method_answers_like_a_relation_in_memory(method, keys, residual, relation, batches, n_bytes) -> None:
-    joins = [LookupJoin(LookupJoinSpec(KEYS[keys], residual, each), STREAM, relation_of(relation)) for each in
+    joins = [LookupJoin(LookupJoinSpec(KEYS[keys], residual, method=each), STREAM, relation_of(relation)) for each in
              (REPLICATED, method)]  # fmt: skip
     if n_bytes is not None:
         joins[1].reset(SpillArena(MemoryBudget.of(n_bytes, Path("/tmp"))))

@@ -213,7 +213,7 @@ class FromClause:
 
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
-        spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts), self._lookup_method(join))
+        spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts), method=self._lookup_method(join))
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
         distribution = (
             left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)
