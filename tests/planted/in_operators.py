@@ -96,6 +96,14 @@ JOINS = (
         ("tests/operators/test_tapped_join.py",),
     ),
     Mistake(
+        "of-the-rows-of-a-key-in-a-file-the-first-alone",
+        "segmented_lookup",
+        "operators/segmented_lookup.py",
+        "n_each = lasts - firsts",
+        "n_each = np.minimum(lasts - firsts, 1)",
+        ("tests/operators/test_segmented_lookup.py",),
+    ),
+    Mistake(
         "a-condition-on-a-relation-that-is-not-checked-beside-the-keys",
         "lookup_join",
         "operators/lookup_join.py",

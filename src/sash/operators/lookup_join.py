@@ -2,13 +2,13 @@
 
     Law: (t, r) is in the answer at T iff t is in its window at T and the condition holds for t and r.
 
-State: none beyond the relation, which is in memory, indexed by key, and never changes: all partition groups look it up.
-Positive and negative tuples look up alike.
+State: none beyond the relation, which never changes: all partition groups look it up. It is in memory, indexed by key,
+or by hint in a file (`segmented_lookup`). Positive and negative tuples look up alike, and are answered at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,11 @@ from sash.index.lookup_index import LookupIndex
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
+from sash.operators.segmented_lookup import REPLICATED, SegmentedLookup, in_order
 from sash.store.keys import encode_keys
+from sash.store.memory_budget import MemoryBudget
 from sash.store.rows import Rows
-from sash.store.vector import Memory
+from sash.store.vector import Arena, Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class LookupJoinSpec:
 
     keys: tuple[tuple[str, str], ...]
     residual: str | None
+    method: str = REPLICATED
+    """Where the relation is: in memory, or in a file that is read by one of the methods of `segmented_lookup`."""
 
 
 class LookupJoin(TimeKeeping, Stateless):
@@ -40,20 +44,44 @@ class LookupJoin(TimeKeeping, Stateless):
         self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
         relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
-        self._relation = Rows(relation.schema, Memory())
-        self._relation.append(relation)
-        self._index = LookupIndex(encode_keys(relation, own_keys))
+        keys = encode_keys(relation, own_keys)
+        self._budget: MemoryBudget | None = None
+        self._lookup: SegmentedLookup | None = None
+        self._unwritten = None if spec.method == REPLICATED else (relation, keys)
+        """The relation until the first tuples come: before that, nobody knows where the file is to be."""
+        if spec.method == REPLICATED:
+            self._relation = Rows(relation.schema, Memory())
+            self._relation.append(relation)
+            self._index = LookupIndex(keys)
+
+    def reset(self, arena: Arena) -> None:
+        self._budget = arena.budget
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
         batch = join_keys.without_null_keys(batch, self._stream_keys)
         keys = encode_keys(batch, self._stream_keys)
-        found = [self._form(batch, at, rows) for at, rows in self._index.find(keys)]
+        found = [self._form(batch, at, rows) for at, rows in self._find(keys)]
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
-    def _form(self, batch: pa.Table, at: np.ndarray, rows: np.ndarray) -> pa.Table:
+    def _find(self, keys: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Places among the keys, and the row of the relation for each."""
+        if self.spec.method == REPLICATED:
+            for at, rows in self._index.find(keys):
+                yield at, self._relation.take(rows)
+        elif found := in_order(list(self._segmented().find(keys))):
+            yield found
+
+    def _segmented(self) -> SegmentedLookup:
+        """The relation in a file, which is written when it is first asked for."""
+        if self._lookup is None:
+            assert self._unwritten is not None
+            self._lookup = SegmentedLookup(self.spec.method, *self._unwritten, self._budget)
+            self._unwritten = None
+        return self._lookup
+
+    def _form(self, batch: pa.Table, at: np.ndarray, relation: pa.Table) -> pa.Table:
         pairs = batch.take(pa.array(at))
-        relation = self._relation.take(rows)
         for name in relation.column_names:
             pairs = pairs.append_column(name, relation.column(name))
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs

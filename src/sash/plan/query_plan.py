@@ -34,6 +34,14 @@ MULTIWAY_ALGORITHMS = {
     "ripple": "ripple join",
     "xjoin": "XJoin",
 }
+LOOKUP_METHODS = {
+    "replicated": "a relation in memory",
+    "partitioned_hash": "a relation in a file, by hash",
+    "partitioned_range": "a relation in a file, by range",
+    "mesh": "MESHJOIN",
+    "inl": "indexed nested loops",
+}
+"""How tuples of streams look up in a relation."""
 EXPIRY_SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
 SERVING_ORDERS = {
     "lwo": "Largest Window Only",
