@@ -1,4 +1,4 @@
-"""What every test may use: the Hypothesis profiles `dev` and `ci`, and one Spark session; and who runs which test."""
+"""What every test may use: the Hypothesis profiles, one Spark session, one PostgreSQL server; and who runs what."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import sash
 from sash.cli.main import app
+from support.postgres_server import MISSING, Server, find_programs, running_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,3 +133,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server that the tests of a process share; without one on the machine they are skipped."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(MISSING)
+    with running_server(programs) as server:
+        yield server

@@ -128,6 +128,7 @@ def describe_os_error(error: OSError, path: str = "") -> ResourceError:
 
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
+    "postgres": ("psycopg",),
     "plots": ("matplotlib",),
     "testing": ("hypothesis",),
 }
