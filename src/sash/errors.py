@@ -129,6 +129,7 @@ def describe_os_error(error: OSError, path: str = "") -> ResourceError:
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
     "postgres": ("psycopg",),
+    "delta": ("deltalake",),
     "plots": ("matplotlib",),
     "testing": ("hypothesis",),
 }
