@@ -140,7 +140,7 @@ class Reader:
             info = StreamInfo(statement.schema, statement.time, statement.slack_us, statement.tie, statement.statistics)
         else:
             declared_table(*declared)
-            info = RelationInfo(statement.schema)
+            info = RelationInfo(statement.schema, validity=statement.validity)
         self.catalog[statement.name.lower()] = info
         return ""
 

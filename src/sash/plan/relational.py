@@ -32,6 +32,7 @@ from sash.plan.multiway import (
     read_by_lookup,
     time_conditions,
 )
+from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
@@ -211,7 +212,8 @@ class FromClause:
 
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
-        spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts))
+        period, conjuncts = split_period(join, left.columns)
+        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), period)
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
         distribution = (
             left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)

@@ -116,7 +116,7 @@ class _BoundStatements:
         name = made.name.lower()
         self._tables[name] = _table_source(made, self._text)
         self._declarations[name] = made.text
-        self._catalog[name] = RelationInfo(made.schema, made.sql_types)
+        self._catalog[name] = RelationInfo(made.schema, made.sql_types, validity=made.validity)
 
     def add_query(self, made: CreateQuery) -> None:
         name = made.name
