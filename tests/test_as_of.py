@@ -6,13 +6,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
 from sash.embedded.run_to_end import run_files
-from sash.errors import BindError
+from sash.errors import BindError, SourceError
 from sash.io.sink import read_sink
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
@@ -116,6 +117,58 @@ class TestDeclarations:
             sash.sql(TEXT, **given_)
 
 
+KEYED = """
+CREATE STREAM s (k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 's' FORMAT parquet;
+CREATE TABLE p (k INT, price INT, since TIMESTAMP) VALID FROM since KEY (k) FROM 'p.parquet' FORMAT parquet;
+CREATE QUERY q AS
+  SELECT S.k, P.price, P.valid_to FROM s S [RANGE 3 SECONDS] JOIN p FOR SYSTEM_TIME AS OF S.ts AS P ON P.k = S.k
+  INTO 'out' FORMAT parquet;
+"""
+VERSIONS = st.dictionaries(st.tuples(st.none() | st.integers(1, 2), st.none() | SECONDS), st.integers(0, 9), max_size=8)
+
+
+class TestKeys:
+    """A row is valid until the next one of its key begins."""
+
+    @given(STREAM, VERSIONS, st.randoms())
+    def test_the_newest_row_that_is_not_after_the_tuple(self, tmp_path_factory, stream, versions, chance):
+        place = tmp_path_factory.mktemp("keyed")
+        rows = [(key, price, since, None) for (key, since), price in versions.items()]
+        chance.shuffle(rows)
+        given_ = frames(stream, rows, TIMES["timestamps"])
+        (place / "s").mkdir()
+        pq.write_table(_as_declared(given_["s"].frame.sort_by("ts")), place / "s" / "1.parquet")
+        pq.write_table(_as_declared(given_["p"].frame.drop_columns(["until"])), place / "p.parquet")
+        script = KEYED.replace("FROM 's'", f"FROM '{place}/s'").replace("'p.parquet'", f"'{place}/p.parquet'")
+        (run,) = bind_script(script.replace("INTO 'out'", f"INTO '{place}/out'")).runs()
+        run_files(Job.alone(run), lambda name, tally: None)
+        expected = []
+        for key, second in stream:
+            valid = [(-1 if since is None else since, price) for (own, since), price in versions.items() if own == key]
+            expected += [(key, price) for _, price in sorted(each for each in valid if each[0] <= second)[-1:]]
+        assert sorted(row[:2] for row in rows_of(run)) == sorted(expected)
+
+    def test_rows_that_begin_at_once(self, place):
+        Path("p.csv").write_text(f"k,price,since\n1,5,{NOON}\n2,6,{NOON}\n1,7,{NOON}\n")
+        script = bind_script(KEYED.replace("'p.parquet' FORMAT parquet", "'p.csv' FORMAT csv"))
+        with pytest.raises(SourceError) as raised:
+            script.relations()
+        assert str(raised.value) == (
+            "table `p`: two rows of k = 1 begin at 2026-01-01 12:00:00, and neither comes after the other; keep one of "
+            "them, or declare until when each is valid (`VALID FROM … TO …`)"
+        )
+
+    def test_the_column_is_seen(self, place):
+        Path("p.csv").write_text(f"k,price,since\n1,5,{NOON}\n1,7,\n")
+        script = bind_script(KEYED.replace("'p.parquet' FORMAT parquet", "'p.csv' FORMAT csv"))
+        assert script.relations()["p"].column("valid_to").to_pylist() == [None, NOON]
+
+
+def _as_declared(table: pa.Table) -> pa.Table:
+    fields = [(field.name, pa.int32() if field.type == pa.int64() else field.type) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -134,7 +187,7 @@ def run_of(out: str) -> QueryRun:
 
 
 def rows_of(run: QueryRun) -> list[tuple]:
-    return sorted(tuple(row.values()) for row in read_sink(run.sink, run.plan.schema).to_pylist())
+    return sorted((tuple(row.values()) for row in read_sink(run.sink, run.plan.schema).to_pylist()), key=repr)
 
 
 def test_scripts(place):

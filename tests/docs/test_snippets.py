@@ -42,6 +42,7 @@ from sash.plan.explain.tree import explain_plan
 from sash.plan.planner import plan_query
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.declared_validity import seen_schema
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 from support.bare import SOURCES, run_bare
@@ -140,7 +141,8 @@ class Reader:
             info = StreamInfo(statement.schema, statement.time, statement.slack_us, statement.tie, statement.statistics)
         else:
             declared_table(*declared)
-            info = RelationInfo(statement.schema, validity=statement.validity)
+            seen = seen_schema(statement.schema, statement.validity)
+            info = RelationInfo(seen, validity=statement.validity)
         self.catalog[statement.name.lower()] = info
         return ""
 

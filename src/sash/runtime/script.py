@@ -12,6 +12,7 @@ from sash.errors import ParseError, PlanError, SourceError
 from sash.io.files import FORMATS, FileSource, list_files
 from sash.io.places import real_place
 from sash.io.postgresql import AddressError
+from sash.io.row_ends import with_ends
 from sash.io.sink import FileSink
 from sash.io.tables import TABLE_FORMATS, TableSource, declared_table
 from sash.io.time_column import time_type
@@ -20,7 +21,8 @@ from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
 from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
+from sash.sql.declared_validity import seen_schema
 from sash.sql.parse import parse_script
 from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable
@@ -65,7 +67,11 @@ class Script:
 
     def relations(self) -> dict[str, pa.Table]:
         """All tables, read."""
-        return {name: source.read(name) for name, source in self.tables.items()}
+        return {name: with_ends(name, source.read(name), self._validity(name)) for name, source in self.tables.items()}
+
+    def _validity(self, name: str) -> Validity | None:
+        info = self.catalog[name]
+        return info.validity if isinstance(info, RelationInfo) else None
 
 
 def read_script(path: str | Path) -> Script:
@@ -116,7 +122,9 @@ class _BoundStatements:
         name = made.name.lower()
         self._tables[name] = _table_source(made, self._text)
         self._declarations[name] = made.text
-        self._catalog[name] = RelationInfo(made.schema, made.sql_types, validity=made.validity)
+        self._catalog[name] = RelationInfo(
+            seen_schema(made.schema, made.validity), made.sql_types, validity=made.validity
+        )
 
     def add_query(self, made: CreateQuery) -> None:
         name = made.name

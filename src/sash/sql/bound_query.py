@@ -98,6 +98,9 @@ class Validity:
 
     start: str
     end: str
+    key: tuple[str, ...] = ()
+    """Columns: if there are any, a row is valid until the next one begins that has the same values in them. Then `end`
+    is found out when the table is read."""
 
 
 @dataclass(frozen=True, slots=True)

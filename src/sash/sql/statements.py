@@ -5,7 +5,8 @@ What is in brackets may be left out:
     CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [UNIT SECONDS] [SLACK 5 SECONDS]
         [AHEAD 1 HOUR | AHEAD UNLIMITED] [RATE 500 PER SECOND] [DISTINCT (column 1000, …)]
         FROM 'dir' FORMAT f [OPTIONS (…)]
-    CREATE TABLE name (column TYPE, …) [VALID FROM column TO column] FROM 'path' FORMAT f [OPTIONS (…)]
+    CREATE TABLE name (column TYPE, …) [VALID FROM column TO column | VALID FROM column KEY (column, …)]
+        FROM 'path' FORMAT f [OPTIONS (…)]
     CREATE QUERY name AS SELECT … [INTO 'dir' FORMAT f [OPTIONS (…)]]
     SELECT …
 """
@@ -24,6 +25,7 @@ from sash.sql import duck
 from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics, Validity
 from sash.sql.declared_columns import check_is_time, declared_name
 from sash.sql.declared_times import DEFAULT_AHEAD_US, UNIT_NAMES, UNLIMITED, choose_ahead
+from sash.sql.declared_validity import parse_validity
 from sash.sql.dialect import Sash
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
@@ -225,18 +227,8 @@ def _parse_table(parser: SashParser) -> CreateTable:
     name = parser.name("the table's name").name
     span = parser.span_since(start)
     schema, types = _parse_columns(parser)
-    validity = _parse_validity(parser, schema) if parser.take("VALID") else None
+    validity = parse_validity(parser, schema) if parser.take("VALID") else None
     return CreateTable(name, schema, *_parse_location(parser, "FROM"), span, types, validity=validity)
-
-
-def _parse_validity(parser: SashParser, schema: pa.Schema) -> Validity:
-    columns: list[str] = []
-    for preposition, what in (("FROM", "since when a row is valid"), ("TO", "until when a row is valid")):
-        parser.expect(preposition)
-        column = parser.name(f"the column that says {what},")
-        columns.append(declared_name(column, schema, parser.sql))
-        check_is_time(column, schema.field(columns[-1]), None, parser.sql)
-    return Validity(*columns)
 
 
 def _parse_columns(parser: SashParser) -> tuple[pa.Schema, SqlTypes]:
