@@ -123,7 +123,7 @@ JOINS = (
         "a-period-without-its-condition",
         "lookup_join",
         "plan/period.py",
-        'period = Period(column_name(source.as_of), *(f"{source.alias}.{name}" for name in bounds))',
+        'period = ValidPeriod(column_name(source.as_of), *(f"{source.alias}.{name}" for name in bounds))',
         "period = None",
         ("tests/golden/test_golden.py -k lookup", "tests/laws/test_generated.py"),
     ),

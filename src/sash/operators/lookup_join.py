@@ -33,7 +33,7 @@ _FROM_EVER, _FOR_EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class ValidPeriod:
     """When rows of a relation are valid, by columns of its own, and the stream's column of the time that counts.
 
     All three are timestamps in microseconds, or all three integers.
@@ -53,7 +53,7 @@ class LookupJoinSpec:
 
     keys: tuple[tuple[str, str], ...]
     residual: str | None
-    period: Period | None = None
+    period: ValidPeriod | None = None
 
 
 class LookupJoin(TimeKeeping, Stateless):
@@ -85,7 +85,7 @@ class LookupJoin(TimeKeeping, Stateless):
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs
 
 
-def _spans(relation: pa.Table, period: Period | None) -> Spans | None:
+def _spans(relation: pa.Table, period: ValidPeriod | None) -> Spans | None:
     if period is None:
         return None
     return Spans(

@@ -7,14 +7,14 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.operators.lookup_join import Period
+from sash.operators.lookup_join import ValidPeriod
 from sash.plan.column_names import column_name
 from sash.plan.logical import Join
 from sash.sql.as_of import period_conditions
 from sash.sql.bound_query import RelationInfo
 
 
-def split_period(join: Join, columns: Collection[str]) -> tuple[Period | None, Sequence[exp.Expr]]:
+def split_period(join: Join, columns: Collection[str]) -> tuple[ValidPeriod | None, Sequence[exp.Expr]]:
     """The period of a join with a relation, if its stream's time is among the columns that are looked up with, and the
     other conditions. Times that are no microseconds, such as dates, are compared like any other values.
     """
@@ -27,7 +27,7 @@ def split_period(join: Join, columns: Collection[str]) -> tuple[Period | None, S
     is_exact = all(_counts_microseconds(source.info.schema.field(name).type) for name in bounds)
     if not is_exact or not all(condition in join.conjuncts for condition in wanted):
         return None, join.conjuncts
-    period = Period(column_name(source.as_of), *(f"{source.alias}.{name}" for name in bounds))
+    period = ValidPeriod(column_name(source.as_of), *(f"{source.alias}.{name}" for name in bounds))
     return period, [conjunct for conjunct in join.conjuncts if conjunct not in wanted]
 
 
