@@ -213,7 +213,7 @@ class FromClause:
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
         period, conjuncts = split_period(join, left.columns)
-        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), period)
+        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), period=period)
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
         distribution = (
             left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)
