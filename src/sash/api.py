@@ -13,7 +13,7 @@ from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
-from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, has_spark, table_catalog
+from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, declare_relation, has_spark, table_catalog
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.memory_forecast import MemoryForecast
@@ -24,7 +24,7 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query
 
 
@@ -76,7 +76,8 @@ def query(text: str, /, **frames: Any) -> Query:
     for name, frame in frames.items():
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation):
-            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
+            catalog[name.lower()] = declare_relation(name, frame, table.schema)
+            relations[name.lower()] = table
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table)

@@ -24,7 +24,7 @@ from sash.embedded.embedded_session import EmbeddedSession
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
-from sash.frames import Relation, Stream, declare, has_spark, stream, table_catalog
+from sash.frames import Relation, Stream, declare, declare_relation, has_spark, relation, stream, table_catalog
 from sash.io.places import real_place
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
@@ -41,7 +41,7 @@ from sash.runtime.moments import Moment, moment_us
 from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, StreamInfo
 from sash.sql.parse import parse_query
 from sash.store.batch import BEGINNING
 
@@ -70,9 +70,11 @@ class Session:
         """
         self._register(name, stream(frame, **declaration))
 
-    def relation(self, name: str, frame: Any) -> None:
-        """Registers a relation: a frame at rest, that joins every tuple at any time."""
-        self._register(name, Relation(frame))
+    def relation(self, name: str, frame: Any, valid_from: str | None = None, valid_to: str | None = None) -> None:
+        """Registers a relation: a frame at rest, that joins every tuple at any time. The columns are as those of
+        `sash.relation`.
+        """
+        self._register(name, relation(frame, valid_from, valid_to))
 
     def query(self, name: str, text: str, into: Into = None, format: str = "parquet") -> None:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
@@ -218,7 +220,10 @@ class Session:
         catalog: Catalog = {}
         for name, frame in self._frames.items():
             table = normalised(to_arrow(frame.frame, name).slice(0, 1))
-            catalog[name] = declare(name, frame, table) if isinstance(frame, Stream) else RelationInfo(table.schema)
+            if isinstance(frame, Stream):
+                catalog[name] = declare(name, frame, table)
+            else:
+                catalog[name] = declare_relation(name, frame, table.schema)
         return catalog
 
     def _plan(self, text: str) -> QueryPlan:

@@ -2,6 +2,13 @@
 
     Law: (t, r) is in the answer at T iff t is in its window at T and the condition holds for t and r.
 
+With a period, r must be valid at the time of t: `start <= t.time < end`, where a NULL is no bound. Whatever time T has
+become, t keeps the row that was valid when it came:
+
+    r1, r2       |-- r1: 3.50 --|------- r2: 3.80 ------
+    t                      |----------- t --------|
+    (t, r1)                |======================|
+
 State: none beyond the relation, which never changes: all partition groups look it up. It is in memory, indexed by key,
 or by hint in a file (`segmented_lookup`). Positive and negative tuples look up alike, and are answered at once.
 """
@@ -14,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sash.index.lookup_index import LookupIndex
+from sash.index.lookup_index import LookupIndex, Spans
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
@@ -23,6 +30,23 @@ from sash.store.keys import encode_keys
 from sash.store.memory_budget import MemoryBudget
 from sash.store.rows import Rows
 from sash.store.vector import Arena, Memory
+
+_FROM_EVER, _FOR_EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class ValidPeriod:
+    """When rows of a relation are valid, by columns of its own, and the stream's column of the time that counts.
+
+    All three are timestamps in microseconds, or all three integers.
+    """
+
+    time: str
+    start: str
+    end: str
+
+    def __str__(self) -> str:
+        return f"{self.start} <= {self.time} < {self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +57,7 @@ class LookupJoinSpec:
     residual: str | None
     method: str = REPLICATED
     """Where the relation is: in memory, or in a file that is read by one of the methods of `segmented_lookup`."""
+    period: ValidPeriod | None = None
 
 
 class LookupJoin(TimeKeeping, Stateless):
@@ -52,7 +77,7 @@ class LookupJoin(TimeKeeping, Stateless):
         if spec.method == REPLICATED:
             self._relation = Rows(relation.schema, Memory())
             self._relation.append(relation)
-            self._index = LookupIndex(keys)
+            self._index = LookupIndex(keys, _spans(relation, spec.period))
 
     def reset(self, arena: Arena) -> None:
         self._budget = arena.budget
@@ -61,16 +86,23 @@ class LookupJoin(TimeKeeping, Stateless):
         (batch,) = inputs
         batch = join_keys.without_null_keys(batch, self._stream_keys)
         keys = encode_keys(batch, self._stream_keys)
-        found = [self._form(batch, at, rows) for at, rows in self._find(keys)]
+        times = None if self.spec.period is None else _microseconds(batch.column(self.spec.period.time), _FROM_EVER)
+        found = [self._form(batch, at, rows) for at, rows in self._find(keys, times)]
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
-    def _find(self, keys: np.ndarray) -> Iterator[tuple[np.ndarray, pa.Table]]:
-        """Places among the keys, and the row of the relation for each."""
+    def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Places among the keys, and the row of the relation for each, valid at the time of that place."""
         if self.spec.method == REPLICATED:
-            for at, rows in self._index.find(keys):
+            for at, rows in self._index.find(keys, times):
                 yield at, self._relation.take(rows)
         elif found := in_order(list(self._segmented().find(keys))):
-            yield found
+            yield found if times is None else self._valid(*found, times)
+
+    def _valid(self, at: np.ndarray, rows: pa.Table, times: np.ndarray) -> tuple[np.ndarray, pa.Table]:
+        spans = _spans(rows, self.spec.period)
+        assert spans is not None
+        is_valid = (spans.begins <= times[at]) & (times[at] < spans.ends)
+        return at[is_valid], rows.filter(pa.array(is_valid))
 
     def _segmented(self) -> SegmentedLookup:
         """The relation in a file, which is written when it is first asked for."""
@@ -85,3 +117,16 @@ class LookupJoin(TimeKeeping, Stateless):
         for name in relation.column_names:
             pairs = pairs.append_column(name, relation.column(name))
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs
+
+
+def _spans(relation: pa.Table, period: ValidPeriod | None) -> Spans | None:
+    if period is None:
+        return None
+    return Spans(
+        _microseconds(relation.column(period.start), _FROM_EVER), _microseconds(relation.column(period.end), _FOR_EVER)
+    )
+
+
+def _microseconds(column: pa.ChunkedArray, missing: int) -> np.ndarray:
+    """Times as integers; where there is none, what is given for it."""
+    return column.cast(pa.int64()).fill_null(missing).to_numpy()

@@ -90,6 +90,7 @@ class Lookup:
         """The part of the relation that the query needs. Identities follow from what rows hold, not from their order:
         whoever goes on after a restart may be given them in another one.
         """
+        relation = relation.replace_schema_metadata()  # what is said there of its version is no part of the rows
         rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
         if self.is_numbered:
             rows = rows.take(pa.array(content_order(rows, [])))

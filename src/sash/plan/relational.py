@@ -33,6 +33,7 @@ from sash.plan.multiway import (
     read_by_lookup,
     time_conditions,
 )
+from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
@@ -213,7 +214,9 @@ class FromClause:
 
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
-        spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts), method=self._lookup_method(join))
+        period, conjuncts = split_period(join, left.columns)
+        method = self._lookup_method(join)
+        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), method, period)
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
         distribution = (
             left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from sash.errors import BindError, SashWarning
-from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, refuse_mixture
+from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, declare_relation, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
@@ -20,7 +20,7 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query
 
 
@@ -53,9 +53,8 @@ def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
         elif isinstance(frame, Stream):
             raise BindError(f"`{name}` is a DataFrame at rest; a stream on Spark is read with spark.readStream")
         else:
-            catalog[name.lower()] = RelationInfo(
-                _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
-            )
+            schema = _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
+            catalog[name.lower()] = declare_relation(name, frame, schema)
     return catalog
 
 

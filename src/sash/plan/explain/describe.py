@@ -17,16 +17,15 @@ from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
-from sash.operators.segmented_lookup import REPLICATED
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe_join import method_facts
+from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, plain
 from sash.plan.fragment import find_fragments
-from sash.plan.query_plan import LOOKUP_METHODS, SIGNED, QueryPlan, Slot
+from sash.plan.query_plan import SIGNED, QueryPlan, Slot
 from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
@@ -151,18 +150,11 @@ def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
 @describe.register
 def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Description:
     return "LookupJoin", [
-        ("algorithm", _lookup_algorithm(spec)),
-        ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
+        *lookup_facts(spec),
         ("residual", plain(spec.residual) or "none"),
         ("state", "none beside the relation"),
         ("emission", "at once"),
     ]
-
-
-def _lookup_algorithm(spec: LookupJoinSpec) -> str:
-    if spec.method != REPLICATED:
-        return f"{LOOKUP_METHODS[spec.method]}, by hint"
-    return "hash index over the relation" if spec.keys else "every row of the relation is looked at"
 
 
 @describe.register
