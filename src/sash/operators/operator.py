@@ -27,7 +27,7 @@ class Stateful(Protocol):
     """The attributes that change from step to step."""
 
     def pace(self, clock: int, n_max: int) -> int:
-        """The latest time up to which at most about `n_max` of its tuples expire by themselves; `clock` at most."""
+        """The latest time up to which at most about `n_max` of its tuples expire, or are let go; `clock` at most."""
         ...
 
     def reset(self, arena: Arena) -> None:
@@ -68,11 +68,22 @@ class PartGiver(Protocol):
 
 
 @runtime_checkable
+class PartTaker(Protocol):
+    """An operator that takes the tuples of one instant in parts, where they are too many for memory."""
+
+    def take(self, tuples: pa.Table, instant: int) -> None:
+        """Some tuples that enter at an instant. The clock was moved to just before it; more of them, if there are, and
+        all that leaves at the instant come then, and at last `process` is called with the instant as the clock.
+        """
+        ...
+
+
+@runtime_checkable
 class RoomMaker(Protocol):
-    """An operator whose oldest tuples may leave memory."""
+    """An operator that puts on disk what finds no room in memory."""
 
     def make_room(self) -> None:
-        """Lets go of what must leave memory. If the disk has no room for it, all stays, and the budget knows why."""
+        """Between steps: puts there what should have been there already. If there is no room, the budget knows why."""
         ...
 
 

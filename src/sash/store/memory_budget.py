@@ -25,7 +25,9 @@ LEAST_SHARE = 16
 """What is less than one part in so many of what is for state is not sealed: files of a few rows would cost more than
 they free."""
 GROWTH = 1.25
-"""How much larger vectors become than what they hold."""
+"""How much larger vectors become than what they hold, where memory is short."""
+ROOMY_GROWTH = 1.5
+"""And as long as half of it is free: they are moved, and give room back, less often."""
 PAIR_BYTES = 128
 """What a pair of rows takes while it is found and joined, beside the columns of both, at most."""
 LEAST_PAIRS = 64
@@ -75,6 +77,11 @@ class MemoryBudget:
     def n_bytes(self) -> int:
         """All parts together."""
         return self.state_bytes + self.step_bytes + self.disk_bytes
+
+    @property
+    def growth(self) -> float:
+        """How much larger vectors become when they are full, now."""
+        return ROOMY_GROWTH if 2 * self.n_state_bytes <= self.state_bytes else GROWTH
 
     def n_state_bytes_of(self, n_rows: int, n_bytes: int) -> int:
         """What so many rows with so many bytes of columns take once they are state."""

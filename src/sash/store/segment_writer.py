@@ -72,7 +72,7 @@ def write_segment(
     """
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
         order, hashes = order_by_hash(sealed.keys)
-        life_us = _common_life(sealed)
+        life_us = common_life(sealed.ts, sealed.expires)
         lives = [sealed.ts] if life_us != STORED else [sealed.ts, sealed.expires]
         columns = [RegionColumns(lives, [hashes.view(np.int64)]), RegionColumns([sealed.rows])]
         columns += [_lines(each) for each in (sealed.ids, sealed.labels)]
@@ -215,10 +215,10 @@ def _filter_of(hashes: np.ndarray) -> np.ndarray:
     return filter
 
 
-def _common_life(sealed: SealedRows) -> int:
+def common_life(ts: np.ndarray, expires: np.ndarray) -> int:
     """How long each of the tuples lives, if all live equally long; then it is not written."""
     with np.errstate(over="ignore"):
-        lives = sealed.expires - sealed.ts
+        lives = expires - ts
     return int(lives[0]) if lives[0] >= 0 and np.all(lives == lives[0]) else STORED
 
 
