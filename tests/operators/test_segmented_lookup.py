@@ -154,3 +154,21 @@ def test_a_query_has_the_same_answer_by_every_hint(method: str, memory: str | No
         sash.configure()
     assert expected.num_rows > 100
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("method", IN_FILES)
+def test_a_table_as_of_a_time_has_the_same_answer_by_every_hint(method: str) -> None:
+    """In a file, when a row is valid is one more condition; a NULL is no bound there, too."""
+    rng = np.random.default_rng(4)
+    times = pa.array(np.sort(rng.integers(0, 10**7, 200)), pa.timestamp("us", "UTC"))
+    stream = pa.table({"k": rng.integers(0, 20, 200), "ts": times})
+    starts, ends = (pa.array(rng.integers(0, 10**7, 300), mask=rng.random(300) < 0.1) for _ in range(2))
+    bounds = [each.cast(pa.timestamp("us", "UTC")) for each in (starts, ends)]
+    prices = pa.table(
+        {"k": rng.integers(0, 20, 300), "v": rng.integers(0, 99, 300), "since": bounds[0], "till": bounds[1]}
+    )
+    text = "SELECT {}S.k, R.v FROM s S [RANGE 1 SECOND], r FOR SYSTEM_TIME AS OF S.ts R WHERE S.k = R.k"
+    frames = {"s": sash.stream(stream, time="ts"), "r": sash.relation(prices, valid_from="since", valid_to="till")}
+    expected = sash.sql(text.format(""), **frames)
+    assert expected.num_rows > 100
+    assert sash.sql(text.format(f"/*+ {method} */ "), **frames).equals(expected)
