@@ -94,9 +94,9 @@ def test_no_segment_is_read_twice_in_a_step_nor_while_it_is_in_memory(method: st
 def test_what_arrives_often_stays_in_memory(tmp_path: Path) -> None:
     """Keys of one range, and a few of all others: after some steps only the others are read."""
     lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
-    hot = np.arange(50)
+    hot, before = np.arange(50), -1
     for step in range(20):
-        before = lookup.file.n_reads[0]
+        before = int(lookup.file.n_reads[0])
         cold = np.random.default_rng(step).integers(1000, 4000, 5)
         assert sum(len(places) for places, _ in lookup.find(np.concatenate([hot, cold]))) == 55
     assert lookup.file.n_reads[0] == before
