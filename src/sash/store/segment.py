@@ -147,11 +147,13 @@ class WindowSegment:
 
     def hashes(self, rows: np.ndarray) -> np.ndarray:
         """Of the keys of rows, by which they lie in order."""
+        assert self.regions.keys is not None
         return self._gather(self.regions.keys, rows)[:, 0].copy().view(np.uint64)
 
     def all_times(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Its rows with their `ts`, page by page, some pages at a time."""
         region, guide = self.regions.keys, self.guide.read()
+        assert region is not None
         for pages in self.key_pages(np.arange(region.n_pages), guide):
             n_rows = min(len(pages.wanted) * region.rows_per_page, self.last - pages.first_row)
             ts = pages.words[:, region.rows_per_page : 2 * region.rows_per_page].reshape(-1)[:n_rows]
