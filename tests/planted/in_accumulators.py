@@ -16,8 +16,8 @@ MISTAKES = (
         "deviations-of-decimals-without-their-unit",
         "deviations",
         "operators/accumulators/deviations.py",
-        "unit_of(self._type), out)",
-        "1.0, out)",
+        "MEASURES[function]._replace(unit=unit_of(type))",
+        "MEASURES[function]",
         ("tests/operators/test_accumulators.py -k 'deviation_of_integers and decimal'",),
     ),
     Mistake(
@@ -69,5 +69,21 @@ MISTAKES = (
             "tests/operators/test_accumulators.py -k 'renumbered and count'",
             "tests/operators/test_accumulators.py -k renumbered",
         ),
+    ),
+    Mistake(
+        "a-filter-that-is-null-taken-for-true",
+        "grouping",
+        "operators/grouping.py",
+        "passes = pc.fill_null(columns[call.filter].cast(pa.bool_()), False)",
+        "passes = pc.fill_null(columns[call.filter].cast(pa.bool_()), True)",
+        ("tests/golden -k 'some_of_the_rows'",),
+    ),
+    Mistake(
+        "a-filter-that-moves-the-events-of-later-runs",
+        "aggregate_runs",
+        "operators/accumulators/aggregate_runs.py",
+        "AggregateRuns(n_before[self.starts], self.groups",
+        "AggregateRuns(np.minimum(self.starts, n_before[-1]), self.groups",
+        ("tests/operators/test_accumulators.py -k do_not_pass",),
     ),
 )

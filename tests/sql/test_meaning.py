@@ -85,9 +85,10 @@ def render_groups(block: BoundQuery, rows: str) -> str:
 
 def render_call(call: Aggregate) -> str:
     argument = "*" if call.argument is None else to_duckdb(call.argument)
+    passes = f" FILTER (WHERE {to_duckdb(call.filter)})" if call.filter is not None else ""
     if call.function == "count_distinct":
-        return f"count(DISTINCT {argument})"
-    return f"{call.function}({argument})"
+        return f"count(DISTINCT {argument}){passes}"
+    return f"{call.function}({argument}){passes}"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,12 @@ def render_call(call: Aggregate) -> str:
         "SELECT 1 FROM t HAVING count(*) > 1",
         "SELECT DISTINCT count(*) FROM t GROUP BY k",
         "SELECT min(DISTINCT n), min(n), mean(v), stddev_samp(n), count() FROM t GROUP BY ()",
+        "SELECT count(*) FILTER (WHERE n > 1), sum(n) FILTER (v < 2), count(DISTINCT k) FILTER (WHERE ok) FROM t",
+        "SELECT k, 2 * min(n) FILTER (WHERE n > 1), min(n) FROM t GROUP BY k HAVING count(*) FILTER (WHERE ok) > 0",
+        "SELECT count_if(ok), countif(n > 1), bool_and(ok), bool_or(n > 1), var_pop(n), variance(v) FROM t",
+        "SELECT k, upper(k) AS u, count(*) FROM t GROUP BY ALL HAVING count(*) > 0",
+        "SELECT 5 AS five, count(*) FROM t WHERE n > 100 GROUP BY ALL",
+        "SELECT k FROM t GROUP BY ALL",
         "SELECT t.k, avg(u.v) FROM t JOIN u USING (k) GROUP BY t.k, t.n",
         "SELECT k, n + 1 FROM t GROUP BY (k, n)",
         "SELECT k FROM t UNION SELECT k FROM u",

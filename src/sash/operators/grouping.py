@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,13 @@ class Call:
     argument: str | None
     name: str
     type: pa.DataType
+    filter: str | None = None
+    """A column that is true for the tuples that it is over; None: it is over all."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it reads."""
+        return tuple(name for name in (self.argument, self.filter) if name is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +52,10 @@ class Grouping:
     @property
     def columns(self) -> list[str]:
         """What keys and aggregates read, the keys first."""
-        arguments = {call.argument for call in self.calls if call.argument}
+        read = {name for call in self.calls for name in call.columns}
         if self.time:
-            arguments.add(self.time)
-        return [*self.keys, *sorted(arguments - set(self.keys))]
+            read.add(self.time)
+        return [*self.keys, *sorted(read - set(self.keys))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +95,9 @@ class GroupRows:
         """The aggregates of each run's group before the run and after it."""
         ts = events.int64(self._spec.time) if self._spec.time else np.zeros(len(events), np.int64)
         runs = AggregateRuns(events.starts, events.run_ids, n_groups, events.signs, ts)
-        columns = {name: events.column(name) for name in {call.argument for call in self._spec.calls} if name}
+        columns = {name: events.column(name) for name in {name for call in self._spec.calls for name in call.columns}}
         pairs = [
-            accumulator.apply(runs, columns[call.argument] if call.argument else None)
+            accumulator.apply(*_given(call, runs, columns))
             for call, accumulator in zip(self._spec.calls, accumulators, strict=True)
         ]
         return [before for before, _ in pairs], [after for _, after in pairs]
@@ -123,6 +130,16 @@ class GroupRows:
             return np.ones(rows.num_rows, np.bool_)
         answer = run(f"SELECT coalesce({self._spec.having}, FALSE) AS holds FROM batch", batch=rows)
         return answer.column("holds").to_numpy()
+
+
+def _given(call: Call, runs: AggregateRuns, columns: Mapping[str, pa.Array]) -> tuple[AggregateRuns, pa.Array | None]:
+    """The events that an aggregate is over, and their values."""
+    values = columns[call.argument] if call.argument else None
+    if call.filter is None:
+        return runs, values
+    # A condition that is NULL in all rows may be of another type.
+    passes = pc.fill_null(columns[call.filter].cast(pa.bool_()), False)
+    return runs.only(passes.to_numpy(zero_copy_only=False)), None if values is None else values.filter(passes)
 
 
 def _differ(before: pa.Array, after: pa.Array) -> np.ndarray:

@@ -35,8 +35,9 @@ from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
-from sash.sql.bound_query import AGGREGATES, Catalog, RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import Catalog, RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
 from sash.sql.dialect import Sash
+from sash.sql.functions import is_aggregate
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
@@ -221,13 +222,19 @@ def _can_be_lateral(tree: exp.Query) -> bool:
 
     DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
     """
-    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not select.args.get("group")]
+    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))
+
+
+def _has_groups(select: exp.Select) -> bool:
+    """Whether there may be no group at all; not where GROUP BY ALL finds nothing to group by."""
+    group = select.args.get("group")
+    return group is not None and (bool(group.expressions) or not group.args.get("all"))
 
 
 def _is_aggregate(select: exp.Select) -> bool:
     names = {node.name.lower() for node in _own_nodes(select) if isinstance(node, exp.Anonymous)}
-    return bool(names & set(AGGREGATES)) or any(isinstance(node, exp.AggFunc) for node in _own_nodes(select))
+    return any(map(is_aggregate, names)) or any(isinstance(node, exp.AggFunc) for node in _own_nodes(select))
 
 
 def _order_first_and_last(select: exp.Select) -> None:

@@ -62,9 +62,11 @@ class AggregateBinder:
         return pa.schema(fields)
 
     def bind_groups(self, items: Sequence[exp.Expr]) -> tuple[Output, ...]:
-        """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position."""
-        for written in _flatten(self._select.groups or ()):
-            expr = _normalised(self._group(written, items))
+        """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position or all."""
+        exprs = [self._group(written, items) for written in _flatten(self._select.groups or ())]
+        if self._select.groups_all:
+            exprs = [item.unnest() for item in items if item.find(exp.Column) and find_aggregate(item) is None]
+        for expr in map(_normalised, exprs):
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
@@ -140,8 +142,11 @@ class AggregateBinder:
             remedy = "aggregate in a subquery in `FROM` first"
             refuse_aggregates(argument, text, "another aggregate", remedy)
             check_argument(call, self._scalars.bind(argument), text)
+        if call.filter is not None:
+            refuse_aggregates(call.filter, text, "`FILTER`", "use `HAVING`, or aggregate in a subquery in `FROM`")
+            self._scalars.bind_condition(call.filter)
         scalar = self._scalars.bind_aggregate(call.node)
-        aggregate = Aggregate(call.function, argument, scalar.type, scalar.sql_type)
+        aggregate = Aggregate(call.function, argument, scalar.type, scalar.sql_type, call.filter)
         if aggregate not in self._aggregates:
             self._aggregates.append(aggregate)
         return self._aggregates.index(aggregate)

@@ -156,21 +156,37 @@ class Aggregate:
     """Of its value; what DuckDB gives for the same call."""
     sql_type: str
     """The same in DuckDB's words."""
+    filter: exp.Expr | None = None
+    """The condition on the rows that it is over, if not all."""
+
+    @property
+    def reads(self) -> tuple[exp.Expr, ...]:
+        """The expressions over the columns of FROM that it is made of."""
+        return tuple(expr for expr in (self.argument, self.filter) if expr is not None)
 
 
 AGGREGATES = (
     "count",
     "count_distinct",
+    "count_if",
     "sum",
     "avg",
     "min",
     "max",
+    "bool_and",
+    "bool_or",
     "median",
     "stddev",
+    "stddev_pop",
+    "var_samp",
+    "var_pop",
     "first",
     "last",
 )
-AGGREGATES_THAT_RUN = "COUNT, COUNT(DISTINCT x), SUM, AVG, MIN, MAX, MEDIAN, STDDEV, FIRST and LAST"
+AGGREGATES_THAT_RUN = (
+    "COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, MEDIAN, STDDEV, STDDEV_POP, VAR_SAMP, "
+    "VAR_POP, FIRST and LAST"
+)
 """The same for messages."""
 
 

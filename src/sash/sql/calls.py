@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,14 +15,22 @@ from sash.sql.functions import is_aggregate
 from sash.sql.hashable import is_hashable, not_hashable
 
 _KEPT = (exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max)
-_SYNONYMS = {"count_star": "count", "mean": "avg", "stddev_samp": "stddev"}
-_DEAF_TO_DISTINCT = ("min", "max")
+_SYNONYMS = {
+    "count_star": "count",
+    "countif": "count_if",
+    "mean": "avg",
+    "stddev_samp": "stddev",
+    "variance": "var_samp",
+}
+_DEAF_TO_DISTINCT = ("min", "max", "bool_and", "bool_or")
+_CONDITIONAL = ("count_if", "bool_and", "bool_or")
+"""Aggregates of what is true or false."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _NUMBERS = (*_INTEGERS, "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 _ARITHMETIC = {
     "sum": (*_NUMBERS, "BOOLEAN"),
     "avg": _NUMBERS,
-    "stddev": _NUMBERS,
+    **dict.fromkeys(("stddev", "stddev_pop", "var_samp", "var_pop"), _NUMBERS),
     "median": (*_INTEGERS, "DOUBLE"),
 }
 """The DuckDB types that aggregates other than MIN and the like are over."""
@@ -36,6 +44,7 @@ class AggregateCall:
     function: str
     arguments: tuple[exp.Expr, ...]
     is_distinct: bool
+    filter: exp.Expr | None = None
 
     @property
     def argument(self) -> exp.Expr | None:
@@ -43,7 +52,10 @@ class AggregateCall:
 
 
 def read_call(node: exp.Expr) -> AggregateCall | None:
-    """The call that a node is, if it calls an aggregate."""
+    """The call that a node is, with the FILTER behind it, if it calls an aggregate."""
+    if isinstance(node, exp.Filter):
+        call = read_call(node.this)
+        return replace(call, node=node, filter=node.expression.this) if call else None
     if not isinstance(node, exp.Func):
         return None
     name = _name_of(node)
@@ -108,6 +120,9 @@ def _mistake(call: AggregateCall, argument: Scalar, text: str) -> str | None:
     name, kind = call.function.upper(), argument.sql_type.split("(")[0]
     if call.function == "count":
         return None
+    if call.function in _CONDITIONAL:
+        remedy = "it is over what is true or false; compare it with something"
+        return None if kind == "BOOLEAN" else f"{name} over {argument.sql_type}: {remedy}"
     if call.function not in _ARITHMETIC:
         clause = f"`{name}`" if call.function != "count_distinct" else "`COUNT(DISTINCT …)`"
         return None if is_hashable(argument.type) else not_hashable(argument.type, clause)

@@ -135,8 +135,8 @@ class SashParser(Cursor):
         return hint
 
     def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
-        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL, advance=False):
-            self.refuse("`GROUP BY ALL`", "list what to group by", self._span_of_two())
+        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL):
+            return self.expression(exp.Group(all=True))
         group = super()._parse_group(*args, **kwargs)
         if group and not group.expressions:
             self.fail("expected what to group by")
@@ -283,8 +283,6 @@ class SashParser(Cursor):
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
         if self._match(TokenType.OVER, advance=False):
             self.refuse_token()
-        if self._match_pair(TokenType.FILTER, TokenType.L_PAREN, advance=False):
-            self.refuse("`FILTER`", "put a CASE into the aggregate, as in `SUM(CASE WHEN … THEN … END)`")
         if self._match_text_seq("WITHIN", "GROUP", advance=False):
             self.refuse("`WITHIN GROUP`", f"use one of {AGGREGATES_THAT_RUN}")
         return super()._parse_window(this, alias)

@@ -12,6 +12,10 @@ _FUNCTIONS = (
     "coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
     "list_contains", "||", "NOT ", " OR ", " % ", " // ",
 )  # fmt: skip
+_AGGREGATES = (
+    "count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct", "count_if", "bool_and", "bool_or",
+    "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop",
+)  # fmt: skip
 EXPECTED = (
     *(f"join of {n}" for n in range(2, 6)),
     *(
@@ -23,7 +27,17 @@ EXPECTED = (
     "2 deep",
     "3 deep or more",
     *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
-    *("IN", "NOT IN", "EXISTS", "NOT EXISTS", "boolean operand of IN", "JOIN … USING", "GROUP BY position", "SELECT *"),
+    *(
+        "IN",
+        "NOT IN",
+        "EXISTS",
+        "NOT EXISTS",
+        "boolean operand of IN",
+        "JOIN … USING",
+        "GROUP BY position",
+        "GROUP BY ALL",
+        "SELECT *",
+    ),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
         "[RANGE]",
@@ -36,7 +50,8 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs"),
-    *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
+    *(f"{name}()" for name in _AGGREGATES),
+    "FILTER",
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
@@ -102,12 +117,14 @@ def _of_select(select: Select) -> Iterator[str]:
     yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
     if select.keys is not None:
         yield "GROUP BY" if select.keys else "aggregate of everything"
-    yield "GROUP BY position" if select.key_words else ""
+    if select.key_words:
+        yield "GROUP BY ALL" if select.key_words == ("ALL",) else "GROUP BY position"
     yield "HAVING" if select.having else ""
     yield "SELECT DISTINCT" if select.is_distinct else ""
     yield "SELECT *" if select.is_star else ""
     yield from ("JOIN … USING" for link in select.links if link.using)
     yield from (f"{call.function}{' distinct' if call.is_distinct else ''}()" for call in select.calls)
+    yield from ("FILTER" for call in select.calls if call.filter)
     for test in select.tests:
         yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"
         if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):

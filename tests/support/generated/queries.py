@@ -34,6 +34,9 @@ _HINTS = (
     "ewj(memory=8, r=0.5, block_rows=2)", "rpwj(2, memory=4, block_rows=2)", "ahewj(2, memory=20, block_rows=2)",
 )  # fmt: skip
 _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
+DEVIATIONS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
+_KEEPING = ("distinct", "median")
+_CONDITIONAL = ("count_if", "bool_and", "bool_or")
 
 
 @dataclass
@@ -166,9 +169,11 @@ class StatementWriter:
         return column.text
 
     def _key_words(self, keys: Sequence[str], outputs: Sequence[Output]) -> tuple[str, ...] | None:
-        """Sometimes by position."""
-        if self.is_plain or not self.choices.chance(10):
+        """Sometimes by position, or all at once."""
+        if self.is_plain or not self.choices.chance(15):
             return None
+        if {output.expr for output in outputs}.issuperset(keys) and self.choices.chance(40):
+            return ("ALL",) if keys else None
         places = {output.expr: str(place + 1) for place, output in reversed(list(enumerate(outputs)))}
         return tuple(places.get(key, key) for key in keys) or None
 
@@ -182,13 +187,25 @@ class StatementWriter:
             return f"coalesce({marker}, {writer.literal(NUMBER)})"
         return f"CASE WHEN {marker} > 1 THEN {marker} END" if kind == "case" else marker
 
-    def _call(self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item]) -> str:
+    def _call(
+        self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item], is_endless: bool = False
+    ) -> str:
+        """An aggregate that is a number; one that need not keep what it has seen, if that is all for ever."""
         functions = {"count": 4, "sum": 4, "max": 3, "min": 2, "count(x)": 2, "distinct": 1}
         if not self.is_plain:
-            functions |= {"avg": 1, "median": 1}
+            functions |= {"avg": 1, "median": 1, "conditional": 1, "deviation": 1}
             if all(isinstance(item, Reading) for item in items):
                 functions |= {"first": 1, "last": 1}
+        if is_endless:
+            functions = {name: weight for name, weight in functions.items() if name not in _KEEPING}
         function = self.choices.weighted(functions)
+        passes = writer.condition(1).text if self.choices.chance(12) else None
+        if function == "conditional":
+            function = self.choices.one(_CONDITIONAL)
+            calls.append(Call(function, writer.condition(1).text, filter=passes))
+            return f"CAST(\0{len(calls) - 1}\0 AS INTEGER)"
+        if function == "deviation":
+            function = self.choices.one(DEVIATIONS)
         argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
         if function == "median":
             argument = f"CAST({argument} AS DOUBLE)"
@@ -197,8 +214,10 @@ class StatementWriter:
             "count(x)": Call("count", argument),
             "distinct": Call("count", argument, is_distinct=True),
         }.get(function) or Call(function, argument)  # fmt: skip
-        calls.append(call)
-        return f"\0{len(calls) - 1}\0"
+        calls.append(replace(call, filter=passes))
+        marker = f"\0{len(calls) - 1}\0"
+        # DuckDB adds up in order of arrival, and what stands around may compare the last digit.
+        return f"round({marker}, 6)" if function in DEVIATIONS else marker
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())
@@ -354,11 +373,11 @@ class StatementWriter:
         columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
         writer = self._writer(columns)
         keys = [self._key(writer, self.choices.one(self._families())) for _ in range(self.choices.below(3))]
-        functions = [Call("count"), Call("sum", writer.draw(NUMBER, 0).text), Call("max", writer.draw(NUMBER, 1).text)]
-        calls = tuple(functions[: 1 + self.choices.below(3)])
-        exprs = [*dict.fromkeys(keys), *(f"\0{number}\0" for number in range(len(calls)))]
+        calls: list[Call] = []
+        drawn = [self._call(writer, calls, (item,), is_endless=True) for _ in range(1 + self.choices.below(3))]
+        exprs = [*dict.fromkeys(keys), *drawn]
         outputs = tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(exprs))
-        return Select((item,), (), outputs, (), (), tuple(dict.fromkeys(keys)), None, calls)
+        return Select((item,), (), outputs, (), (), tuple(dict.fromkeys(keys)), None, tuple(calls))
 
     def _bracket(self) -> Window | None:
         """The window of a stream of its own; it needs none where a query around it has one."""

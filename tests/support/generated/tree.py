@@ -123,10 +123,12 @@ class Call:
     function: str
     argument: str | None = None
     is_distinct: bool = False
+    filter: str | None = None
 
     @property
     def text(self) -> str:
-        return f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'})"
+        called = f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'})"
+        return f"{called} FILTER (WHERE {self.filter})" if self.filter else called
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ class Select:
     tests: tuple[Test, ...] = ()
     keys: tuple[str, ...] | None = None
     key_words: tuple[str, ...] | None = None
-    """How GROUP BY names its keys: as expressions, positions or aliases."""
+    """How GROUP BY names its keys, if not as expressions: by their positions, or all at once."""
     calls: tuple[Call, ...] = ()
     having: str | None = None
     is_distinct: bool = False

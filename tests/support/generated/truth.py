@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -82,17 +82,17 @@ class Truth:
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""
-        arguments = [call.argument for call in body.calls if call.argument]
-        columns = "".join(f", {argument} AS _a{place}" for place, argument in enumerate(arguments))
+        read = dict.fromkeys(expr for call in body.calls for expr in (call.argument, call.filter) if expr)
+        names = {expr: f"_a{place}" for place, expr in enumerate(read)}
+        columns = "".join(f", {expr} AS {name}" for expr, name in names.items())
         by = ", ".join(_time_of(body)) if any(call.function in ("first", "last") for call in body.calls) else "0"
         inner = f"SELECT {body.items[0].alias}._i AS _i, 1 AS _there, {_greatest(by)} AS _time{columns} "
         inner += f"FROM {self._from(body, window)}"
 
         def write_call(call: Call) -> str:
-            if call.argument is None:
-                return "count(x._there)"
-            argument = f"x._a{arguments.index(call.argument)}"
-            return _ordered(call, argument, "x._time")
+            argument = f"x.{names[call.argument]}" if call.argument else "x._there"
+            passes = f"x.{names[call.filter]}" if call.filter else None
+            return _ordered(replace(call, filter=passes), argument, "x._time")
 
         outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
         text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}g.t AS _i, {outputs} "
@@ -233,5 +233,5 @@ def _greatest(times: str) -> str:
 def _ordered(call: Call, argument: str, by: str) -> str:
     """The call over an argument; FIRST and LAST go by time, then by value."""
     if call.function in ("first", "last"):
-        return f"{call.function}({argument} ORDER BY {by}, {argument} NULLS FIRST)"
-    return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{argument})"
+        argument = f"{argument} ORDER BY {by}, {argument} NULLS FIRST"
+    return replace(call, argument=argument).text

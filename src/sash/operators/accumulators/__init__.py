@@ -9,7 +9,7 @@ import pyarrow as pa
 from sash.errors import PlanError
 from sash.operators.accumulators.aggregate_runs import Accumulator, AggregateRuns, RunningAccumulator
 from sash.operators.accumulators.argument_columns import is_integral
-from sash.operators.accumulators.deviations import DoubleDeviation, IntegerDeviation
+from sash.operators.accumulators.deviations import MEASURES, DoubleDeviation, IntegerDeviation
 from sash.operators.accumulators.extremes import Extreme
 from sash.operators.accumulators.ordered import WHAT as ORDERED
 from sash.operators.accumulators.ordered import Ordered
@@ -26,16 +26,16 @@ __all__ = [
     "make_running_accumulator",
 ]
 
-EXTREMES = ("min", "max", "first", "last")
-BOUNDED = (*EXTREMES, "count", "sum", "avg", "stddev")
+EXTREMES = ("min", "max", "bool_and", "bool_or", "first", "last")
+SUMS = ("sum", "avg", "count_if")
+BOUNDED = (*EXTREMES, *SUMS, *MEASURES, "count")
 """The functions whose state for a group is bounded, if no value leaves it."""
 
 
 def make_accumulator(function: str, type: pa.DataType | None, result: pa.DataType, arena: Arena) -> Accumulator:
     """The accumulator of an aggregate function.
 
-    `function` is one of `count, count_distinct, sum, avg, min, max, median, stddev, first, last`; `type` is that of the
-    argument, None for COUNT(*).
+    `function` is one of `BOUNDED`, `median` or `count_distinct`; `type` is that of the argument, None for COUNT(*).
     """
     if function in ORDERED and _is_ordered(type, function):
         return Ordered(function, type, result, arena)
@@ -56,14 +56,14 @@ def _make_tallies(function: str, type: pa.DataType | None, result: pa.DataType, 
     if function == "count":
         return Count(result, arena)
     assert type is not None
-    if function in ("sum", "avg") and pa.types.is_floating(type):
+    if function in SUMS and pa.types.is_floating(type):
         return DoubleSum(result, function == "avg", arena)
-    if function in ("sum", "avg") and _is_number(type):
+    if function in SUMS and _is_number(type):
         return IntegerSum(type, result, function == "avg", arena)
-    if function == "stddev" and is_integral(type):
-        return IntegerDeviation(type, result, arena)
-    if function == "stddev" and _is_number(type):
-        return DoubleDeviation(result, arena)
+    if function in MEASURES and is_integral(type):
+        return IntegerDeviation(function, type, result, arena)
+    if function in MEASURES and _is_number(type):
+        return DoubleDeviation(function, result, arena)
     raise PlanError(f"`{function.upper()}` has no meaning for values of type `{type}`; cast the argument")
 
 

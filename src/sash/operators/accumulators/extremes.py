@@ -1,4 +1,4 @@
-"""MIN, MAX, FIRST and LAST where no value leaves: of a group only the present extreme is kept."""
+"""MIN, MAX, BOOL_AND, BOOL_OR, FIRST and LAST where no value leaves: of a group only the present extreme is kept."""
 
 from __future__ import annotations
 

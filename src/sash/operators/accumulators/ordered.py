@@ -1,4 +1,4 @@
-"""MIN, MAX, MEDIAN, COUNT(DISTINCT), FIRST and LAST: read off the ordered values of a group.
+"""MIN, MAX, BOOL_AND, BOOL_OR, MEDIAN, COUNT(DISTINCT), FIRST and LAST: read off the ordered values of a group.
 
 An event costs a walk down a balanced tree, never a look at all values of the group.
 """
@@ -21,6 +21,8 @@ from sash.store.vector import Arena
 WHAT = {
     "min": LEAST,
     "max": GREATEST,
+    "bool_and": LEAST,
+    "bool_or": GREATEST,
     "median": MIDDLE,
     "count_distinct": DISTINCT,
     "first": LEAST,

@@ -67,4 +67,5 @@ def call_text(call: Call, sql: Mapping[str, str]) -> str:
     """An aggregate as it was written; `sql` is what its argument may mean."""
     function = call.function.removesuffix("_distinct")
     argument = "*" if call.argument is None else sql.get(call.argument, call.argument)
-    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument})"
+    passes = f" FILTER (WHERE {sql.get(call.filter, call.filter)})" if call.filter else ""
+    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument}){passes}"
