@@ -38,7 +38,7 @@ SCALE_UP, SCALE_DOWN = 2.0**600, 2.0**-600
 SUMS, SQUARES = 0, 1
 
 
-class Measure(NamedTuple):
+class Spread(NamedTuple):
     """What is asked of values that are `unit` times too large: a variance, or its root, of a sample or of all."""
 
     is_sample: bool
@@ -54,7 +54,7 @@ def deviate_integers(
     sums: UInt64s,
     squares: UInt64s,
     results: Floats,
-    measure: Measure,
+    measure: Spread,
     out: BeforeAfter,
 ) -> None:
     """Deviations of 64-bit integers (sign-extended words)."""
@@ -91,7 +91,7 @@ def deviate_doubles(
     tallies: Int64s,
     parts: Floats,
     results: Floats,
-    measure: Measure,
+    measure: Spread,
     out: BeforeAfter,
 ) -> tuple[int, int]:
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
@@ -141,7 +141,7 @@ def _scaled(value: float) -> tuple[int, float]:
 
 
 @kernel
-def _read_doubles(tally: Int64s, bands: Floats, measure: Measure, joined: Floats, scratch: Floats) -> float:
+def _read_doubles(tally: Int64s, bands: Floats, measure: Spread, joined: Floats, scratch: Floats) -> float:
     """With the sums of the highest band in use and of the one below it; what is further below makes no difference."""
     if tally[NANS] > 0 or tally[POSITIVE_INFINITIES] > 0 or tally[NEGATIVE_INFINITIES] > 0:
         return np.nan

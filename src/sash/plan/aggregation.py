@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import PlanError
+from sash.operators.accumulators.manner import CallManner, SortKey
 from sash.operators.evaluator import quote
 from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call, Grouping
@@ -29,7 +30,7 @@ ADDED_UP = ("count", "count_if", "sum", "avg")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AddedPart:
     """What parts of the tuples add to: a column of numbers, in SQL over what aggregates read."""
 
     name: str
@@ -73,7 +74,7 @@ class GroupByClause:
             is_spread
             and is_moving
             and self._bound.groups == ()
-            and all(aggregate.function in ADDED_UP for aggregate in self._bound.aggregates)
+            and all(each.function in ADDED_UP and not each.is_distinct for each in self._bound.aggregates)
             and all(can_add_up(part.type) for part in self._parts())
         )
 
@@ -104,10 +105,10 @@ class GroupByClause:
             total = f"exact_mean(CAST({total} AS VARCHAR), CAST({count} AS BIGINT))"
         return f"CASE WHEN {count} > 0 THEN {total} END"
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[AddedPart]:
         return [part for part in map(self._part, self._bound.aggregates) if part is not None]
 
-    def _part(self, aggregate: Aggregate) -> Part | None:
+    def _part(self, aggregate: Aggregate) -> AddedPart | None:
         """What an aggregate that can be put together adds up; None if it counts all rows."""
         argument, passes = self._name(aggregate.argument), self._name(aggregate.filter)
         name, sql, type = argument or "", quote(argument) if argument else "1", pa.int32()
@@ -117,14 +118,15 @@ class GroupByClause:
             type = type_of(aggregate.argument, self._bound)
         if passes is not None:
             name, sql = f"{name}.if{passes}", f"CASE WHEN {quote(passes)} THEN {sql} END"
-        return Part(name, sql, type) if name else None
+        return AddedPart(name, sql, type) if name else None
 
     def _name(self, expr: exp.Expr | None) -> str | None:
         return None if expr is None else self._read[to_column(expr)]
 
     def _call(self, aggregate: Aggregate, name: str) -> Call:
         argument, passes = self._name(aggregate.argument), self._name(aggregate.filter)
-        return Call(aggregate.function, argument, name, aggregate.type, passes)
+        keys = tuple(self._read[to_column(each.expr)] for each in aggregate.order)
+        return Call(aggregate.function, argument, name, aggregate.type, passes, keys, _manner(aggregate))
 
     def _grouping(
         self, keys: tuple[str, ...], calls: tuple[Call, ...], having: str | None, time: str | None, with_ids: bool
@@ -163,23 +165,33 @@ def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroup
     return GroupBySpec(**common, window_us=flow.life_us, expires_by_negatives=flow.expires_by_negatives)
 
 
-def _sum_type(name: str, parts: Iterable[Part]) -> pa.DataType:
+def _manner(aggregate: Aggregate) -> CallManner:
+    keys = tuple(SortKey(each.is_descending, each.nulls_first) for each in aggregate.order)
+    fraction = aggregate.fraction.as_integer_ratio() if aggregate.fraction is not None else None
+    return CallManner(aggregate.is_distinct, keys, fraction, aggregate.is_descending, aggregate.separator)
+
+
+def _sum_type(name: str, parts: Iterable[AddedPart]) -> pa.DataType:
     scales = {sum_name(part.name): part.type.scale for part in parts if pa.types.is_decimal(part.type)}
     return pa.decimal128(38, scales.get(name, 0))
 
 
 def _refuse_order_of_subqueries(query: Select) -> None:
-    """FIRST and LAST go by the time of rows, which those of a subquery do not have."""
+    """FIRST and the like go by the time of rows, which those of a subquery do not have."""
     bound = query.bound
-    ordered = [aggregate.function.upper() for aggregate in bound.aggregates if aggregate.function in ("first", "last")]
+    ordered = [aggregate.function for aggregate in bound.aggregates if aggregate.is_timed]
     for source in bound.sources if ordered else ():
         if isinstance(source.info, DerivedInfo):
             raise PlanError(
-                f"`{ordered[0]}` goes by the time of rows, which those of the subquery `{source.alias}` do not have; "
-                "take it within the subquery, or use `MIN` or `MAX`",
+                f"`{ordered[0].upper()}` goes by the time of rows, which those of the subquery `{source.alias}` do not "
+                f"have; take it within the subquery, or {_remedy(ordered[0])}",
                 bound.text,
                 source.span,
             )
+
+
+def _remedy(function: str) -> str:
+    return "use `MIN` or `MAX`" if function in ("first", "last") else "order it, as in `LIST(x ORDER BY x)`"
 
 
 def _time_sql(query: Select) -> str | None:

@@ -14,7 +14,9 @@ _FUNCTIONS = (
 )  # fmt: skip
 _AGGREGATES = (
     "count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct", "count_if", "bool_and", "bool_or",
-    "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop",
+    "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "sum distinct", "avg distinct",
+    "quantile_cont", "quantile_disc", "quantile", "mode", "arg_min", "arg_max", "min_by", "max_by", "list", "array_agg",
+    "list distinct", "string_agg", "group_concat", "listagg", "string_agg distinct",
 )  # fmt: skip
 EXPECTED = (
     *(f"join of {n}" for n in range(2, 6)),
@@ -51,7 +53,7 @@ EXPECTED = (
     ),
     *("WINDOW of pairs", "DWINDOW of pairs"),
     *(f"{name}()" for name in _AGGREGATES),
-    "FILTER",
+    *("FILTER", "ORDER BY in an aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
@@ -125,6 +127,7 @@ def _of_select(select: Select) -> Iterator[str]:
     yield from ("JOIN … USING" for link in select.links if link.using)
     yield from (f"{call.function}{' distinct' if call.is_distinct else ''}()" for call in select.calls)
     yield from ("FILTER" for call in select.calls if call.filter)
+    yield from ("ORDER BY in an aggregate" for call in select.calls if call.order)
     for test in select.tests:
         yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"
         if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):

@@ -10,6 +10,7 @@ from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
 from support.generated.tree import (
+    DECIDED,
     Body,
     Call,
     Derived,
@@ -24,6 +25,7 @@ from support.generated.tree import (
     Window,
     selects_in,
 )
+from support.generated.truth import LISTS, STRINGS
 from support.generated.windows import draw_bracket, draw_final_window, draw_landmark, draw_pairs
 
 MAX_DEPTH = 3
@@ -35,7 +37,10 @@ _HINTS = (
 )  # fmt: skip
 _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
 DEVIATIONS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
-_KEEPING = ("distinct", "median")
+_QUANTILES = ("quantile_cont", "quantile_disc", "quantile")
+_FRACTIONS = ("0.5", "0.25", "0.9", "0", "1", "0.333", "0.05")
+_ORDERS = ("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
+_KEEPING = ("distinct", "median", "quantile", "mode", "listing")
 _CONDITIONAL = ("count_if", "bool_and", "bool_or")
 
 
@@ -193,7 +198,8 @@ class StatementWriter:
         """An aggregate that is a number; one that need not keep what it has seen, if that is all for ever."""
         functions = {"count": 4, "sum": 4, "max": 3, "min": 2, "count(x)": 2, "distinct": 1}
         if not self.is_plain:
-            functions |= {"avg": 1, "median": 1, "conditional": 1, "deviation": 1}
+            functions |= {"avg": 1, "median": 1, "conditional": 1, "deviation": 1, "quantile": 1, "mode": 1, "arg": 1}
+            functions |= {"listing": 2}
             if all(isinstance(item, Reading) for item in items):
                 functions |= {"first": 1, "last": 1}
         if is_endless:
@@ -204,20 +210,50 @@ class StatementWriter:
             function = self.choices.one(_CONDITIONAL)
             calls.append(Call(function, writer.condition(1).text, filter=passes))
             return f"CAST(\0{len(calls) - 1}\0 AS INTEGER)"
-        if function == "deviation":
-            function = self.choices.one(DEVIATIONS)
+        if function == "listing":
+            calls.append(replace(self._listing(writer, items), filter=passes))
+            # As a number, which tells whether values are the same in the same order.
+            return f"CAST(hash(\0{len(calls) - 1}\0) % 1000 AS INTEGER)"
+        variants = {"deviation": DEVIATIONS, "quantile": _QUANTILES, "arg": DECIDED}
+        function = self.choices.one(variants.get(function, (function,)))
         argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
-        if function == "median":
+        if function in ("median", "quantile_cont"):
             argument = f"CAST({argument} AS DOUBLE)"
         call = {
             "count": Call("count"),
             "count(x)": Call("count", argument),
             "distinct": Call("count", argument, is_distinct=True),
         }.get(function) or Call(function, argument)  # fmt: skip
+        if function in _QUANTILES:
+            call = replace(call, further=self.choices.one(_FRACTIONS))
+        elif function in DECIDED:
+            call = replace(call, further=writer.draw(self.choices.one((NUMBER, STRING)), 0).text)
+        elif function in ("first", "last") and self.choices.chance(30):
+            call = replace(call, order=self._order(writer))
+        elif function not in ("count", "count(x)", "first", "last") and not is_endless and self.choices.chance(12):
+            call = replace(call, is_distinct=True)
         calls.append(replace(call, filter=passes))
         marker = f"\0{len(calls) - 1}\0"
         # DuckDB adds up in order of arrival, and what stands around may compare the last digit.
         return f"round({marker}, 6)" if function in DEVIATIONS else marker
+
+    def _listing(self, writer: ExpressionWriter, items: Sequence[Item]) -> Call:
+        """All values of a group, as a list or a string."""
+        family = self.choices.one((NUMBER, STRING))
+        function = self.choices.one(LISTS if family == NUMBER or self.choices.chance(30) else STRINGS)
+        argument = writer.draw(family, self.choices.weighted({0: 6, 1: 3})).text
+        call = Call(function, argument, further="'-'" if function in STRINGS and self.choices.chance(70) else None)
+        if self.choices.chance(25):
+            order = ((argument, self.choices.one(_ORDERS)),) if self.choices.chance(50) else ()
+            return replace(call, is_distinct=True, order=order)
+        has_times = all(isinstance(item, Reading) for item in items)
+        return call if has_times and self.choices.chance(40) else replace(call, order=self._order(writer))
+
+    def _order(self, writer: ExpressionWriter) -> tuple[tuple[str, str], ...]:
+        """What values are placed by: columns, as a constant would be a position."""
+        families = [self.choices.one((NUMBER, STRING)) for _ in range(1 + self.choices.below(2))]
+        columns = [column.text for column in map(writer.column, families) if column is not None]
+        return tuple((column, self.choices.one(_ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import running_deviations
-from sash.kernels.running_deviations import Measure
+from sash.kernels.running_deviations import Spread
 from sash.kernels.running_sums import N_TALLIES, IntegerWords
 from sash.kernels.wide_integers import N_WORDS
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
@@ -21,10 +21,10 @@ from sash.store.vector import Arena
 
 FIRST_PARTS = 4
 MEASURES = {
-    "stddev": Measure(is_sample=True, is_root=True),
-    "stddev_pop": Measure(is_sample=False, is_root=True),
-    "var_samp": Measure(is_sample=True, is_root=False),
-    "var_pop": Measure(is_sample=False, is_root=False),
+    "stddev": Spread(is_sample=True, is_root=True),
+    "stddev_pop": Spread(is_sample=False, is_root=True),
+    "var_samp": Spread(is_sample=True, is_root=False),
+    "var_pop": Spread(is_sample=False, is_root=False),
 }
 
 
