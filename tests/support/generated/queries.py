@@ -37,7 +37,7 @@ _HINTS = (
 )  # fmt: skip
 _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
 DEVIATIONS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
-_QUANTILES = ("quantile_cont", "quantile_disc", "quantile")
+_QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "percentile_cont", "percentile_disc")
 _FRACTIONS = ("0.5", "0.25", "0.9", "0", "1", "0.333", "0.05")
 _ORDERS = ("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
 _KEEPING = ("distinct", "median", "quantile", "mode", "listing")
@@ -217,7 +217,7 @@ class StatementWriter:
         variants = {"deviation": DEVIATIONS, "quantile": _QUANTILES, "arg": DECIDED}
         function = self.choices.one(variants.get(function, (function,)))
         argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
-        if function in ("median", "quantile_cont"):
+        if function in ("median", "quantile_cont", "percentile_cont"):
             argument = f"CAST({argument} AS DOUBLE)"
         call = {
             "count": Call("count"),
@@ -226,6 +226,11 @@ class StatementWriter:
         }.get(function) or Call(function, argument)  # fmt: skip
         if function in _QUANTILES:
             call = replace(call, further=self.choices.one(_FRACTIONS))
+            if function.startswith("percentile"):
+                call = replace(call, order=((argument, self.choices.one(("", " DESC"))),))
+            elif function != "quantile_cont" and self.choices.chance(20):
+                calls.append(replace(call, filter=passes, further=f"[{call.further}, 0.75]"))
+                return f"CAST(hash(\0{len(calls) - 1}\0) % 1000 AS INTEGER)"
         elif function in DECIDED:
             call = replace(call, further=writer.draw(self.choices.one((NUMBER, STRING)), 0).text)
         elif function in ("first", "last") and self.choices.chance(30):

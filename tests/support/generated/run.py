@@ -286,7 +286,7 @@ def is_join(statement: Statement) -> bool:
 def is_rounded(statement: Statement) -> bool:
     """Whether the last digit of a float may depend on the order in which values are added."""
     functions = {call.function for select in selects_in(statement.body) for call in select.calls}
-    return bool(functions & {"avg", "sum", "quantile_cont", *DEVIATIONS})
+    return bool(functions & {"avg", "sum", "quantile_cont", "percentile_cont", *DEVIATIONS})
 
 
 _CONNECTIONS: list[duckdb.DuckDBPyConnection] = []

@@ -144,6 +144,9 @@ class Call:
 
     @property
     def text(self) -> str:
+        if self.function.startswith("percentile"):
+            called = f"{self.function}({self.further}) WITHIN GROUP (ORDER BY {self.argument}{self.order[0][1]})"
+            return f"{called} FILTER (WHERE {self.filter})" if self.filter else called
         further = f", {self.further}" if self.further else ""
         order = f" ORDER BY {', '.join(f'{expr}{how}' for expr, how in self.order)}" if self.order else ""
         called = f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'}{further}{order})"
