@@ -192,7 +192,7 @@ class AggregateBinder:
         else:
             keys = [OrderBy(o.this, bool(o.args.get("desc")), bool(o.args.get("nulls_first"))) for o in call.order]
         for key in keys:
-            check_key(self._scalars.bind(key.expr), key.expr, self._select.text)
+            check_key(call, self._scalars.bind(key.expr), key.expr, self._select.text)
         return tuple(keys)
 
     def _add(self, aggregate: Aggregate) -> int:

@@ -83,10 +83,11 @@ def check_argument(call: AggregateCall, argument: Scalar, text: str) -> None:
         raise BindError(reason, text, span_of(call.node))
 
 
-def check_key(key: Scalar, expr: exp.Expr, text: str) -> None:
+def check_key(call: AggregateCall, key: Scalar, expr: exp.Expr, text: str) -> None:
     """Refuse to place values by what has no order that Sash knows."""
     if not is_hashable(key.type):
-        raise BindError(not_hashable(key.type, "`ORDER BY` in an aggregate"), text, span_of(expr))
+        clause = "`ORDER BY` in an aggregate" if call.order else f"`{call.function.upper()}`"
+        raise BindError(not_hashable(key.type, clause), text, span_of(expr))
 
 
 def _mistake(call: AggregateCall, argument: Scalar, text: str) -> str | None:
