@@ -82,10 +82,14 @@ def test_in_this_process(tmp_path, signal, name, code):
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("signal", "name", "code", "options"), [("INT", "Ctrl-C", 130, ["--follow"]), ("TERM", "SIGTERM", 143, [])]
+    ("signal", "name", "code", "options"),
+    [
+        pytest.param("INT", "Ctrl-C", 130, ["--follow"], marks=pytest.mark.deep, id="Ctrl-C"),
+        pytest.param("TERM", "SIGTERM", 143, [], id="SIGTERM"),
+    ],
 )
 def test_on_spark(tmp_path, signal, name, code, options):
-    write_streams(tmp_path, 6, 60)
+    write_streams(tmp_path, 4, 60)
     spark = ["--master", "local[2]", "--files-per-batch", "1"]
     returned, stdout, stderr = signalled(tmp_path, signal, *spark, *options)
     assert stderr == f"stopped by {name} after the batch at hand; run the same command again to go on\n"

@@ -9,7 +9,7 @@ from itertools import cycle
 
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sash
@@ -20,6 +20,9 @@ from sash.plan.planner import plan_query
 from sash.testing import Case, assert_changes, stream_of
 from sash.testing.strategies import batch_cuts, cases
 from support.join_settings import Restless
+from support.profiles import volume
+
+N_CASES = volume(dev=3, ci=12, deep=500)
 
 ON_DISK = [
     setting
@@ -42,6 +45,7 @@ TURNS = [
 ]
 
 
+@settings(max_examples=N_CASES)
 @given(cases())
 def test_all_methods_agree(case: Case) -> None:
     assume(len(case.plan.slots) > 1)
@@ -58,6 +62,7 @@ def test_all_methods_agree(case: Case) -> None:
         assert_changes(_run_hinted(case, method), expected)
 
 
+@settings(max_examples=N_CASES)
 @given(st.data())
 def test_methods_may_take_turns(data: st.DataObject) -> None:
     case = data.draw(cases())

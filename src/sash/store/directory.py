@@ -20,7 +20,7 @@ import weakref
 from pathlib import Path
 
 from sash.errors import ResourceError
-from sash.store.memory_budget import MemoryBudget
+from sash.store.memory_budget import ROOMY_GROWTH, MemoryBudget
 from sash.store.spill_files import SpillCounts, SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Room
 
@@ -66,7 +66,7 @@ class Directory:
     @property
     def growth(self) -> float:
         """Room in a file is taken at once, and counts."""
-        return 1.5 if self._budget is None else 1.25
+        return ROOMY_GROWTH if self._budget is None else self._budget.growth
 
     @property
     def budget(self) -> MemoryBudget | None:

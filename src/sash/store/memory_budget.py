@@ -20,7 +20,9 @@ from sash.errors import ResourceError
 ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
 GROWTH = 1.25
-"""How much larger vectors become than what they hold."""
+"""How much larger vectors become than what they hold, where memory is short."""
+ROOMY_GROWTH = 1.5
+"""And as long as half of it is free: they are moved, and give room back, less often."""
 PAIR_BYTES = 128
 """What a pair of rows takes while it is found and joined, beside the columns of both, at most."""
 LEAST_PAIRS = 64
@@ -70,6 +72,11 @@ class MemoryBudget:
     def n_bytes(self) -> int:
         """All parts together."""
         return self.state_bytes + self.step_bytes + self.disk_bytes
+
+    @property
+    def growth(self) -> float:
+        """How much larger vectors become when they are full, now."""
+        return ROOMY_GROWTH if 2 * self.n_state_bytes <= self.state_bytes else GROWTH
 
     def n_state_bytes_of(self, n_rows: int, n_bytes: int) -> int:
         """What so many rows with so many bytes of columns take once they are state."""

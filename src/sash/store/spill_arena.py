@@ -16,9 +16,9 @@ import weakref
 import numpy as np
 
 from sash.errors import ResourceError
-from sash.store.memory_budget import GROWTH, MemoryBudget
+from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_files import SpillCounts, SpillFiles, SpillSettings
-from sash.store.vector import NO_LIMIT, Memory, Room, as_bytes
+from sash.store.vector import NO_LIMIT, Memory, MemoryMap, Room, as_bytes
 
 LEAST_FILE_BYTES = 1 << 12
 """What is smaller stays in memory: a file would take a page anyway."""
@@ -30,7 +30,7 @@ class SpillArena(Memory):
     def __init__(self, budget: MemoryBudget):
         self._budget = budget
         self._names = itertools.count()
-        self._rooms: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
+        self._rooms: weakref.WeakValueDictionary[str, np.ndarray | MemoryMap] = weakref.WeakValueDictionary()
         """By name, the vectors in memory."""
         self._maps: weakref.WeakValueDictionary[str, _FileMap] = weakref.WeakValueDictionary()
         """By name, those in files."""
@@ -56,7 +56,7 @@ class SpillArena(Memory):
     @property
     def n_bytes(self) -> int:
         """Bytes of vectors in memory."""
-        return sum(room.nbytes for room in self._rooms.values())
+        return sum(len(room) for room in self._rooms.values())
 
     @property
     def n_file_bytes(self) -> int:
@@ -71,26 +71,27 @@ class SpillArena(Memory):
     @property
     def growth(self) -> float:
         """Room counts as taken at once."""
-        return GROWTH
+        return self._budget.growth
 
     def new_name(self) -> str:
         return str(next(self._names))
 
     def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
-        others = self._budget.n_state_bytes - (old.nbytes if isinstance(old, np.ndarray) else 0)
+        others = self._budget.n_state_bytes - (len(old) if name in self._rooms and old is not None else 0)
         is_small = n_bytes < LEAST_FILE_BYTES or others + n_bytes <= self._budget.state_bytes
         mapped = None if is_small else self._map_file(n_bytes)
         if mapped is None:
-            new: Room = np.empty(n_bytes, np.uint8)
+            new = super().resize(name, old, n_bytes)
+            assert isinstance(new, np.ndarray | MemoryMap)
             self._rooms[name] = new
             self._maps.pop(name, None)
-        else:
-            new = self._maps[name] = mapped
-            self._rooms.pop(name, None)
+            return new
+        self._maps[name] = mapped
+        self._rooms.pop(name, None)
         if old is not None:
             n_kept = min(len(old), n_bytes)
-            as_bytes(new)[:n_kept] = as_bytes(old)[:n_kept]
-        return new
+            as_bytes(mapped)[:n_kept] = as_bytes(old)[:n_kept]
+        return mapped
 
     def free(self, name: str) -> None:
         self._rooms.pop(name, None)

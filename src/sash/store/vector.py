@@ -103,7 +103,7 @@ class Memory:
 
     def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
         """Much memory is mapped: it can grow without being copied, unless somebody still looks at it."""
-        if isinstance(old, mmap.mmap) and n_bytes >= MAPPED_BYTES:
+        if isinstance(old, MemoryMap) and n_bytes >= MAPPED_BYTES:
             try:
                 old.resize(n_bytes)
                 return old
@@ -125,8 +125,12 @@ class Memory:
         pass
 
 
-def _map_memory(n_bytes: int) -> mmap.mmap:
-    mapped = mmap.mmap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # what is shared cannot grow
+class MemoryMap(mmap.mmap):
+    """Memory that was mapped, and that a weak dictionary can hold."""
+
+
+def _map_memory(n_bytes: int) -> MemoryMap:
+    mapped = MemoryMap(-1, n_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # what is shared cannot grow
     if hasattr(mmap, "MADV_HUGEPAGE"):
         mapped.madvise(mmap.MADV_HUGEPAGE)
     return mapped

@@ -29,6 +29,7 @@ EXPECTED = (
     "2 deep",
     "3 deep or more",
     *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
+    "FOR SYSTEM_TIME",
     *(
         "IN",
         "NOT IN",
@@ -115,6 +116,7 @@ def _of_select(select: Select) -> Iterator[str]:
                 yield f"join with {kind} as input {min(place, 1) + 1}"
         if isinstance(item, Reading):
             yield _window_name(item.window) if item.is_stream else "relation"
+            yield "FOR SYSTEM_TIME" if item.as_of else ""
     yield "WINDOW at the end" if select.window else ""
     yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
     if select.keys is not None:
