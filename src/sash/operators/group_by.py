@@ -58,10 +58,7 @@ class GroupBy:
         self._keys = Keys(self._rows.key_schema, has_identity, arena)
         self._sizes = Vector(np.int64, arena)
         self._n_groups = 0
-        self._accumulators = [
-            make_accumulator(call.function, type, call.type, arena)
-            for call, type in zip(self.spec.calls, self._rows.types, strict=True)
-        ]
+        self._accumulators = self._rows.make_accumulators(make_accumulator, arena)
         self._has_started = False
         self._open = OpenGroups()
         """None between two steps."""
