@@ -131,7 +131,7 @@ def test_parts_of_some_of_the_rows_add_up() -> None:
     outputs = f"count(*) {some} AS n, sum(A.v) {some} AS total, avg(A.v) {some} AS mean, count_if(A.v > 1) AS m"
     rest = "FROM s A, s B WHERE A.k = B.k WINDOW 3 us"
     rows = pa.table({"ts": [0, 1, 2, 9], "k": [0, 1, 2, 3], "v": [1, 2, None, 0]})
-    frames = {"s": sash.stream(rows, time="ts")}
+    frames: dict[str, Any] = {"s": sash.stream(rows, time="ts")}
     assert "PartialAggregate" in sash.explain(f"SELECT {outputs} {rest}", **frames)
     assert "PartialAggregate" not in sash.explain(f"SELECT {outputs}, min(A.v) AS least {rest}", **frames)
     in_parts, whole = (sash.sql(f"SELECT {outputs}{more} {rest}", **frames) for more in ("", ", min(A.v) AS least"))

@@ -93,7 +93,7 @@ LIVES = st.lists(
         st.integers(0, 3), st.integers(1, 24), st.integers(1, WINDOW_US + 2), st.none() | st.integers(1, WINDOW_US)
     ),
     max_size=24,
-).map(lambda rows: [lived(k, number % 7, *rest) for number, (k, *rest) in enumerate(rows)])
+).map(lambda rows: [lived(k, number % 7, ts, life, after) for number, (k, ts, life, after) in enumerate(rows)])
 STEPS = st.lists(st.tuples(st.integers(0, 44), st.integers(KEEP_ON, PACE)), max_size=12)
 
 
@@ -127,6 +127,7 @@ def test_being_sealed_does_not_show(
             sealed, still = act(action, (sealed, still), numbers, living_keys(lives, last), by_negatives, arena)
         assert sealed.log.n_rows <= 2 * sum(each.expires == NEVER for each in lives)
         n_files = sum(1 + (segment.guide.n_bytes == 0) for segment in sealed.log.segments)
+        assert arena.budget is not None
         assert len(list(arena.budget.spill.iterdir())) == n_files
 
 
@@ -271,6 +272,7 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
             patch.setattr(SpillFiles, "write", write)
             push(trace, 10, 2, WINDOW_US)
         assert not trace.log.segments
+        assert arena.budget is not None
         assert arena.budget.refused is not None
         push(trace, 12, 2, WINDOW_US)
         assert trace.log.segments

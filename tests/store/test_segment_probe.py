@@ -108,6 +108,7 @@ def test_many_keys_read_a_segment_from_end_to_end(tmp_path) -> None:
     files = SpillFiles(tmp_path, A_PAGE)
     segment = seal(files, even_keys(20_000), batch_bytes=10_000)
     assert len(pairs_of(segment, at_once(np.arange(0, 40_000, 20)))) == 2000
+    assert segment.regions.keys is not None
     n_bytes = segment.regions.keys.n_pages * A_PAGE.page_bytes
     assert files.counts.n_bytes_read <= n_bytes
     assert files.counts.n_reads <= n_bytes // A_PAGE.frame_bytes + 1
