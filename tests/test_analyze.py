@@ -15,6 +15,12 @@ from sash.plan.explain.analysis import work_of_run
 JOIN = "SELECT {} A.k FROM a A, b B WHERE A.k = B.k WINDOW 10 SECONDS"
 
 
+@pytest.fixture(autouse=True)
+def without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is on disk is found by other work than what is in memory, of which estimates speak here."""
+    monkeypatch.delenv("SASH_MEMORY", raising=False)
+
+
 def recorded(seed: int, n_rows: int = 3000, rate: float = 30, n_keys: int = 20) -> pa.Table:
     keys = np.random.default_rng(seed).integers(0, n_keys, n_rows)
     return pa.table({"k": keys, "ts": pa.array((np.arange(n_rows) * 1e6 / rate).astype(int), pa.timestamp("us"))})

@@ -73,8 +73,14 @@ class Case:
         """The case's text with this answer, and today's EXPLAIN, in place of the expected ones."""
         paragraphs = [*self._given(), self.render_answer(changes, late)]
         if self.is_explained:
-            paragraphs.append("explain\n" + sash.explain(self.sql, verbose=True, **self.frames).rstrip("\n"))
+            paragraphs.append("explain\n" + self._explained())
         return "\n\n".join(paragraphs)
+
+    def _explained(self) -> str:
+        """As without a limit on memory, of which EXPLAIN would tell."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv("SASH_MEMORY", raising=False)
+            return sash.explain(self.sql, verbose=True, **self.frames).rstrip("\n")
 
     def rewrite(self, text: str) -> None:
         """Puts the text in the case's place in its file."""

@@ -20,7 +20,7 @@ Of a window, once the clock stands at T, with `life` the longest that its tuples
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,7 +34,7 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.operator import Operator
+from sash.operators.operator import Operator, PartGiver, PartTaker
 from sash.operators.operator_names import OperatorName
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
@@ -97,7 +97,14 @@ class _Watched:
         self._clock = 0
         self._batches: list[tuple[int, int]] = []
         self._partitions: Counter[tuple] = Counter()
+        self._is_noted = False
         operator.process = self._take
+        if isinstance(operator, PartGiver):
+            self._parts = operator.parts
+            operator.parts = self._give
+        if isinstance(operator, PartTaker):
+            self._take_part = operator.take
+            operator.take = self._take_some
 
     @property
     def n_held(self) -> int:
@@ -131,6 +138,24 @@ class _Watched:
         return sum(tuples.n_held(self._clock, life, n_more) for tuples, life in zip(self._inputs, lives_us))
 
     def _take(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        self._note(inputs, clock)
+        self._is_noted = True
+        try:
+            return self._process(inputs, clock)
+        finally:
+            self._is_noted = False
+
+    def _give(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        if not self._is_noted:
+            self._note(inputs, clock)
+        return self._parts(inputs, clock)
+
+    def _take_some(self, tuples: pa.Table, instant: int) -> None:
+        self._note([tuples], instant - 1)
+        self._take_part(tuples, instant)
+
+    def _note(self, inputs: Sequence[pa.Table], clock: int) -> None:
+        """Remembers what the operator is given, whichever way it comes."""
         spec = self._operator.spec  # type: ignore[attr-defined]
         self._clock = clock
         self._inputs += [_Tuples() for _ in inputs[len(self._inputs) :]]
@@ -144,7 +169,6 @@ class _Watched:
             self._partitions.update(_keys_of(inputs[0], spec.partition_by))
         if isinstance(spec, RunningGroupBySpec):
             self._partitions.update(_keys_of(inputs[0], spec.keys))
-        return self._process(inputs, clock)
 
 
 def _keys_of(tuples: pa.Table, names: Sequence[str]) -> list[tuple]:
