@@ -125,6 +125,12 @@ QUERIES = {
     "WINDOW (A, B) = 3 SECONDS AND WINDOW (B, C) = 2 SECONDS",
     "directed pairs": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, b C WHERE A.name = B.name AND C.price = B.price "
     "DWINDOW (A, B) = 5 SECONDS AND DWINDOW (B, C) = 2 SECONDS EMIT CHANGES",
+    "intervals": "SELECT A.v, B.v AS w FROM a A JOIN b B ON A.k = B.k "
+    "AND B.ts BETWEEN A.ts - INTERVAL 1 SECOND AND A.ts + INTERVAL 2 SECONDS",
+    "intervals with two keys": "SELECT C.name, count(*) AS n FROM a A, b B, a C "
+    "WHERE A.k = B.k AND B.v % 10 = C.v % 10 AND B.ts >= A.ts AND "
+    "B.ts < A.ts + INTERVAL 3 SECONDS AND C.ts - B.ts BETWEEN INTERVAL 1 SECOND AND "
+    "INTERVAL 4 SECONDS GROUP BY C.name",
     "pairs with two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 "
     "WINDOW (A, B) = 4 SECONDS AND DWINDOW (C, B) = 9 SECONDS",
     "pairs without keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.v < B.v "

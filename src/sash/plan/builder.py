@@ -24,6 +24,7 @@ from sash.plan.relational import FromClause
 from sash.sql.bound_query import Output, StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
 from sash.sql.expressions import to_column
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
@@ -231,10 +232,11 @@ def _refuse_unhashable(query: Select) -> None:
                 )
 
 
-def _graphs(body: Body) -> Iterator[WindowGraph]:
+def _graphs(body: Body) -> Iterator[WindowGraph | IntervalGraph]:
     for each in bodies_of(body):
-        if isinstance(each, Select) and each.bound.window_graph is not None:
-            yield each.bound.window_graph
+        graph = (each.bound.window_graph or each.bound.interval_graph) if isinstance(each, Select) else None
+        if graph is not None:
+            yield graph
 
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:

@@ -11,6 +11,7 @@ from sash.sql.aggregates import refuse_aggregates
 from sash.sql.bound_query import Block, BoundQuery, Catalog
 from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.hashable import check_hashable
+from sash.sql.interval_joins import bind_intervals
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
@@ -58,6 +59,7 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             ),
             is_distinct=select.is_distinct,
             window_graph=bind_window_graph(select, sources),
+            interval_graph=bind_intervals(select, sources),
         )
         query = bind_outputs(query, select, scope, scalars)
         for conjunct in query.conjuncts:

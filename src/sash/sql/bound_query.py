@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from sash.errors import Span
 from sash.sql.casts import without_read
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
@@ -218,6 +219,8 @@ class BoundQuery:
 
     Each stream then has the window that the graph says its tuples live for.
     """
+    interval_graph: IntervalGraph | None = None
+    """Of an interval join: what `conjuncts` say about how far apart the times of streams without windows may be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
 from sash.sql.bound_query import Block, Catalog, DerivedInfo, RelationInfo, RowsWindow, Source, StreamInfo, Window
 from sash.sql.expressions import span_of
+from sash.sql.interval_joins import bind_intervals, without_end
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.scope import column_in
@@ -61,6 +62,7 @@ def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
             raise BindError(reason, select.text, item.span)
         sources[source.alias.lower()] = source
     windowed = with_lives(tuple(sources.values()), bind_window_graph(select, tuple(sources.values())))
+    windowed = without_end(windowed, bind_intervals(select, windowed))
     _check_streams(select, windowed, context)
     return windowed
 

@@ -35,7 +35,7 @@ EXPECTED = (
         "[SINCE]",
         "WINDOW at the end",
     ),
-    *("WINDOW of pairs", "DWINDOW of pairs"),
+    *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
     *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
@@ -99,6 +99,8 @@ def _of_select(select: Select) -> Iterator[str]:
         if isinstance(item, Reading):
             yield _window_name(item.window) if item.is_stream else "relation"
     yield "WINDOW at the end" if select.window else ""
+    if select.is_interval_join:
+        yield "interval join" if select.keys is None else "aggregate of an interval join"
     yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
     if select.keys is not None:
         yield "GROUP BY" if select.keys else "aggregate of everything"

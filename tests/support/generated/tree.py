@@ -148,6 +148,8 @@ class Select:
     """Whether `outputs`, which are all columns of all items, are written as `*`."""
     window: Window | None = None
     pairs: tuple[PairWindow, ...] = ()
+    is_interval_join: bool = False
+    """Whether it has conditions on times in the place of windows."""
 
     @property
     def replaced_by(self) -> list[int] | None:

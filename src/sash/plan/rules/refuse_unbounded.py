@@ -15,7 +15,8 @@ NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
 def refuse_unbounded(query: Select) -> Select:
     """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS.
 
-    An aggregate need not keep rows that never leave, if what it has come to says enough.
+    An aggregate need not keep rows that never leave, if what it has come to says enough; an interval join lets go of
+    those that nothing to come can meet.
     """
     keeper = _keeper(query)
     if keeper is not None:
@@ -38,7 +39,8 @@ def refuse_unbounded_sets(body: Body) -> None:
 
 def _keeper(query: Select) -> str | None:
     """The operator of a SELECT that keeps rows, if there is one."""
-    if sum(scan.source.is_stream for scan in scans_of(query.input)) > 1:
+    n_streams = sum(scan.source.is_stream for scan in scans_of(query.input))
+    if n_streams > 1 and query.bound.interval_graph is None:
         return "the join"
     if query.tests:
         return "the test against the subquery"
