@@ -131,6 +131,10 @@ QUERIES = {
     "WHERE A.k = B.k AND B.v % 10 = C.v % 10 AND B.ts >= A.ts AND "
     "B.ts < A.ts + INTERVAL 3 SECONDS AND C.ts - B.ts BETWEEN INTERVAL 1 SECOND AND "
     "INTERVAL 4 SECONDS GROUP BY C.name",
+    "tumble": "SELECT window_start, A.name, count(*) AS n, sum(A.price) AS total "
+    "FROM TUMBLE(a, ts, INTERVAL '5 seconds') A GROUP BY window_start, A.name",
+    "hop": "SELECT A.window_end, A.v, B.v AS w FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '2' SECONDS, "
+    "INTERVAL '6' SECONDS)) A JOIN b B [RANGE 3 SECONDS] ON A.k = B.k EMIT CHANGES",
     "pairs with two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 "
     "WINDOW (A, B) = 4 SECONDS AND DWINDOW (C, B) = 9 SECONDS",
     "pairs without keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.v < B.v "

@@ -33,9 +33,19 @@ from sqlglot.errors import ErrorLevel
 from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
-from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
+from sash.oracle.reference import ALWAYS, Tables, find_stream_lives, spread_rows
 from sash.sql import duck
-from sash.sql.bound_query import AGGREGATES, Catalog, RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import (
+    AGGREGATES,
+    WINDOW_COLUMNS,
+    Catalog,
+    HopWindow,
+    RowsWindow,
+    SinceWindow,
+    StreamInfo,
+    TimeWindow,
+    Window,
+)
 from sash.sql.dialect import Sash
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
@@ -152,7 +162,8 @@ class RelationalQuery:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
-        columns = [*info.schema.names, *([_TIME] if table.meta.get("shows_time") else [])]
+        shown = WINDOW_COLUMNS if isinstance(reading.window, HopWindow) else ()
+        columns = [*info.schema.names, *shown, *([_TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
         return _as_item(held, table)
@@ -161,8 +172,10 @@ class RelationalQuery:
         """The rows with their lives; those of a relation are always there."""
         info, rows = self.catalog[reading.name], self.tables[reading.name]
         is_stream = isinstance(info, StreamInfo)
+        if is_stream and isinstance(reading.window, HopWindow):
+            rows = spread_rows(info, reading.window, rows)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
-        times = self._times(reading.name) if is_stream else [BEGINNING] * rows.num_rows
+        times = read_times(rows.column(info.time)).tolist() if is_stream else [BEGINNING] * rows.num_rows
         rows = rows.append_column(_TIME, pa.array(times, pa.int64()))
         rows = rows.append_column(_ENTERS, pa.array([life.enters for life in lives], pa.int64()))
         return rows.append_column(_LEAVES, pa.array([life.leaves for life in lives], pa.int64()))

@@ -222,7 +222,7 @@ def _refuse_unhashable(query: Select) -> None:
     """A test tells rows apart by all that is read of them."""
     for scan in scans_of(query.input):
         for name in scan.columns:
-            type = scan.source.info.schema.field(name).type
+            type = scan.source.schema.field(name).type
             if not is_hashable(type):
                 raise PlanError(
                     f"`IN` and `EXISTS` cannot pass on `{scan.source.alias}.{name}`, whose values of type {type} they "

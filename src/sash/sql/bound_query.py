@@ -17,6 +17,9 @@ from sash.sql.window_graph import WindowGraph
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
 
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""What rows of a `HopWindow` have beside their own columns."""
+
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
 
@@ -41,6 +44,19 @@ class RowsWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class HopWindow:
+    """Windows of `length_us` begin every `hop_us`, of which `offset_us` is one; with equal lengths they tumble.
+
+    A tuple is in each of them that holds its timestamp, `start <= ts < end`, once, from `ts` until before `end`, and
+    has the two as columns.
+    """
+
+    length_us: int
+    hop_us: int
+    offset_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class UnboundedWindow:
     """A tuple never leaves."""
 
@@ -52,7 +68,7 @@ class SinceWindow:
     since_us: int
 
 
-Window: TypeAlias = TimeWindow | RowsWindow | UnboundedWindow | SinceWindow
+Window: TypeAlias = TimeWindow | HopWindow | RowsWindow | UnboundedWindow | SinceWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +145,14 @@ class Source:
     def is_stream(self) -> bool:
         """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
         return not isinstance(self.info, RelationInfo)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that a query can read of it: its own, and those that its window gives it."""
+        if not isinstance(self.window, HopWindow) or not isinstance(self.info, StreamInfo):
+            return self.info.schema
+        type_ = window_time_type(self.info)
+        return pa.schema([*self.info.schema, *((name, type_) for name in WINDOW_COLUMNS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +285,14 @@ def replaced_by(bound: Block) -> tuple[int, ...] | None:
         if isinstance(expr, exp.Column) and expr.table == GROUP:
             shown.setdefault(int(expr.name), idx)
     return tuple(shown[number] for number in sorted(shown)) if len(shown) == len(bound.groups) else None
+
+
+def window_time_type(info: StreamInfo) -> pa.DataType:
+    """Of where windows of time begin and end: integers where times are, else timestamps in microseconds."""
+    type_ = info.schema.field(info.time).type
+    if pa.types.is_integer(type_):
+        return pa.int64()
+    return pa.timestamp("us", tz=type_.tz if pa.types.is_timestamp(type_) else None)
 
 
 def sources_in(block: Block) -> Iterator[Source]:

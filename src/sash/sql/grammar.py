@@ -14,6 +14,13 @@ from sqlglot import Token, TokenType, exp
 from sash.errors import ParseError, Span
 from sash.sql.bound_query import AGGREGATES_THAT_RUN
 from sash.sql.cursor import Cursor
+from sash.sql.table_windows import (
+    expand_group_window,
+    is_group_window,
+    is_table_window,
+    parse_group_window,
+    parse_table_window,
+)
 from sash.sql.windows import parse_stream_window, parse_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
@@ -115,6 +122,8 @@ class SashParser(Cursor):
         for star in query.expressions if isinstance(query, exp.Select) else ():
             if isinstance(star, exp.Star) and not self.sql.startswith("*", star.meta.get("start", 0)):
                 star.meta.clear()  # where FROM alone is a query, sqlglot adds a `*` and makes up a place for it
+        if isinstance(query, exp.Select):
+            expand_group_window(self, query)
         return query
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
@@ -188,6 +197,8 @@ class SashParser(Cursor):
         return parts
 
     def _parse_table_parts(self, *args: Any, **kwargs: Any) -> exp.Table | exp.Dot | None:
+        if is_table_window(self):
+            return parse_table_window(self)
         table = super()._parse_table_parts(*args, **kwargs)
         if table and self._match(TokenType.L_BRACKET, advance=False):
             table.meta["window"] = parse_stream_window(self)
@@ -263,6 +274,8 @@ class SashParser(Cursor):
                 f"a `{self._curr.text.upper()}` is no condition; put it behind all conditions, without an `AND` before"
             )
             raise ParseError(reason, self.sql, self._span_here())
+        if is_group_window(self):
+            return parse_group_window(self)
         return super()._parse_function(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

@@ -31,6 +31,8 @@ EXPECTED = (
         "[ROWS]",
         "[PARTITION BY ROWS]",
         "[NOW]",
+        "TUMBLE",
+        "HOP",
         "[UNBOUNDED]",
         "[SINCE]",
         "WINDOW at the end",
@@ -131,6 +133,8 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "hop":
+        return "TUMBLE" if window.slide == window.size else "HOP"
     names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}
     return "[PARTITION BY ROWS]" if window.partition_by else names.get(window.kind, f"[{window.kind.upper()}]")
 

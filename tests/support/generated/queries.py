@@ -239,7 +239,10 @@ class StatementWriter:
 
     def _reading(self, table: Table, window: Window | None) -> Reading:
         self.n_left -= 1
-        return Reading(table.name, self._alias(), tuple(table.families.items()), table.is_stream, window)
+        families = dict(table.families)
+        if window is not None and window.kind == "hop":
+            families |= {"window_start": families["ts"], "window_end": families["ts"]}
+        return Reading(table.name, self._alias(), tuple(families.items()), table.is_stream, window)
 
     def _pair_items(self) -> tuple[Item, ...]:
         return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))

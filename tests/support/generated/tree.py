@@ -26,12 +26,18 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time."""
+    """`kind` is range, hop, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time.
+
+    Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
+    """
 
     kind: str
     size: int = 0
     slide: int | None = None
     partition_by: tuple[str, ...] = ()
+    offset: int = 0
+    spelling: str = ""
+    """Of windows that hop or tumble: whose words say it, `flink` or others."""
 
     @property
     def is_endless(self) -> bool:
@@ -44,6 +50,15 @@ class Window:
         since = f"SINCE TIMESTAMP '1970-01-01 00:00:00.{self.size:06d}'"
         texts = {"range": f"RANGE {self.size} us{slide}", "rows": f"{partition}ROWS {self.size}", "since": since}
         return f" [{texts.get(self.kind, self.kind.upper())}]"
+
+    def around(self, stream: str) -> str:
+        """A stream with a window that hops or tumbles."""
+        is_flink, is_hop = self.spelling == "flink", self.slide != self.size
+        lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
+        parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
+        parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
+        call = f"{'HOP' if is_hop else 'TUMBLE'}({', '.join(parts)})"
+        return f"TABLE({call})" if is_flink else call
 
     @property
     def at_the_end(self) -> str:
@@ -266,6 +281,8 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
+    if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
+        return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
         return f"{item.table} {item.alias}{item.window.in_brackets if item.window else ''}"
     return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}"

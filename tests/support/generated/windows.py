@@ -13,7 +13,12 @@ _COUNTS = (2, 3, 1, 4)
 
 def draw_bracket(choices: Choices) -> Window:
     """The window of one stream."""
-    kind = choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3})
+    kind = choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3, "tumble": 2, "hop": 2})
+    if kind in ("tumble", "hop"):
+        size = choices.one((5, 8, 3, 13, 1))
+        slide = choices.one((2, 4, 3, 7)) if kind == "hop" else size
+        offset, spelling = choices.one((0, 0, 1, -2)), choices.one(("risingwave", "flink"))
+        return Window("hop", size, slide, offset=offset, spelling=spelling)
     if kind == "now":
         return Window("now")
     if kind in ("range", "slide"):

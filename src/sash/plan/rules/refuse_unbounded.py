@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
-from sash.sql.bound_query import RowsWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import HopWindow, RowsWindow, StreamInfo, TimeWindow
 
+_BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
 NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
 
 
@@ -61,7 +62,7 @@ def _lets_none_go(scan: Scan) -> bool:
     """Whether what FROM reads there neither leaves nor is taken back."""
     if scan.body is not None:
         return _is_endless(scan.body)
-    return not isinstance(scan.source.window, TimeWindow | RowsWindow)
+    return not isinstance(scan.source.window, _BOUNDED_WINDOWS)
 
 
 def _is_endless(body: Body) -> bool:
@@ -86,7 +87,7 @@ def _endless_scans(query: Select) -> Iterator[Scan]:
     for scan in scans_of(query.input):
         if scan.body is not None:
             yield from _endless(scan.body)
-        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | RowsWindow):
+        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, _BOUNDED_WINDOWS):
             yield scan
 
 
