@@ -14,6 +14,14 @@ RULES = (
         ("tests/golden/test_golden.py -k interval_join",),
     ),
     Mistake(
+        "conditions-that-go-with-an-interval",
+        "drop_interval_conditions",
+        "plan/rules/drop_interval_conditions.py",
+        "if not is_said_by_reach(each, query.bound.sources)",
+        "if each.key == 'eq'",
+        ("tests/plan/test_rules.py -k drop_interval", "tests/golden/test_golden.py -k interval_join"),
+    ),
+    Mistake(
         "an-open-interval-that-is-closed",
         "interval_joins",
         "sql/interval_joins.py",

@@ -91,6 +91,15 @@ def test_times_that_are_integers_or_dates_or_zoned() -> None:
     assert reach_of(bind_join(between, pa.timestamp("ms", "UTC"))) == (2 * DAY, DAY)
 
 
+def test_times_with_and_without_zone_are_instants_alike() -> None:
+    rows = {name: pa.array([5, 9], pa.timestamp("us", zone)) for name, zone in (("a", None), ("b", "UTC"))}
+    frames = {name: sash.stream(pa.table({"ts": times}), time="ts") for name, times in rows.items()}
+    text = "SELECT A.ts AS a, B.ts AS b FROM a A, b B WHERE B.ts BETWEEN A.ts AND A.ts + INTERVAL 3 MICROSECONDS"
+    assert sash.sql(text, **frames).column("a").cast(pa.int64()).to_pylist() == [5, 9]
+    wider = text.replace("INTERVAL 3", "INTERVAL 4")
+    assert sash.sql(wider, **frames).column("b").cast(pa.int64()).to_pylist() == [5, 9, 9]
+
+
 def test_bounds_add_up_along_ways() -> None:
     condition = "B.ts BETWEEN A.ts AND A.ts + INTERVAL 3 SECONDS AND C.ts BETWEEN B.ts AND B.ts + INTERVAL 2 SECONDS"
     graph = bind_join(condition, streams="a A, b B, c C").interval_graph

@@ -35,7 +35,7 @@ _DAY_US = 86_400_000_000
 _SHORTEST_MONTH_US, _LONGEST_MONTH_US = 28 * _DAY_US, 31 * _DAY_US
 _COMPARISONS = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.EQ, exp.Between)
 _CONSTANT_PARTS = (exp.Interval, exp.Literal, exp.Var, exp.Neg, exp.Paren, exp.Mul, exp.Cast, exp.DataType)
-_PLAIN, _ZONED, _INTEGER = "plain", "zoned", "integer"
+_INSTANT, _INTEGER = "instant", "integer"
 _INTEGERS = ("tinyint", "smallint", "integer", "bigint")
 
 
@@ -133,13 +133,10 @@ def _inequalities(conjunct: exp.Expr) -> list[tuple[exp.Expr, exp.Expr, bool]]:
 
 
 def _kind_of_time(source: Source) -> str | None:
-    """Times of different kinds are compared only after a conversion, of which nothing is known here."""
+    """Timestamps with and without zone, and dates, are instants in UTC; integers cannot be compared with them."""
     if not isinstance(source.info, StreamInfo):
         return None
-    type_ = source.info.schema.field(source.info.time).type
-    if pa.types.is_timestamp(type_):
-        return _PLAIN if type_.tz is None else _ZONED
-    return _PLAIN if pa.types.is_date(type_) else _INTEGER
+    return _INTEGER if pa.types.is_integer(source.info.schema.field(source.info.time).type) else _INSTANT
 
 
 class _Adder:
