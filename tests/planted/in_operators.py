@@ -122,6 +122,14 @@ WINDOWS = (
         ("tests/operators/test_time_buckets.py",),
     ),
     Mistake(
+        "results-that-are-shown-before-their-window-is-over",
+        "close",
+        "operators/close.py",
+        "{TS: ends, EXPIRES: ends + 1}",
+        "{TS: ends - 1, EXPIRES: ends}",
+        ("tests/golden/test_golden.py -k time_buckets",),
+    ),
+    Mistake(
         "a-window-that-ends-a-length-after-the-row",
         "time_buckets",
         "operators/ingest.py",

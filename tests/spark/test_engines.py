@@ -135,6 +135,8 @@ QUERIES = {
     "FROM TUMBLE(a, ts, INTERVAL '5 seconds') A GROUP BY window_start, A.name",
     "hop": "SELECT A.window_end, A.v, B.v AS w FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '2' SECONDS, "
     "INTERVAL '6' SECONDS)) A JOIN b B [RANGE 3 SECONDS] ON A.k = B.k EMIT CHANGES",
+    "window close": "SELECT window_start, count(*) AS n, max(A.v) AS most FROM HOP(a, ts, 2 s, 6 s) A "
+    "GROUP BY window_start HAVING count(*) > 3 EMIT ON WINDOW CLOSE",
     "pairs with two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 "
     "WINDOW (A, B) = 4 SECONDS AND DWINDOW (C, B) = 9 SECONDS",
     "pairs without keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.v < B.v "

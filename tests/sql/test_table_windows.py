@@ -81,6 +81,36 @@ def test_what_is_refused(text: str, error: type, reason: str) -> None:
     assert str(caught.value).startswith(reason)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT COUNT(*) FROM TUMBLE(s, at, 1 s)", "needs groups of one window each; group by `window_start` or"),
+        ("SELECT k, COUNT(*) FROM TUMBLE(s, at, 1 s) GROUP BY k", "needs groups of one window each"),
+        ("SELECT k FROM s [NOW]", "needs one stream with `TUMBLE` or `HOP`; read one, beside any tables"),
+        ("SELECT a.k FROM TUMBLE(s, at, 1 s) a, TUMBLE(s, at, 1 s) b", "needs one stream with `TUMBLE` or `HOP`"),
+        ("SELECT DISTINCT k FROM TUMBLE(s, at, 1 s)", "cannot stand with `DISTINCT`, `IN` or `EXISTS`"),
+        ("SELECT k FROM TUMBLE(s, at, 1 s) EMIT CHANGES", "and `EMIT CHANGES` exclude each other"),
+        (
+            "SELECT k FROM s [NOW] UNION ALL SELECT k FROM TUMBLE(s, at, 1 s)",
+            "cannot stand in a part of a set operation",
+        ),
+    ],
+)
+def test_what_has_no_final_results(text: str, reason: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        bind_select(f"{text} EMIT ON WINDOW CLOSE")
+    assert str(caught.value).startswith(f"`EMIT ON WINDOW CLOSE` {reason}")
+
+
+def test_windows_that_show_what_is_final() -> None:
+    for text in (
+        "SELECT k FROM TUMBLE(s, at, 1 minute) EMIT ON WINDOW CLOSE",
+        "(SELECT k FROM TUMBLE(s, at, 1 minute)) EMIT ON WINDOW CLOSE",
+        "SELECT window_end FROM s GROUP BY TUMBLE(at, 1 minute) EMIT ON WINDOW CLOSE",
+    ):
+        assert bind_select(text).sources[0].window == HopWindow(MINUTE, MINUTE, is_final=True)
+
+
 def test_a_stream_may_be_called_tumble() -> None:
     bound = bind(parse_query("SELECT tumble.at FROM tumble"), {"tumble": STREAM})
     assert bound.outputs[0].name == "at"

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -66,6 +67,7 @@ Spec: TypeAlias = (
     | RelationSpec
     | ProjectSpec
     | SlideSpec
+    | CloseSpec
     | ReorderSpec
     | CountWindowSpec
     | WindowJoinSpec
@@ -83,6 +85,7 @@ Spec: TypeAlias = (
 OPERATORS: dict[type, Callable[..., Operator]] = {
     ProjectSpec: Project,
     SlideSpec: Slide,
+    CloseSpec: Close,
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
     WindowJoinSpec: WindowJoin,

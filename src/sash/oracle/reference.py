@@ -3,6 +3,7 @@
     window              enters at    leaves at                                        expires at
     RANGE w, NOW        ts           ts + w                                           ts + w
     TUMBLE, HOP         ts           the window's end, once for each that holds ts    when it leaves
+    … ON WINDOW CLOSE   the window's end, and never leaves                            never
     RANGE w SLIDE s     the first multiple of s at or after ts, at or after ts + w    when it leaves
     ROWS n              ts           the ts of the n-th tuple after it (never, if     never
                                      there is none), of its partition if there are
@@ -117,7 +118,7 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
             return [Life(enters, leaves, leaves) for enters, leaves in ends]
         case HopWindow():
             ends = read_times(table.column(WINDOW_COLUMNS[1])).tolist()
-            return [Life(t, end, end) for t, end in zip(ts, ends)]
+            return [Life(end, NEVER, NEVER) if window.is_final else Life(t, end, end) for t, end in zip(ts, ends)]
         case RowsWindow(n_rows, partition_by):
             return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
         case SinceWindow(since_us):
@@ -289,9 +290,9 @@ def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], 
 
 def _rows_read(source: Source, tables: Tables) -> pa.Table:
     """The rows of an item of FROM as a query reads them."""
-    rows = tables[source.name]
-    is_spread = isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow)
-    return spread_rows(source.info, source.window, rows) if is_spread else rows
+    if isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow):
+        return spread_rows(source.info, source.window, tables[source.name])
+    return tables[source.name]
 
 
 def name_columns(source: Source, table: pa.Table, number: str, numbers: Sequence[int] | None = None) -> pa.Table:

@@ -72,6 +72,8 @@ class _Builder:
     def _emitted(self) -> Flow:
         """The answer; where changes are asked for, with a negative for all that expires."""
         body = self._body
+        if _is_final(body):
+            return self._draft.finish(self._build(body, False))
         if not body.bound.emit_changes:
             return self._build(body, False)
         flow = self._build(body, self._schedule == "tpa" and _retracts(body))
@@ -107,6 +109,7 @@ class _Builder:
             return body.bound.operation != "union" or not body.bound.is_all
         scans = scans_of(body.input)
         slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
+        slides = slides or _is_final(body)
         counts = any(scan.counts_rows for scan in scans)
         is_consumed = body.is_grouped or body.bound.is_distinct or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
@@ -210,6 +213,11 @@ class _Builder:
         if not query.is_grouped or not self._replaces(query) or not is_aggregate:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
+
+
+def _is_final(body: Body) -> bool:
+    """Whether a query shows what is final alone, when its window is over."""
+    return isinstance(body, Select) and any(scan.source.is_final for scan in scans_of(body.input))
 
 
 def _operand_sql(expr: exp.Expr) -> str:

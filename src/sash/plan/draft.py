@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
@@ -34,7 +35,7 @@ from sash.sql.bound_query import (
     window_time_type,
 )
 from sash.sql.expressions import to_column, to_duckdb
-from sash.store.batch import BEGINNING, ID_PREFIX
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS
 from sash.store.keys import is_hashable
 
 
@@ -75,6 +76,8 @@ class Draft:
         elif self.is_ordered:
             if isinstance(window, TimeWindow) and window.slide_us:
                 node = Node(SlideSpec(window.slide_us), (node,))
+            elif scan.source.is_final:
+                node = Node(CloseSpec(), (node,))
             node = Node(ReorderSpec(is_total=False, id_column=id_column if with_ids else None), (node,))
         ids = (id_column,) if with_ids else ()
         columns = (*(f"{alias}.{name}" for name in scan.columns), *(name for name, _ in scan.computed))
@@ -119,6 +122,11 @@ class Draft:
         if flow.expires_by_negatives or flow.life_us is None:
             return replace(flow, expires_by_negatives=True)
         return flow.then(ExpireSpec(flow.life_us), expires_by_negatives=True)
+
+    def finish(self, flow: Flow) -> Flow:
+        """What a flow puts out, for ever: of rows that are final, the first word is the last."""
+        spec = ProjectSpec(((EXPIRES, f"CAST({NEVER} AS BIGINT)"),), (OP, TS, *flow.columns), f"{quote(OP)} > 0")
+        return flow.then(spec, ids=(), life_us=None, retracts=False)
 
     def agree(self, left: Flow, right: Flow) -> tuple[Flow, Flow]:
         """Two inputs of one operator tell expirations in the same way."""
@@ -208,7 +216,7 @@ def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
 def _life_us(window: Window | None) -> int | None:
     """The longest life of a tuple; with a slide it may begin late and end late."""
     if isinstance(window, HopWindow):
-        return window.length_us
+        return 1 if window.is_final else window.length_us
     if not isinstance(window, TimeWindow):
         return None
     slide_us = window.slide_us or 1

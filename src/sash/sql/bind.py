@@ -10,6 +10,7 @@ from sash.errors import PlanError
 from sash.sql.aggregates import refuse_aggregates
 from sash.sql.bound_query import Block, BoundQuery, Catalog
 from sash.sql.expressions import ScalarBinder, split_conjuncts
+from sash.sql.final_results import check_final
 from sash.sql.hashable import check_hashable
 from sash.sql.interval_joins import bind_intervals
 from sash.sql.memberships import Surroundings, bind_membership
@@ -66,6 +67,7 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             scalars.bind_condition(conjunct)
     if query.is_distinct:
         check_hashable(query.outputs, "`DISTINCT`", select.text)
+    check_final(select, query)
     check_reading(select)
     return query
 

@@ -54,6 +54,8 @@ class HopWindow:
     length_us: int
     hop_us: int
     offset_us: int = 0
+    is_final: bool = False
+    """Whether rows are heard of when their window is over, and stay: EMIT ON WINDOW CLOSE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,11 @@ class Source:
     def is_stream(self) -> bool:
         """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
         return not isinstance(self.info, RelationInfo)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its rows are shown when their window is over."""
+        return isinstance(self.window, HopWindow) and self.window.is_final
 
     @property
     def schema(self) -> pa.Schema:

@@ -15,6 +15,7 @@ from sash.errors import ParseError, Span
 from sash.sql.bound_query import AGGREGATES_THAT_RUN
 from sash.sql.cursor import Cursor
 from sash.sql.table_windows import (
+    close_windows,
     expand_group_window,
     is_group_window,
     is_table_window,
@@ -124,6 +125,7 @@ class SashParser(Cursor):
                 star.meta.clear()  # where FROM alone is a query, sqlglot adds a `*` and makes up a place for it
         if isinstance(query, exp.Select):
             expand_group_window(self, query)
+            close_windows(query)
         return query
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
@@ -259,12 +261,16 @@ class SashParser(Cursor):
 
     def _is_clause_ahead(self) -> bool:
         words = (self._curr.text.upper(), self._next.text.upper())
-        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"))
+        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"))
 
     def _parse_clause(self, query: exp.Query) -> None:
         start = self._index
         if self.take("EMIT", "CHANGES"):
             query.meta["emit_changes"] = self.span_since(start)
+        elif self.take("EMIT"):
+            self.expect("ON", "WINDOW", "CLOSE")
+            query.meta["emit_final"] = self.span_since(start)
+            close_windows(query)
         else:
             parse_window(self, query)
 
@@ -288,7 +294,9 @@ class SashParser(Cursor):
         self._retreat(start)
         return super()._parse_type(*args, **kwargs)
 
-    def _parse_interval(self, match_interval: bool = True) -> exp.Expr | None:
+    def _parse_interval(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, match_interval: bool = True
+    ) -> exp.Expr | None:
         # sqlglot takes `INTERVAL '1 minute'` for `INTERVAL '1' MINUTE`; DuckDB casts the string.
         is_typed = match_interval and self._match_pair(TokenType.INTERVAL, TokenType.STRING, advance=False)
         if not is_typed or not _HAS_UNIT.search(self._next.text):

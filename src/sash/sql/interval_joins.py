@@ -124,12 +124,14 @@ def _inequalities(conjunct: exp.Expr) -> list[tuple[exp.Expr, exp.Expr, bool]]:
         this, low, high = conjunct.this, conjunct.args["low"], conjunct.args["high"]
         # BETWEEN SYMMETRIC sorts its bounds first.
         return [] if conjunct.args.get("symmetric") else [(low, this, False), (this, high, False)]
-    left, right = conjunct.args.get("this"), conjunct.args.get("expression")
+    if not isinstance(conjunct, _COMPARISONS):
+        return []
+    left, right = conjunct.this, conjunct.expression
     if isinstance(conjunct, exp.LT | exp.LTE):
         return [(left, right, isinstance(conjunct, exp.LT))]
     if isinstance(conjunct, exp.GT | exp.GTE):
         return [(right, left, isinstance(conjunct, exp.GT))]
-    return [(left, right, False), (right, left, False)] if isinstance(conjunct, exp.EQ) else []
+    return [(left, right, False), (right, left, False)]
 
 
 def _kind_of_time(source: Source) -> str | None:
@@ -188,9 +190,10 @@ def _constant(sql: str, is_integer: bool) -> _Sum | None:
             months, us = connection.sql(f"SELECT {values}").fetchall()[0]
         except duckdb.Error:
             return None
-    lengths_us = sorted((months * _SHORTEST_MONTH_US, months * _LONGEST_MONTH_US)) if us is not None else [FAR]
-    is_far = abs(us or 0) + abs(lengths_us[-1]) >= FAR // MAX_STREAMS
-    return None if is_far else _Sum((), us + lengths_us[0], us + lengths_us[-1])
+    if us is None:
+        return None
+    least_us, most_us = sorted((months * _SHORTEST_MONTH_US + us, months * _LONGEST_MONTH_US + us))
+    return _Sum((), least_us, most_us) if max(abs(least_us), abs(most_us)) < FAR // MAX_STREAMS else None
 
 
 def _check(graph: IntervalGraph, select: ParsedSelect, streams: Sequence[Source]) -> None:

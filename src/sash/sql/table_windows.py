@@ -10,6 +10,7 @@ All become a stream with a `HopWindow`, and columns called `window_start` and `w
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from sqlglot import exp
@@ -99,7 +100,7 @@ def expand_group_window(parser: Cursor, select: exp.Select) -> None:
     """The TUMBLE or HOP of a GROUP BY as the window of the stream, and in its place the columns that this gives it."""
     group = select.args.get("group")
     calls = [each for each in (group.expressions if group else ()) if each.name in _FUNCTIONS and _window(each)]
-    if calls:
+    if group and calls:
         _move_into_from(parser, select, calls[0])
         # One of the two tells groups apart, and one that is not shown would hide which row replaces which.
         read = {_ENDS.get(each.name, each.name.lower()) for each in select.find_all(exp.Column, exp.Anonymous)}
@@ -122,6 +123,17 @@ def _move_into_from(parser: Cursor, select: exp.Select, call: exp.Expr) -> None:
         span = call.meta["group_window"].span
         raise ParseError(f"`{table.name}` has two windows; remove one of them", parser.sql, span)
     table.meta["window"] = call.meta["group_window"]
+
+
+def close_windows(query: exp.Expr) -> None:
+    """Behind EMIT ON WINDOW CLOSE, the windows of the query's own streams are such as show what is final."""
+    from_ = query.args.get("from_")
+    if "emit_final" not in query.meta or from_ is None:
+        return
+    for item in (from_.this, *(join.this for join in query.args.get("joins") or ())):
+        clause = item.meta.get("window")
+        if clause is not None and isinstance(clause.window, HopWindow):
+            item.meta["window"] = replace(clause, window=replace(clause.window, is_final=True))
 
 
 def _window(node: exp.Expr) -> HopWindow | None:

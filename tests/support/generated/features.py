@@ -33,6 +33,7 @@ EXPECTED = (
         "[NOW]",
         "TUMBLE",
         "HOP",
+        "EMIT ON WINDOW CLOSE",
         "[UNBOUNDED]",
         "[SINCE]",
         "WINDOW at the end",
@@ -52,6 +53,7 @@ def features_of(case: GeneratedCase) -> set[str]:
     found |= {"held against SQLite too"} if case.is_plain else set()
     found |= {f"memory of {case.memory}"} if case.memory else set()
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
+    found |= {"EMIT ON WINDOW CLOSE"} if statement.is_final else set()
     found |= {"WITH"} if statement.named else set()
     found |= {"hint"} if statement.hint else set()
     depth = _depth(statement.body)

@@ -24,7 +24,14 @@ from support.generated.tree import (
     Window,
     selects_in,
 )
-from support.generated.windows import draw_bracket, draw_final_window, draw_intervals, draw_landmark, draw_pairs
+from support.generated.windows import (
+    draw_bracket,
+    draw_final_window,
+    draw_hop,
+    draw_intervals,
+    draw_landmark,
+    draw_pairs,
+)
 
 MAX_DEPTH = 3
 _SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT ALL": 2, "INTERSECT ALL": 2, "MINUS": 1}
@@ -54,14 +61,14 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 90, "endless": 6, "intervals": 4})
+        kind = self.choices.weighted({"windows": 87, "endless": 6, "intervals": 4, "closing": 3})
         if kind == "windows" and self.choices.chance(12):
             self.named.append(("w", self._body(2, None)))
-        drawers = {"windows": lambda: self._body(1, None), "endless": self._endless, "intervals": self._intervals}
-        body = drawers[kind]()
+        drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) else None
         named = tuple(each for each in self.named if _reads_name(body, each[0]))
-        return Statement(body, named, hint, self.choices.chance(45))
+        return Statement(body, named, hint, self.choices.chance(45) and kind != "closing")
 
     def _body(self, depth: int, families: Sequence[str] | None) -> Body:
         """A query of the columns asked for; with a window if nothing around it has one."""
@@ -363,6 +370,23 @@ class StatementWriter:
             return self._endless_groups((Derived(self._interval_join(None), self._alias()),))
         join = self._interval_join(None)
         return self._endless_groups(join.items, join) if kind == "group" else join
+
+    def _closing(self) -> Select:
+        """What is final when windows are over: rows, or groups of one window each."""
+        kind = self.choices.one(("tumble", "hop"))
+        item = self._reading(self._stream(), replace(draw_hop(self.choices, kind), is_final=True))
+        writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
+        where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()
+        select = Select((item,), (), (), where)
+        if self.choices.chance(30):
+            return replace(select, outputs=self._outputs(writer, None))
+        select = self._grouped(select, writer, None)
+        key = f"{item.alias}.{self.choices.one(('window_start', 'window_end'))}"
+        if key in (select.keys or ()):
+            return select
+        words = (*select.key_words, key) if select.key_words else None
+        shown = Output(key, "w", dict(item.columns)["window_end"])
+        return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
 
     def _interval_join(self, families: Sequence[str] | None) -> Select:
         """Streams without windows, and conditions on their times that connect all of them."""

@@ -38,6 +38,8 @@ class Window:
     offset: int = 0
     spelling: str = ""
     """Of windows that hop or tumble: whose words say it, `flink` or others."""
+    is_final: bool = False
+    """Of windows that hop or tumble: whether rows are shown when they are over, and stay."""
 
     @property
     def is_endless(self) -> bool:
@@ -205,7 +207,13 @@ class Statement:
         text = write(self.body)
         if self.hint:
             text = text.replace("SELECT ", f"SELECT /*+ {self.hint} */ ", 1)
-        return named + text + (" EMIT CHANGES" if self.emit_changes else "")
+        emit = " EMIT ON WINDOW CLOSE" if self.is_final else " EMIT CHANGES" if self.emit_changes else ""
+        return named + text + emit
+
+    @property
+    def is_final(self) -> bool:
+        items = self.body.items if isinstance(self.body, Select) else ()
+        return any(isinstance(item, Reading) and item.window is not None and item.window.is_final for item in items)
 
 
 def write(body: Body) -> str:

@@ -177,8 +177,10 @@ def _in_each_window(rows: pa.Table, times: list[int], window: Window) -> pa.Tabl
     kind = rows.schema.field("ts").type
     for name, at in (("window_start", 2), ("window_end", 3)):
         rows = rows.append_column(name, pa.array([each[at] for each in found], pa.int64()).cast(kind))
-    for name, at in (("_enters", 1), ("_leaves", 3), ("_time", 1)):
-        rows = rows.append_column(name, pa.array([each[at] for each in found], pa.int64()))
+    lives = [(end, ALWAYS[1]) if window.is_final else (time, end) for _, time, _, end in found]
+    times = [time for _, time, *_ in found]
+    for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
     return rows
 
 

@@ -15,16 +15,21 @@ def draw_bracket(choices: Choices) -> Window:
     """The window of one stream."""
     kind = choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3, "tumble": 2, "hop": 2})
     if kind in ("tumble", "hop"):
-        size = choices.one((5, 8, 3, 13, 1))
-        slide = choices.one((2, 4, 3, 7)) if kind == "hop" else size
-        offset, spelling = choices.one((0, 0, 1, -2)), choices.one(("risingwave", "flink"))
-        return Window("hop", size, slide, offset=offset, spelling=spelling)
+        return draw_hop(choices, kind)
     if kind == "now":
         return Window("now")
     if kind in ("range", "slide"):
         return Window("range", choices.one(_LENGTHS), choices.one((2, 3, 4)) if kind == "slide" else None)
     partition = choices.one((("k",), ("s",), ("v", "s"))) if kind == "partition" else ()
     return Window("rows", choices.one(_COUNTS), None, partition)
+
+
+def draw_hop(choices: Choices, kind: str) -> Window:
+    """A window that hops or tumbles."""
+    size = choices.one((5, 8, 3, 13, 1))
+    slide = choices.one((2, 4, 3, 7)) if kind == "hop" else size
+    offset, spelling = choices.one((0, 0, 1, -2)), choices.one(("risingwave", "flink"))
+    return Window("hop", size, slide, offset=offset, spelling=spelling)
 
 
 def draw_final_window(choices: Choices) -> Window:
