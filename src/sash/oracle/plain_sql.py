@@ -33,7 +33,8 @@ from sqlglot.errors import ErrorLevel
 from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
-from sash.oracle.reference import ALWAYS, Tables, find_stream_lives, spread_rows
+from sash.oracle.hop_walks import spread_rows
+from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.bound_query import (
     AGGREGATES,

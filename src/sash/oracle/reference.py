@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.operators.changes import read_times
+from sash.oracle.hop_walks import spread_rows
 from sash.oracle.pair_walks import are_in_windows
 from sash.sql import duck
 from sash.sql.bound_query import (
@@ -42,7 +43,6 @@ from sash.sql.bound_query import (
     StreamInfo,
     TimeWindow,
     Window,
-    window_time_type,
 )
 from sash.sql.expressions import to_duckdb
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
@@ -124,22 +124,6 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
         case SinceWindow(since_us):
             return [Life(t, NEVER, NEVER) if t >= since_us else NOT_AT_ALL for t in ts]
     return [Life(t, NEVER, NEVER) for t in ts]
-
-
-def spread_rows(info: StreamInfo, window: HopWindow, table: pa.Table) -> pa.Table:
-    """The rows of a stream, each once for every window that holds its time, with the window's start and end."""
-    places, starts = [], []
-    for place, ts in enumerate(read_times(table.column(info.time)).tolist()):
-        start = window.offset_us + (ts - window.offset_us) // window.hop_us * window.hop_us
-        while start + window.length_us > ts:
-            places.append(place)
-            starts.append(start)
-            start -= window.hop_us
-    ends = [start + window.length_us for start in starts]
-    rows, type_ = table.take(pa.array(places, pa.int64())), window_time_type(info)
-    for name, times in zip(WINDOW_COLUMNS, (starts, ends)):
-        rows = rows.append_column(name, pa.array(times, pa.int64()).cast(type_))
-    return rows
 
 
 def _slid(time: int, slide_us: int | None) -> int:

@@ -41,7 +41,6 @@ _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
-_HAS_UNIT = re.compile(r"[^\W\d_]")
 _HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 
 # sqlglot does not say what these hold.
@@ -293,16 +292,6 @@ class SashParser(Cursor):
                 return self._parse_column_ops(self.expression(exp.Cast(this=literal, to=data_type)))
         self._retreat(start)
         return super()._parse_type(*args, **kwargs)
-
-    def _parse_interval(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, match_interval: bool = True
-    ) -> exp.Expr | None:
-        # sqlglot takes `INTERVAL '1 minute'` for `INTERVAL '1' MINUTE`; DuckDB casts the string.
-        is_typed = match_interval and self._match_pair(TokenType.INTERVAL, TokenType.STRING, advance=False)
-        if not is_typed or not _HAS_UNIT.search(self._next.text):
-            return super()._parse_interval(match_interval)
-        self._advance()
-        return self.expression(exp.Cast(this=self._parse_string(), to=exp.DataType(this=exp.DType.INTERVAL)))
 
     def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
         # sqlglot takes `IN [1, 2]` for `IN (1, 2)`; DuckDB looks into a list, in which a NULL equals nothing.

@@ -24,10 +24,10 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
-from sash.plan.explain.wording import computed, format_duration, format_window, plain
+from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
 from sash.plan.query_plan import SIGNED, QueryPlan, Slot
-from sash.store.batch import EXPIRES, ID_PREFIX
+from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
 
@@ -109,11 +109,6 @@ def _(spec: SlideSpec, node: Node, plan: QueryPlan) -> Description:
         ("does", f"lets tuples enter and leave at multiples of {slide} only, each at the next one"),
         ("state", "none"),
     ]
-
-
-def is_last_word(spec: ProjectSpec) -> bool:
-    """Whether it passes on what is final."""
-    return EXPIRES in dict(spec.columns)
 
 
 @describe.register

@@ -24,11 +24,11 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe import ROW_RULES, TEST_RULES, alias_given, is_last_word
+from sash.plan.explain.describe import ROW_RULES, TEST_RULES, alias_given
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
-from sash.plan.explain.wording import format_duration, format_window, plain
+from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX, OP
 

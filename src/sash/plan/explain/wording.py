@@ -10,7 +10,7 @@ from sash.operators.project import ProjectSpec
 from sash.sql.bound_query import HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.sql.durations import format_duration
 from sash.sql.quoted_names import QuotedName, rewrite_names
-from sash.store.batch import ID_PREFIX
+from sash.store.batch import EXPIRES, ID_PREFIX
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 
@@ -44,6 +44,11 @@ def plain(sql: str | None, meanings: Mapping[str, str] | None = None) -> str:
     while _is_bracketed(text):
         text = text[1:-1]
     return text
+
+
+def is_last_word(spec: ProjectSpec) -> bool:
+    """Whether it passes on what is final."""
+    return EXPIRES in dict(spec.columns)
 
 
 def computed(project: ProjectSpec) -> str:
