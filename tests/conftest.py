@@ -1,4 +1,4 @@
-"""What every test may use: the Hypothesis profiles `dev` and `ci`, and one Spark session; and who runs which test."""
+"""What every test may use: the Hypothesis profiles, one Spark session, one PostgreSQL server; and who runs what."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import sash
 from sash.cli.main import app
+from support.postgres_server import MISSING, Server, find_programs, running_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+        if "postgres" in getattr(item, "fixturenames", ()):
+            item.add_marker("slow")  # as whoever comes first starts a server
     if settings.get_current_profile_name() != "deep":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("deep")])
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
@@ -132,3 +135,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server that the tests of a process share; without one on the machine they are skipped."""
+    programs = find_programs()
+    if programs is None:
+        pytest.skip(MISSING)
+    with running_server(programs) as server:
+        yield server

@@ -115,6 +115,19 @@ def test_explain_can_run_the_query_and_leaves_nothing_behind(place, sash):
     assert not (place / "out").exists()
 
 
+def test_explain_says_what_a_limit_on_memory_would_mean(place, sash):
+    assert "Memory:" not in sash("explain", "script.sql").stdout
+    done = sash("explain", "script.sql", "--memory", "256m")
+    assert done.stdout.splitlines()[-1].startswith(
+        "Memory: 256 MiB; what does not fit goes to disk, how much is unknown"
+    )
+    done = sash("explain", "script.sql", "--memory", "256m", "--analyze")
+    assert "Memory: 256 MiB; all has fitted: nothing was written" in done.stdout
+    done = sash("explain", "script.sql", "--memory", "12")
+    assert done.returncode == 1
+    assert "`memory` is `12`, which is less than the 16 KiB that any query needs" in done.stderr
+
+
 def test_broken_costs_are_named(place, sash, monkeypatch):
     (place / "costs.json").write_text("{}")
     monkeypatch.setenv("SASH_COSTS", str(place / "costs.json"))

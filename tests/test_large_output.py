@@ -14,6 +14,7 @@ import pytest
 import sash
 from sash.embedded.running_job import RunningJob
 from sash.operators import pipeline as pipelines
+from sash.operators.group_by import GroupBy
 from sash.store.sorted_runs import LEAST_RUN_BYTES
 from sash.testing import assert_changes
 
@@ -92,6 +93,28 @@ def test_it_comes_in_parts(frames: str, tmp_path: Path) -> None:
     sizes += [changes.nbytes for _, changes in job.finish()]
     assert sum(sizes) > 4 * MEMORY
     assert max(sizes) <= LEAST_RUN_BYTES
+
+
+def test_groups_take_an_instant_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pairs an instant has, those at hand are as many as memory has room for."""
+    expected = sash.sql(TEXTS["groups"], **streams("one instant"))
+    sizes: list[int] = []
+    monkeypatch.setattr(GroupBy, "process", weighed(GroupBy.process, sizes))
+    monkeypatch.setattr(GroupBy, "take", weighed(GroupBy.take, sizes))
+    sash.configure(memory=MEMORY, spill=tmp_path)
+    assert_changes(sash.sql(TEXTS["groups"], **streams("one instant")), expected)
+    assert sum(sizes) > 3 * MEMORY
+    assert max(sizes) <= 2 * LEAST_RUN_BYTES
+
+
+def weighed(method: Callable[..., Any], sizes: list[int]) -> Callable[..., Any]:
+    """Notes how large what it is given is."""
+
+    def call(operator: Any, given: Any, clock: int) -> Any:
+        sizes.append(given.nbytes if isinstance(given, pa.Table) else sum(each.nbytes for each in given))
+        return method(operator, given, clock)
+
+    return call
 
 
 def test_what_fits_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sash
+from sash.operators.operator_tree import OperatorTree
+from sash.operators.reorder import Reorder
 from sash.operators.window_join import WindowJoin
+from sash.store.block_log import BlockLog
 from sash.store.spill_arena import SpillArena
 from sash.store.spill_pages import PageWriter
 from sash.testing import assert_changes
@@ -93,6 +97,87 @@ def test_few_rows_at_a_time_are_sealed_as_many_are(tmp_path: Path, expected: pa.
         assert [each.n_file_bytes for each in arenas_of(running)] == [0]
     assert max(n_segments) > 4
     assert_changes(pa.concat_tables([*changes, running.finish()]), expected)
+
+
+def held_by(running: sash.Query) -> list[BlockLog]:
+    """What waits for the clock."""
+    return [operator.logs()["held"] for _, operator in running.operators() if isinstance(operator, Reorder)]
+
+
+def test_an_idle_stream_does_not_fill_memory(tmp_path: Path, expected: pa.Table) -> None:
+    """Rows of the other one wait on disk, as far as a snapshot and whoever goes on from it are concerned as well."""
+    running = start(tmp_path, "64k")
+    (arena,) = arenas_of(running)
+    mapped = arena.n_file_bytes  # the arrays of windows that are empty
+    changes = [running.push("a", ROWS["a"].slice(first, 250)) for first in range(0, N_ROWS, 250)]
+    assert sum(table.num_rows for table in changes) == 0
+    assert (arena.n_file_bytes, arena.n_bytes <= arena.budget.state_bytes) == (mapped, True)
+    assert max(len(log.segments) for log in held_by(running)) > 4
+    fresh = start(tmp_path / "again", "32k")
+    fresh.restore(running.snapshot())
+    (arena,) = arenas_of(fresh)
+    assert arena.n_bytes <= arena.budget.state_bytes
+    assert max(len(log.segments) for log in held_by(fresh)) > 4
+    for query in (running, fresh):
+        changes = [query.push("b", ROWS["b"].slice(first, 250)) for first in range(0, N_ROWS, 250)]
+        assert_changes(pa.concat_tables([*changes, query.finish()]), expected)
+    assert [log.n_rows for log in (*held_by(running), *held_by(fresh))] == [0] * 4
+    del running, fresh, query, arena
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_an_idle_stream_does_not_fill_the_memory_of_queries_that_share_a_join(tmp_path: Path) -> None:
+    """What has waited comes out bit by bit, below the join, when the clock has passed it at last."""
+    texts = {"few": TEXT, "many": TEXT.replace("1500 MILLISECONDS", "1 SECOND")}
+    alone = {name: sash.sql(text, **ROWS) for name, text in texts.items()}
+    sash.configure(memory="128k", spill=tmp_path)
+    session = sash.Session()
+    for name, rows in ROWS.items():
+        session.stream(name, rows.schema)
+    for name, text in texts.items():
+        session.query(name, text)
+    assert session.explain().startswith("Shared join")
+    found: dict[str, list[pa.Table]] = {name: [] for name in texts}
+    for stream, rows in ROWS.items():
+        for first in range(0, N_ROWS, 250):
+            for name, changes in session.push(stream, rows.slice(first, 250)).items():
+                found[name].append(changes)
+        assert list(tmp_path.iterdir())
+    for name, changes in session.finish().items():
+        assert_changes(pa.concat_tables([*found[name], changes]), alone[name])
+
+
+def test_a_query_that_joins_later_begins_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in its windows makes far more pairs than memory has room for."""
+    rows = {name: each.slice(0, 500).set_column(0, "k", pa.array(np.arange(500) % 3)) for name, each in ROWS.items()}
+    sizes: list[int] = []
+    given = OperatorTree.paced_parts
+
+    def weigh(tree: OperatorTree, arrivals: Mapping[int, pa.Table], *rest: Any) -> Iterator[Iterator[pa.Table]]:
+        sizes.extend(table.nbytes for table in arrivals.values())
+        return given(tree, arrivals, *rest)
+
+    def run(memory: str | None) -> pa.Table:
+        session = sash.Session(memory=memory)
+        for name, each in rows.items():
+            session.stream(name, each.schema)
+        text = "SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k AND {} WINDOW {}"
+        session.query("one", text.format("A.v + 400 < B.v", "1500 MILLISECONDS"))
+        session.query("other", text.format("A.v + 400 < B.v", "1 SECOND"))
+        for first in range(0, 400, 100):
+            for name, each in rows.items():
+                session.push(name, each.slice(first, 100))
+        session.query("late", text.format("A.v < B.v + 100", "1200 MILLISECONDS"))
+        assert "once for 3 queries" in session.explain()
+        changes = [session.push(name, each.slice(400))["late"] for name, each in rows.items()]
+        return pa.concat_tables([*changes, session.finish()["late"]])
+
+    expected = run(None)
+    monkeypatch.setattr(OperatorTree, "paced_parts", weigh)
+    sash.configure(spill=tmp_path)
+    assert_changes(run("256k"), expected)
+    assert sum(sizes) > 1 << 20
+    assert max(sizes) <= 128 << 10
 
 
 @pytest.mark.slow

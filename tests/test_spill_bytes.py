@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 import sash
 from sash.kernels.hash_join import RECORD_WIDTH
+from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.window_join import WindowJoin
+from sash.store.ordered_window import OrderedWindow
 from sash.store.spill_arena import SpillArena
 from sash.store.window import Window
 
@@ -38,14 +41,14 @@ def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sash.configure()
 
 
-def pushes() -> Iterator[tuple[str, pa.Table]]:
+def pushes(frames: dict[str, pa.Table] = ROWS) -> Iterator[tuple[str, pa.Table]]:
     for first in range(0, N_ROWS, ROWS_PER_PUSH):
-        yield from ((name, rows.slice(first, ROWS_PER_PUSH)) for name, rows in ROWS.items())
+        yield from ((name, rows.slice(first, ROWS_PER_PUSH)) for name, rows in frames.items())
 
 
 def arena_of(running: sash.Query) -> SpillArena:
-    (join,) = (operator for _, operator in running.operators() if isinstance(operator, WindowJoin))
-    arena = join.logs()["left"].arena
+    (join,) = (one for _, one in running.operators() if isinstance(one, WindowJoin | MultiwayJoin))
+    arena = next(iter(join.logs().values())).arena
     assert isinstance(arena, SpillArena)
     return arena
 
@@ -106,3 +109,58 @@ def test_checkpoints_are_not_larger_when_rows_are_on_disk(tmp_path: Path) -> Non
     assert len(with_limit) == len(without)
     for one, other in zip(with_limit, without):
         assert abs(one - other) <= 0.01 * other
+
+
+MANY = {
+    "one key": "SELECT A.s, B.s AS t, C.s AS u FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k WINDOW 8 SECONDS",
+    "two keys": "SELECT A.s, B.s AS t, C.s AS u FROM a A, b B, c C WHERE A.k = B.k AND B.k = C.k"
+    " AND A.j = B.j WINDOW 8 SECONDS",
+}
+
+
+def many_rows() -> dict[str, pa.Table]:
+    every = {"a": rows_of(1), "b": rows_of(2), "c": rows_of(3)}
+    return {name: rows.append_column("j", rows["k"]) for name, rows in every.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", MANY.values(), ids=MANY)
+def test_of_joins_of_many_hardly_more_is_written_than_leaves_memory(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a file goes when its rows have left."""
+    sealed, seal = [], OrderedWindow.seal
+
+    def count(window: OrderedWindow, n_rows: int) -> None:
+        before, beside = {id(block) for block in window.log.head}, 8 * (3 + 2 * window.keys.shape[1])
+        seal(window, n_rows)
+        kept = {id(block) for block in window.log.head}
+        sealed.extend(
+            block.n_bytes + beside * block.n_rows for block in window.log.blocks if id(block) in before - kept
+        )
+
+    monkeypatch.setattr(OrderedWindow, "seal", count)
+    sash.configure(memory=MEMORY, spill=tmp_path)
+    frames = many_rows()
+    running = sash.query(text, **frames)
+    for name, rows in pushes(frames):
+        running.push(name, rows)
+    counts = arena_of(running).spill_files.counts
+    assert sum(sealed) > 10 * MEMORY
+    assert counts.n_bytes_written <= 1.1 * sum(sealed)
+    held = sum(log.n_disk_bytes for _, operator in running.operators() for log in operator.logs().values())
+    assert 0 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1.1 * held
+    running.advance(datetime(2000, 1, 1))
+    assert not list(tmp_path.iterdir())
+
+
+def test_of_joins_of_many_nothing_is_written_while_windows_fit(tmp_path: Path) -> None:
+    sash.configure(memory="128 MiB", spill=tmp_path / "not there")
+    frames = many_rows()
+    running = sash.query(MANY["two keys"], **frames)
+    for name, rows in pushes(frames):
+        running.push(name, rows)
+    running.finish()
+    assert not (tmp_path / "not there").exists()
+    counts = arena_of(running).spill_files.counts
+    assert (counts.n_bytes_read, counts.n_bytes_written, arena_of(running).n_file_bytes) == (0, 0, 0)

@@ -13,9 +13,10 @@ from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
-from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, has_spark, table_catalog
+from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, declare_relation, has_spark, table_catalog
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
+from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
@@ -23,7 +24,7 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query
 
 
@@ -51,18 +52,18 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **fra
     process, and the text also says what every operator has done.
     """
     if has_spark(frames):
-        from sash.spark.spark_sql import spark_plan
+        from sash.spark.spark_session import forecast_memory_of
+        from sash.spark.spark_sql import spark_plan, spark_session_of
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
-        return explain_plan(spark_plan(text, frames), verbose=verbose)
+        plan = spark_plan(text, frames)
+        return _explained(plan, verbose, forecast_memory_of(spark_session_of(frames), [Plan.alone(plan)]))
     catalog, streams, relations = table_catalog(frames)
     plan = plan_text(text, catalog, streams)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
-    forecast = configured().forecast([Plan.alone(plan)], streams)
-    text = explain_plan(plan, verbose=verbose, forecast=forecast)
-    return text if forecast is None else text + memory_line(forecast)
+    return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], streams))
 
 
 def query(text: str, /, **frames: Any) -> Query:
@@ -75,7 +76,8 @@ def query(text: str, /, **frames: Any) -> Query:
     for name, frame in frames.items():
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation):
-            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema), table
+            catalog[name.lower()] = declare_relation(name, frame, table.schema)
+            relations[name.lower()] = table
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table)
@@ -105,6 +107,11 @@ def spark_session(master: str = "local[*]", **config: Any) -> Any:
 def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
     return plan_query(bind(parse_query(text), catalog), streams)
+
+
+def _explained(plan: QueryPlan, verbose: bool, forecast: MemoryForecast | None) -> str:
+    text = explain_plan(plan, verbose=verbose, forecast=forecast)
+    return text if forecast is None else text + memory_line(forecast)
 
 
 def _warn_of_rows(finished: Query) -> None:

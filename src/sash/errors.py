@@ -128,6 +128,8 @@ def describe_os_error(error: OSError, path: str = "") -> ResourceError:
 
 _EXTRAS = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
+    "postgres": ("psycopg",),
+    "delta": ("deltalake",),
     "plots": ("matplotlib",),
     "testing": ("hypothesis",),
 }

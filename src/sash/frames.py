@@ -16,7 +16,7 @@ from sash.operators.changes import read_times
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.moments import Length, length_us
 from sash.sql import duck
-from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics
+from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics, Validity
 from sash.sql.declared_times import UNITS, UNLIMITED, choose_ahead
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
@@ -44,6 +44,7 @@ class Relation:
     """A frame that does not change. Made by `sash.relation`."""
 
     frame: Any
+    validity: Validity | None = None
 
 
 def stream(
@@ -101,9 +102,29 @@ def _statistics(rate: float | None, distinct: Mapping[str, int]) -> StreamStatis
     return StreamStatistics(rate, tuple((column, int(n_values)) for column, n_values in distinct.items()))
 
 
-def relation(frame: Any) -> Relation:
-    """Declares a frame at rest to be a relation: it has no window, and joins every tuple at any time."""
-    return Relation(frame)
+def relation(frame: Any, valid_from: str | None = None, valid_to: str | None = None) -> Relation:
+    """Declares a frame at rest to be a relation: it has no window, and joins every tuple at any time.
+
+    `valid_from` and `valid_to` name columns that say when each row is valid: at T if `valid_from <= T < valid_to`; a
+    NULL is no bound. A query may then read it `FOR SYSTEM_TIME AS OF` the time of a stream.
+    """
+    if valid_from is None and valid_to is None:
+        return Relation(frame)
+    if valid_from is None or valid_to is None:
+        raise BindError("`valid_from` and `valid_to` go together; name both columns, or neither")
+    return Relation(frame, Validity(valid_from, valid_to))
+
+
+def declare_relation(name: str, frame: Any, schema: pa.Schema, hint: str | None = None) -> RelationInfo:
+    """What binding must know of a relation; checks that the columns which say when rows are valid can tell time."""
+    validity = frame.validity if isinstance(frame, Relation) else None
+    for column in (validity.start, validity.end) if validity else ():
+        if column not in schema.names:
+            raise BindError(f"relation `{name}` has no column `{column}`; {suggest(column, schema.names)}")
+        type_ = schema.field(column).type
+        if not (pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_int64(type_)):
+            raise BindError(f"`{column}` of relation `{name}` is no time but {type_}; make it a timestamp")
+    return RelationInfo(schema, hint=hint, validity=validity)
 
 
 def is_spark(frame: Any) -> bool:
@@ -151,7 +172,8 @@ def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Tabl
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
             hint = None if isinstance(frame, Relation) else _hint(name, table)
-            catalog[name.lower()], relations[name.lower()] = RelationInfo(table.schema, hint=hint), table
+            catalog[name.lower()] = declare_relation(name, frame, table.schema, hint)
+            relations[name.lower()] = table
             continue
         declared = frame if isinstance(frame, Stream) else Stream(table)
         info = declare(name, declared, table)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,11 +24,13 @@ from sash.embedded.embedded_session import EmbeddedSession
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
 from sash.errors import BindError, PlanError, SashWarning, suggest
-from sash.frames import Relation, Stream, declare, has_spark, stream, table_catalog
+from sash.frames import Relation, Stream, declare, declare_relation, has_spark, relation, stream, table_catalog
 from sash.io.places import real_place
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.least_memory import require_memory
+from sash.plan.memory_forecast import MemoryForecast
+from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
@@ -38,7 +41,7 @@ from sash.runtime.moments import Moment, moment_us
 from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, StreamInfo
 from sash.sql.parse import parse_query
 from sash.store.batch import BEGINNING
 
@@ -67,9 +70,11 @@ class Session:
         """
         self._register(name, stream(frame, **declaration))
 
-    def relation(self, name: str, frame: Any) -> None:
-        """Registers a relation: a frame at rest, that joins every tuple at any time."""
-        self._register(name, Relation(frame))
+    def relation(self, name: str, frame: Any, valid_from: str | None = None, valid_to: str | None = None) -> None:
+        """Registers a relation: a frame at rest, that joins every tuple at any time. The columns are as those of
+        `sash.relation`.
+        """
+        self._register(name, relation(frame, valid_from, valid_to))
 
     def query(self, name: str, text: str, into: Into = None, format: str = "parquet") -> None:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
@@ -101,9 +106,15 @@ class Session:
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
         sharing = decide_sharing(active_plans(self._queries))
-        forecast = None if self._is_spark else self._memory.forecast(sharing.plans)
+        forecast = self._spark_forecast(sharing.plans) if self._is_spark else self._memory.forecast(sharing.plans)
         told = explain_sharing(sharing, self._is_spark, verbose, forecast)
         return told if forecast is None else told + memory_line(forecast)
+
+    def _spark_forecast(self, plans: Sequence[Plan]) -> MemoryForecast | None:
+        from sash.spark.spark_session import forecast_memory_of
+        from sash.spark.spark_sql import spark_session_of
+
+        return forecast_memory_of(spark_session_of(self._frames), plans)
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
@@ -209,7 +220,10 @@ class Session:
         catalog: Catalog = {}
         for name, frame in self._frames.items():
             table = normalised(to_arrow(frame.frame, name).slice(0, 1))
-            catalog[name] = declare(name, frame, table) if isinstance(frame, Stream) else RelationInfo(table.schema)
+            if isinstance(frame, Stream):
+                catalog[name] = declare(name, frame, table)
+            else:
+                catalog[name] = declare_relation(name, frame, table.schema)
         return catalog
 
     def _plan(self, text: str) -> QueryPlan:

@@ -37,10 +37,12 @@ from typer.core import TyperGroup
 from sash.cli.main import app
 from sash.errors import SashError, SashWarning
 from sash.io.files import FileSource
+from sash.io.tables import declared_table
 from sash.plan.explain.tree import explain_plan
 from sash.plan.planner import plan_query
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.declared_validity import seen_schema
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 from support.bare import SOURCES, run_bare
@@ -133,13 +135,15 @@ class Reader:
         """Takes note of a stream or table; explains a query."""
         if isinstance(statement, CreateQuery):
             return explain_plan(plan_query(bind(statement.select, self.catalog)), verbose=is_verbose)
-        source = FileSource(statement.path, statement.format, statement.schema, statement.options)
-        is_stream = isinstance(statement, CreateStream)
-        self.catalog[statement.name.lower()] = (
-            StreamInfo(source.schema, statement.time, statement.slack_us, statement.tie, statement.statistics)
-            if is_stream
-            else RelationInfo(source.schema)
-        )
+        declared = (statement.path, statement.format, statement.schema, statement.options)
+        if isinstance(statement, CreateStream):
+            FileSource(*declared)
+            info = StreamInfo(statement.schema, statement.time, statement.slack_us, statement.tie, statement.statistics)
+        else:
+            declared_table(*declared)
+            seen = seen_schema(statement.schema, statement.validity)
+            info = RelationInfo(seen, validity=statement.validity)
+        self.catalog[statement.name.lower()] = info
         return ""
 
 

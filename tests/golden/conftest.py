@@ -4,7 +4,7 @@ A file holds cases; paragraphs are separated by blank lines, lines with `#` are 
 
     === TITLE                                            begins a case
     stream NAME (time COLUMN, slack LENGTH, tie COLUMN)  rows in order of arrival; slack and tie may be left out
-    relation NAME                                        rows
+    relation NAME (from COLUMN, to COLUMN)               rows; when they are valid may be left out
     sql                                                  the query
     advance TIME                                         declares all streams complete up to TIME after their last row
     changes                                              expected: all changes
@@ -45,7 +45,7 @@ class Case:
     text: str
     sql: str = ""
     streams: dict[str, Any] = field(default_factory=dict)
-    relations: dict[str, pa.Table] = field(default_factory=dict)
+    relations: dict[str, Any] = field(default_factory=dict)
     advance_us: int | None = None
     is_explained: bool = False
 
@@ -56,7 +56,7 @@ class Case:
     @property
     def frames(self) -> dict[str, Any]:
         """As `sash.sql` and `sash.query` take them."""
-        return {**self.streams, **{name: sash.relation(table) for name, table in self.relations.items()}}
+        return {**self.streams, **self.relations}
 
     @property
     def expected(self) -> str:
@@ -86,7 +86,7 @@ class Case:
             kind, comments, lines = _split(paragraph)
             if kind in ("stream", "relation"):
                 name = lines[0].split(" ")[1]
-                table = self.streams[name].frame if kind == "stream" else self.relations[name]
+                table = (self.streams if kind == "stream" else self.relations)[name].frame
                 yield "\n".join([*comments, lines[0], render_table(table)])
             elif kind not in EXPECTED:
                 yield paragraph.strip("\n")
@@ -107,7 +107,7 @@ def _parse_case(path: Path, text: str) -> Case:
             case "stream":
                 made.streams[lines[0].split(" ")[1]] = _parse_stream(lines)
             case "relation":
-                made.relations[lines[0].split(" ")[1]] = parse_table(lines[1:])
+                made.relations[lines[0].split(" ")[1]] = _parse_relation(lines)
             case "sql":
                 made.sql = "\n".join(lines[1:])
             case "advance":
@@ -126,9 +126,19 @@ def _split(paragraph: str) -> tuple[str, list[str], list[str]]:
     return rest[0].split(" ")[0] if rest else "", [line for line in lines if line.startswith("#")], rest
 
 
+def _parse_options(line: str) -> dict[str, str]:
+    """What stands in brackets behind a name."""
+    _, _, inside = line.partition("(")
+    return dict(option.strip().split(" ", 1) for option in inside.rstrip(")").split(",")) if inside else {}
+
+
+def _parse_relation(lines: list[str]) -> Any:
+    options = _parse_options(lines[0])
+    return sash.relation(parse_table(lines[1:]), options.get("from"), options.get("to"))
+
+
 def _parse_stream(lines: list[str]) -> Any:
-    inside = lines[0][lines[0].index("(") + 1 : lines[0].rindex(")")]
-    options = dict(option.strip().split(" ", 1) for option in inside.split(","))
+    options = _parse_options(lines[0])
     tie = tuple(options.get("tie", "").split())
     return sash.stream(parse_table(lines[1:]), options["time"], options.get("slack"), tie)
 

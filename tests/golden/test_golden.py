@@ -79,7 +79,7 @@ def start(case) -> sash.Query:
         query = sash.query(case.sql, **case.frames)
         case.plan = query.plan
         return query
-    return sash.Query(case.plan, {name.lower(): table for name, table in case.relations.items()})
+    return sash.Query(case.plan, {name.lower(): each.frame for name, each in case.relations.items()})
 
 
 def run_case(case, batches: Callable = whole_tables, between: Callable = go_on) -> tuple[pa.Table, dict[str, pa.Table]]:

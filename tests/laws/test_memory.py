@@ -16,12 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.index import pair_finder
+from sash.index import head_room
 from sash.operators import bites
+from sash.oracle.snapshot_law import is_join
 from sash.plan import least_memory
-from sash.store import sorted_runs, spill_files
+from sash.sql.bound_query import BoundQuery
+from sash.store import sorted_runs, spill_files, timed_log
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
-from sash.testing import Case, assert_changes, stream_of
+from sash.testing import Case, assert_changes, expected_changes, stream_of
 from sash.testing.case import Step
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
@@ -36,7 +38,8 @@ N_CASES = volume(dev=4, ci=60, deep=2000)
 def sealed_all_the_time(spill: Path) -> Iterator[None]:
     """Memory is always short, however little there is in it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
+        patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
+        patch.setattr(timed_log, "LEAST_SHARE", 1 << 40)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)
@@ -86,10 +89,14 @@ def test_plans_over_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted)
     check(*drawn, spill)
 
 
-@settings(max_examples=N_CASES // 3)
+@settings(max_examples=N_CASES)
 @given(interrupted(multiway_cases()))
 def test_joins_of_many_streams_with_little_memory_do_not_show(spill: Path, drawn: Interrupted) -> None:
     check(*drawn, spill)
+    bound, tables = drawn[0].bound, drawn[0].tables
+    if isinstance(bound, BoundQuery) and is_join(bound):
+        with as_little_memory(spill):
+            assert_changes(drawn[0].run(), expected_changes(bound, tables))
 
 
 A = stream_of("""
@@ -110,11 +117,19 @@ B = stream_of("""
 """)
 
 
-def test_rows_are_in_segments_then(spill: Path) -> None:
+JOINS = {
+    "of two": "SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 US",
+    "of three": "SELECT A.v, B.v AS w FROM a A, b B, a C WHERE A.k = B.k AND B.k = C.k WINDOW 5 US",
+    "of three by time": "SELECT A.v FROM a A, b B, a C WHERE A.v < B.v AND B.v < C.v WINDOW 5 US",
+}
+
+
+@pytest.mark.parametrize("text", JOINS.values(), ids=JOINS)
+def test_rows_are_in_segments_then(spill: Path, text: str) -> None:
     """That the cases above are about what they say."""
     with as_little_memory(spill):
         frames = {"a": sash.stream(A, time="ts"), "b": sash.stream(B, time="ts")}
-        running = sash.query("SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 US", **frames)
+        running = sash.query(text, **frames)
     n_segments = []
     for row in range(A.num_rows):
         running.push("a", A.slice(row, 1))

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sash
 from sash.oracle.snapshot_law import check_snapshot, is_join
 from sash.sql.bound_query import BoundQuery
+from sash.store.memory_budget import LEAST_BYTES
 from sash.testing import Case, assert_changes, expected_changes
+from sash.testing.case import Step
 from sash.testing.strategies import batch_cuts
 from support.multiway_strategies import multiway_cases
 from support.profiles import volume
+from support.sealing import seal_all_the_time
 
 N_CASES = volume(dev=4, ci=60, deep=2000)
+LIMITS = (LEAST_BYTES, 1 << 16, None)
 HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 
 
@@ -36,6 +41,31 @@ def test_changes_are_those_of_every_combination_with_every_algorithm(case: Case,
         assert_changes(case.run(hint), changes)
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=N_CASES)
+@given(multiway_cases(is_join=True).flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))), st.data())
+def test_changes_are_those_of_every_combination_with_any_memory(
+    tmp_path_factory: pytest.TempPathFactory, cut: tuple[Case, list[Step]], data: st.DataObject
+) -> None:
+    """With little memory, whatever is in a window when a step begins is on disk, for one algorithm as for all others
+    that need it in memory, or mapped.
+    """
+    (case, steps), limit = cut, data.draw(st.sampled_from(LIMITS))
+    case = hinted(case, data.draw(st.sampled_from(["probe"] * 3 + list(HINTS))))
+    stops = data.draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=2))
+    with pytest.MonkeyPatch.context() as patch:
+        if limit == LEAST_BYTES:
+            seal_all_the_time(patch)
+        sash.configure(memory=limit, spill=tmp_path_factory.mktemp("spill"))
+        try:
+            changes, _ = case.replay(steps, restart_after=stops)
+        finally:
+            sash.configure()
+    assert isinstance(case.bound, BoundQuery)
+    assert_changes(changes, expected_changes(case.bound, case.tables))
+
+
 @given(st.data())
 def test_algorithms_may_take_turns(data: st.DataObject) -> None:
     """However the rows come, one goes on from where another stopped: no state is an algorithm's own."""
@@ -50,4 +80,6 @@ def test_algorithms_may_take_turns(data: st.DataObject) -> None:
 
 
 def hinted(case: Case, hint: str) -> Case:
+    if hint == "probe":
+        return case
     return Case(case.text.replace("SELECT", f"SELECT /*+ {hint} */", 1), case.frames)

@@ -6,14 +6,19 @@ Law: at T the window holds the last n tuples, in total order, with ts <= T; per 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.store.batch import NEVER, OP, SIGNED_FIELDS, TS
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_arena import SpillArena
+from sash.store.vector import Arena, Memory
 
 SCHEMA = pa.schema([*SIGNED_FIELDS, ("A.k", pa.float64()), ("A.n", pa.int64())])
 ID = "_id.A"
@@ -40,8 +45,9 @@ def changes_of(batch: pa.Table) -> list[Change]:
     return list(zip(batch[OP].to_pylist(), batch[TS].to_pylist(), batch["A.n"].to_pylist(), strict=True))
 
 
-def restart(operator: CountWindow) -> CountWindow:
+def restart(operator: CountWindow, arena: Arena | None = None) -> CountWindow:
     fresh = CountWindow(operator.spec, SCHEMA)
+    fresh.reset(arena or Memory())
     fresh.restore({name: log.entries() for name, log in operator.logs().items()}, operator.registers())
     return fresh
 
@@ -122,6 +128,56 @@ def test_the_window_is_what_a_list_would_hold(rows: list[Row], n_rows: int, is_p
             held[number] += op if ts <= instant else 0
         assert {number for number, count in held.items() if count} == expected
         assert set(held.values()) <= {0, 1}
+
+
+@pytest.fixture(scope="module")
+def spill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spill")
+
+
+@given(
+    ticks=st.lists(st.integers(0, 1), max_size=60),
+    n_rows=st.integers(1, 30),
+    cuts=st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=12),
+    limit=st.sampled_from([None, 1 << 14, 1 << 16]),
+)
+@example([1] * 40, 20, [(5, False), (10, False), (15, True), (22, False), (31, True)], None)
+def test_what_is_on_disk_does_not_show(
+    spill: Path, ticks: list[int], n_rows: int, cuts: list[tuple[int, bool]], limit: int | None
+) -> None:
+    """Without a limit here: whatever is in the window is sealed when more comes."""
+
+    def small() -> SpillArena:
+        return SpillArena(MemoryBudget(1, 1 << 12, 1 << 14, spill) if limit is None else MemoryBudget.of(limit, spill))
+
+    rows: list[Row] = [(int(ts), None) for ts in np.cumsum(ticks)]
+    plain, operator, first = make(n_rows), make(n_rows), 0
+    operator.reset(small())
+    for upto, restarts in [*sorted(cuts), (len(rows), False)]:
+        batch, first = tuples(rows[first : max(first, upto)], first), max(first, upto)
+        assert operator.process([batch], first).equals(plain.process([batch], first))
+        assert limit is not None or len(operator.logs()["window"].head) <= 1
+        operator = restart(operator, small()) if restarts else operator
+
+
+def test_a_window_of_many_rows_is_on_disk(tmp_path: Path) -> None:
+    """It is a hundred times what memory has room for; a step looks at as many of its rows as it brings."""
+    arena = SpillArena(MemoryBudget.of(1 << 14, tmp_path))
+    operator, n_rows, seen = make(20_000), 45_000, list[Change]()
+    operator.reset(arena)
+    for first in range(0, n_rows, 100):
+        seen += changes_of(
+            operator.process([tuples([(number, None) for number in range(first, first + 100)], first)], 0)
+        )
+        assert (arena.n_file_bytes, arena.n_bytes <= arena.budget.state_bytes) == (0, True)
+        n_alive = min(first + 100, 20_000)
+        assert n_alive <= operator.logs()["window"].n_rows <= n_alive + 2000
+        operator = (
+            restart(operator, arena := SpillArena(MemoryBudget.of(1 << 14, tmp_path))) if first == 30_000 else operator
+        )
+    assert [number for op, _, number in seen if op > 0] == list(range(n_rows))
+    assert [(ts, number) for op, ts, number in seen if op < 0] == [(n + 20_000, n) for n in range(n_rows - 20_000)]
+    assert len(operator.logs()["window"].segments) > 10
 
 
 def test_state_stays_within_twice_the_window() -> None:

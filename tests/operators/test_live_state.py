@@ -315,7 +315,7 @@ def pour(join: TappedJoin, inputs: Sequence[pa.Table], clock: int) -> list[tuple
         for each in join.tap_outputs(inputs, clock)
         for tap, table in each.tables.items()
     ]
-    return given if clock % 3 else [*given, ("backfill", join.backfill(1, clock))]
+    return given if clock % 3 else [*given, ("backfill", pa.concat_tables(join.backfill(1, clock)))]
 
 
 def open_tap(join: TappedJoin, random: Random) -> None:

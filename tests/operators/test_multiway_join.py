@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.index import multiway_index, probe_index
-from sash.index.probe_order import probe_orders
+from sash.index.probe_order import probe_orders, probed_keys
 from sash.operators.multiway_join import PROBE, Condition, MultiwayJoin, MultiwayJoinSpec
 from sash.store import keys as store_keys
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
+from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
+from sash.store.spill_arena import SpillArena
+from support.sealing import seal_all_the_time
 from support.steps import restarted
 
 ALIASES = "ABCD"
@@ -40,8 +45,13 @@ def tuples(alias: str, rows: dict[int, Row], type: pa.DataType = INT64) -> pa.Ta
     ts, ks, js = ([row[place] for row in rows.values()] for place in range(3))
     if pa.types.is_string(type):
         ks, js = ([None if value is None else str(value) for value in values] for values in (ks, js))
-    ends = [each + LIFE_US for each in ts]
+    ends = [each + life_of(number) for number, each in zip(rows, ts)]
     return pa.table([ts, ends, [1] * len(ts), ks, js, list(rows)], schema=schema(alias, type))
+
+
+def life_of(number: int) -> int:
+    """How long the tuple with this number is in its window."""
+    return LIFE_US + number % 3
 
 
 def by_k(n_inputs: int) -> tuple[tuple[tuple[str, ...], ...], ...]:
@@ -235,6 +245,13 @@ def test_by_key_comes_before_by_time() -> None:
     assert probe_orders(has_key, fanouts) == [[1, 2], [0, 2], [1, 0]]
 
 
+def test_an_order_on_disk_for_each_key_that_is_probed_by() -> None:
+    """B shares one key with A and another one with C; A and B share two, of which the second is only compared."""
+    assert probed_keys(np.array([[True, False], [True, True], [False, True]])) == [[0], [0, 1], [1]]
+    assert probed_keys(np.array([[True, True], [True, True], [True, False]])) == [[0], [0], [0]]
+    assert probed_keys(np.array([[True, False], [True, False], [False, False]])) == [[0], [0], []]
+
+
 @pytest.mark.slow
 def test_probe_orders_follow_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """At first B has many tuples and C has few; then it is the other way round."""
@@ -290,6 +307,10 @@ KEYS = {
         tuple((f"{alias}.k",) if place < 2 else () for place, alias in enumerate(ALIASES[:n])),
         *([tuple((f"{alias}.j",) if place else () for place, alias in enumerate(ALIASES[:n]))] if n > 2 else []),
     ),
+    "one and another of two": lambda n: (
+        *by_k(n),
+        tuple((f"{alias}.j",) if place < 2 else () for place, alias in enumerate(ALIASES[:n])),
+    ),
     "of two columns": lambda n: (tuple((f"{alias}.k", f"{alias}.j") for alias in ALIASES[:n]),),
     "none": lambda n: (),
 }
@@ -317,6 +338,8 @@ class World:
     chunk: int
     turn: int
     type: pa.DataType
+    is_sealed: bool
+    """Whether whatever is in a window when a step begins goes to disk first."""
 
 
 @st.composite
@@ -342,6 +365,7 @@ def worlds(draw: st.DrawFn) -> World:
         draw(st.sampled_from([1, 2, 3, 1 << 18])),
         draw(st.sampled_from([1, 2, 1024])),
         draw(st.sampled_from([pa.int64(), pa.string()])),
+        draw(st.booleans()),
     )
 
 
@@ -372,9 +396,13 @@ def test_the_combinations_of_nested_loops(world: World) -> None:
     spec, every = world.spec, range(len(world.rows))
 
     def fresh() -> MultiwayJoin:
-        return MultiwayJoin(spec, *(schema(alias, world.type) for alias in spec.names))
+        operator = MultiwayJoin(spec, *(schema(alias, world.type) for alias in spec.names))
+        if world.is_sealed:
+            operator.reset(SpillArena(MemoryBudget.of(LEAST_BYTES, Path(directory))))
+        return operator
 
-    with pytest.MonkeyPatch.context() as patch:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        seal_all_the_time(patch)
         patch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", world.chunk)
         patch.setattr(probe_index, "MIN_ROWS_PER_TURN", world.turn)
         patch.setattr(probe_index, "ROWS_PER_TURN", world.turn)
@@ -399,10 +427,56 @@ def test_the_combinations_of_nested_loops(world: World) -> None:
                     for row in world.rows[number]
                     if limits[number] <= row[0] <= clock and may_join(spec, number, row)
                 ]
+            n_sealed = sum(bool(log.segments) for log in operator.logs().values())
+            assert not n_sealed or (world.is_sealed and spec.algorithm == PROBE)
             operator = restarted(operator, fresh) if restarts else operator
             last = clock
+        assert list(Path(directory).iterdir()) == [], "all have left by now"
     assert sorted(seen) == sorted(
-        (chosen, max(row[0] for row in rows), min(row[0] for row in rows) + LIFE_US)
+        (chosen, max(row[0] for row in rows), min(row[0] + life_of(n) for n, row in zip(chosen, rows)))
         for chosen in product(*(range(len(rows)) for rows in world.rows))
         if joins(spec, rows := tuple(world.rows[number][place] for number, place in enumerate(chosen)))
     )
+
+
+def limited(join: Driven, directory: Path, n_bytes: int = LEAST_BYTES) -> SpillArena:
+    """Gives a join so much memory, and tells where its rest is."""
+    arena = SpillArena(MemoryBudget.of(n_bytes, directory))
+    join.operator.reset(arena)
+    return arena
+
+
+@pytest.mark.parametrize("keys", [BY_K, ()], ids=["by key", "by time"])
+def test_what_is_found_at_once_is_bounded(tmp_path: Path, keys: tuple, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many combinations a single tuple completes: of rows in memory, then of rows on disk."""
+    join = abc(within(50), keys)
+    arena = limited(join, tmp_path)
+    for clock in (10, 20):
+        if clock == 20:
+            seal_all_the_time(monkeypatch)
+        rows: dict[int, Row] = dict.fromkeys(range(30), (clock, 1, 0))
+        batches = [tuples("A", rows), tuples("B", rows), tuples("C", {0: (clock, 1, 0)})]
+        parts = [part.num_rows for part in join.operator.parts(batches, clock)]
+        assert sum(parts) == (900 if clock == 10 else 60 * 60 * 2 - 900), parts
+        assert max(parts) <= arena.budget.n_pairs_at_once()
+    assert any(log.segments for log in join.operator.logs().values())
+
+
+def test_nothing_leaves_memory_that_has_room(tmp_path: Path) -> None:
+    join = abc(within(50))
+    arena = limited(join, tmp_path / "not there", 1 << 24)
+    for clock in range(100):
+        join.step(clock, A=at(clock), B=at(clock), C=at(clock))
+    assert not (tmp_path / "not there").exists()
+    assert (arena.counts.n_bytes_written, arena.n_file_bytes) == (0, 0)
+
+
+def test_algorithms_of_papers_keep_their_tuples_in_memory_or_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seal_all_the_time(monkeypatch)
+    join = abc(within(50), algorithm="hw")
+    arena = limited(join, tmp_path)
+    for clock in range(3):
+        assert (clock, clock, clock) in join.step(clock, A=at(clock), B=at(clock), C=at(clock))
+    assert arena.counts.n_files_written == 0

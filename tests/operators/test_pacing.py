@@ -9,6 +9,7 @@ import pytest
 
 import sash
 from sash.operators import operator_tree
+from sash.testing import assert_changes
 
 N_ROWS = 50_000
 LIMIT = 1 << 10
@@ -56,3 +57,25 @@ def test_rows_that_end_a_pause_come_in_once(monkeypatch: pytest.MonkeyPatch) -> 
     )
     for sign in (1, -1):
         assert changes.filter(pc.field("_op") == sign)["k"].to_pylist() == list(range(22 if sign > 0 else 20))
+
+
+def test_queries_that_share_a_join_see_what_expires_before_what_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of a shared join come to its queries as the clock reaches them, bit by bit, as they come to one alone."""
+
+    def rows_of(seed: int) -> pa.Table:
+        rng = np.random.default_rng(seed)
+        return pa.table(
+            {"k": rng.integers(0, 3, 300), "v": rng.integers(0, 5, 300), "ts": np.sort(rng.integers(0, 1000, 300))}
+        )
+
+    frames = {name: sash.stream(rows_of(seed), "ts") for seed, name in enumerate("ab")}
+    text = "SELECT A.v, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.v WINDOW {} MICROSECONDS"
+    expected = {name: sash.sql(text.format(window), **frames) for name, window in (("long", 50), ("short", 30))}
+    monkeypatch.setattr(operator_tree, "N_PACED", 16)
+    session = sash.Session()
+    for name, frame in frames.items():
+        session.stream(name, frame.frame, time="ts")
+    for name, window in (("long", 50), ("short", 30)):
+        session.query(name, text.format(window))
+    for name, changes in session.run().items():
+        assert_changes(changes, expected[name])

@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from sash.errors import PlanError
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.segmented_lookup import REPLICATED
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import method_name
+from sash.plan.explain.tree import explain_plan
+from sash.plan.query_plan import LOOKUP_METHODS
 
 
 def methods(plan) -> list[str]:
@@ -39,6 +43,28 @@ def methods(plan) -> list[str]:
 )
 def test_method(sql: str, expected: list[str], plan: Callable) -> None:
     assert methods(plan(sql)) == expected
+
+
+@pytest.mark.parametrize(
+    ("hint", "method"),
+    [("", REPLICATED), *((f"/*+ {each} */ ", each) for each in LOOKUP_METHODS), ("/*+ mesh, inl, wnl */ ", "inl")],
+)
+def test_lookup(hint: str, method: str, plan: Callable) -> None:
+    made = plan(f"SELECT {hint}A.x FROM A, R WHERE A.k = R.k")
+    assert [node.spec.method for node in made.root.walk() if isinstance(node.spec, LookupJoinSpec)] == [method]
+    if method != REPLICATED:
+        assert f"{LOOKUP_METHODS[method]}, by hint" in explain_plan(made, verbose=True)
+
+
+def test_a_lookup_in_a_file_needs_a_key(plan: Callable) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan("SELECT /*+ partitioned_hash */ A.x\nFROM A, R\nWHERE A.x < R.k")
+    assert str(caught.value) == "\n".join([
+        "the hint `partitioned_hash` needs an equality between `R` and the streams before it; add one, or leave the "
+        "hint out",
+        "  line 2: FROM A, R",
+        "                  ^",
+    ])  # fmt: skip
 
 
 WHJ_SETTINGS = (
@@ -102,7 +128,9 @@ def test_an_unknown_hint_is_refused(plan: Callable) -> None:
         "`wnl` (windowed nested loops), `ewj` (Exact Window Join), `rpwj` (Rate-based Progressive Window Join), "
         "`ahewj` (Adaptive Hash-partitioned Exact Window Join), `nlw` (NLW-join), `hw` (HW-join), `mw` (MW-join), "
         "`gca` (global conservative approach), `lca` (local conservative approach), `ripple` (ripple join), "
-        "`xjoin` (XJoin), `tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid), "
+        "`xjoin` (XJoin), `replicated` (a relation in memory), `partitioned_hash` (a relation in a file, by hash), "
+        "`partitioned_range` (a relation in a file, by range), `mesh` (MESHJOIN), `inl` (indexed nested loops), "
+        "`tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid), "
         "`lwo` (Largest Window Only), `swf` (Smallest Window First), `mqt` (Maximum Query Throughput)",
         "  line 1: SELECT /*+ fastest */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE",
         "                 ^^^^^^^^^^^^^^",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planted.mistake import Mistake
 
 WJOIN = ("tests/papers/test_wjoin_timelines.py", "tests/papers/test_wjoin_algorithms.py", "tests/laws/test_multiway.py")
+RELATION_JOINS = ("tests/papers/test_relation_joins.py", "tests/papers/test_relation_readings.py")
 EXACT_JOINS = ("tests/papers/test_exact_joins.py", "tests/papers/test_exact_readings.py")
 SHARED = ("tests/papers/test_shared_timelines.py", "tests/papers/test_shared_join.py", "tests/laws/test_isolation.py")
 
@@ -422,4 +423,55 @@ EXACT = (
     ),
 )
 
-MISTAKES = (*JOINS, *SEGMENTS, *SHARING, *MEMBERSHIP, *AGGREGATES, *EXACT)
+RELATIONS = (
+    Mistake(
+        "a-list-of-which-the-first-block-is-joined-alone",
+        "relation",
+        "kernels/relation_frames.py",
+        "block, place = lists.following[block], NOWHERE_YET",
+        "block, place = np.int64(-1), NOWHERE_YET",
+        RELATION_JOINS,
+    ),
+    Mistake(
+        "a-wait-buffer-that-is-full-with-a-block-free",
+        "relation",
+        "kernels/partitioned_runs.py",
+        "if lists.n_free[0] == 0:",
+        "if lists.n_free[0] <= 1:",
+        RELATION_JOINS,
+    ),
+    Mistake(
+        "a-list-that-must-be-longer-than-the-threshold",
+        "relation",
+        "kernels/partitioned_runs.py",
+        "if longest >= 0 and lists.n_tuples[longest] >= rules.n_invoke:",
+        "if longest >= 0 and lists.n_tuples[longest] > rules.n_invoke:",
+        RELATION_JOINS,
+    ),
+    Mistake(
+        "a-queued-tuple-that-takes-its-chain-along",
+        "relation",
+        "kernels/mesh_runs.py",
+        "queue.links[before, NEXT] = following",
+        "queue.links[before, NEXT] = -1",
+        RELATION_JOINS,
+    ),
+    Mistake(
+        "a-segment-admitted-whatever-its-size",
+        "relation",
+        "papers/exact/join_memory.py",
+        "frequencies[segment] * own_sizes >= size * (1 + rho) * own_frequencies",
+        "frequencies[segment] >= (1 + rho) * own_frequencies",
+        RELATION_JOINS,
+    ),
+    Mistake(
+        "a-tuple-that-waits-and-meets-the-relation-as-it-became",
+        "relation",
+        "papers/exact/partitioned_join.py",
+        "if segment >= 0 and len(self.waiting.waiting_for(segment)):",
+        "if segment < -1:",
+        RELATION_JOINS,
+    ),
+)
+
+MISTAKES = (*JOINS, *SEGMENTS, *SHARING, *MEMBERSHIP, *AGGREGATES, *EXACT, *RELATIONS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+import sash
 from sash.errors import PlanError, ResourceError
 from sash.spark import spark_session as sash_session
 from sash.spark.group_cache import Budget
@@ -222,3 +224,23 @@ def test_a_java_that_does_not_start_spark_leads_to_the_log(tmp_path: Path) -> No
     assert answer.stdout.startswith("ResourceError Java at `")
     assert answer.stdout.endswith(f"` did not start Spark; the reason stands in `{log}`\n")
     assert "much" in log.read_text()
+
+
+def test_explain_tells_of_a_limit_on_memory(own: SparkSession) -> None:
+    """What is told in one process, of each machine, and where Spark's local files are."""
+    rows = own.readStream.format("rate").load().selectExpr("timestamp AS ts", "value AS k")
+    known: dict[str, Any] = {"time": "ts", "rate": 2000, "distinct": {"k": 1_000_000}}
+    frames: dict[str, Any] = {name: sash.stream(rows, **known) for name in "ab"}
+    text = "SELECT A.k FROM a A, b B WHERE A.k = B.k WINDOW 10 HOURS"
+    assert "Memory:" not in sash.explain(text, **frames)
+    own.conf.set("spark.sash.memory", "256m")
+    line = sash.explain(text, **frames).splitlines()[-1]
+    assert line.startswith("Memory: 256 MiB of each machine; about ")
+    assert line.endswith(" written per second; files are in `spark.local.dir`")
+    session = sash.Session()
+    for name in frames:
+        session.stream(name, rows, **known)
+    session.query("pairs", text)
+    assert session.explain().splitlines()[-1] == line
+    own.conf.set("spark.sash.memory", "0")
+    assert "Memory:" not in sash.explain(text, **frames)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
 
 CATALOG: Catalog = {
     "temperature": StreamInfo(
@@ -26,6 +26,10 @@ CATALOG: Catalog = {
         pa.schema([("location", pa.string()), ("Value", pa.float64()), ("ts", pa.timestamp("us", tz="UTC"))]), time="ts"
     ),
     "rooms": RelationInfo(pa.schema([("location", pa.string()), ("name", pa.string()), ("built", pa.date32())])),
+    "prices": RelationInfo(
+        pa.schema([("location", pa.string()), ("since", pa.timestamp("us")), ("until", pa.timestamp("us"))]),
+        validity=Validity("since", "until"),
+    ),
     "twins": StreamInfo(pa.schema([("a", pa.int32()), ("A", pa.int32()), ("ts", pa.timestamp("us"))]), time="ts"),
     "halves": StreamInfo(pa.schema([("half", pa.float16()), ("ts", pa.timestamp("us"))]), time="ts"),
     "reserved": StreamInfo(pa.schema([("_op", pa.int8()), ("ts", pa.timestamp("us"))]), time="ts"),

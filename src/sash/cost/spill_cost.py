@@ -15,6 +15,7 @@ Keys are taken to be equally frequent, and rows to come evenly. Nothing is writt
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ class SpillEstimate:
         return self.n_keys * KEY_NS / 1e9
 
 
-class _Segments(NamedTuple):
+class SideSegments(NamedTuple):
     """Those of one side: how many rows each has, and how many of them there are."""
 
     n_rows: float
@@ -95,7 +96,8 @@ def estimate_spill(
     load: JoinLoad, row_bytes: tuple[float, float], step_s: float, shares: MemoryShares
 ) -> SpillEstimate:
     """Of a join of rows with so many bytes of columns, once windows are full; steps bring `step_s` seconds at once."""
-    n_bite = _bite_rows(load, row_bytes, step_s, shares)
+    n_pairs = sum(load.rates[side] * load.window_tuples(1 - side) for side in (0, 1)) * load.match_rate
+    n_bite = bite_rows(load.rates, row_bytes, n_pairs / sum(load.rates), step_s, shares)
     arriving = [n_bite * rate / sum(load.rates) for rate in load.rates]
     held = [MEAN_ROOM * (each + STATE_BYTES) for each in row_bytes]
     windows = [load.window_tuples(side) * held[side] for side in (0, 1)]
@@ -110,14 +112,14 @@ def estimate_spill(
     # Sides that both outgrow memory take turns, so that what was sealed less than a bite ago has two of them.
     n_turns = 2 if min(windows) > heads[0] and min(windows) > heads[1] else 1
     segments = [
-        _segments_of(load.window_tuples(side), heads[side] / held[side], arriving[side], row_bytes[side], n_turns)
+        segments_of(load.window_tuples(side), heads[side] / held[side], arriving[side], row_bytes[side], n_turns)
         for side in (0, 1)
     ]
     heads = [min(each + n_rows * size, whole) for each, n_rows, size, whole in zip(heads, arriving, held, windows)]
     settings = SpillSettings.within(int(shares.disk_bytes))
     n_bites = sum(load.rates) / n_bite
-    reads = [_read(load, arriving[1 - side], segments[side], settings) for side in (0, 1)]
-    files = [_file_bytes(each, settings) for each in segments]
+    reads = [read_of(load.n_distinct, load.match_rate, arriving[1 - side], segments[side], settings) for side in (0, 1)]
+    files = [file_bytes(each, settings) for each in segments]
     on_disk = sum(each.n_segments * size for each, size in zip(segments, files))
     written = sum(rate * size / each.n_rows for rate, each, size in zip(load.rates, segments, files) if each.n_segments)
     in_memory = sum(heads) + index
@@ -126,20 +128,21 @@ def estimate_spill(
     return SpillEstimate(in_memory + on_disk, in_memory, on_disk, n_segments, bytes_read, written, n_accesses, n_keys)
 
 
-def _bite_rows(load: JoinLoad, row_bytes: tuple[float, float], step_s: float, shares: MemoryShares) -> float:
+def bite_rows(
+    rates: Sequence[float], row_bytes: Sequence[float], n_joined: float, step_s: float, shares: MemoryShares
+) -> float:
     """How many rows are worked on at once, in the mean: a step, or as much of it as there is memory for, and less from
-    then on if its pairs are too many. See `operators/bites.py`.
+    then on if what is joined, so many for each row, is too much. See `operators/bites.py`.
     """
-    rates, n_step = load.rates, max(1.0, sum(load.rates) * step_s)
+    n_step = max(1.0, sum(rates) * step_s)
     mean_bytes = sum(rate * each for rate, each in zip(rates, row_bytes)) / sum(rates)
     as_input = shares.step_bytes / mean_bytes
     as_state = SHARE_OF_STATE * shares.state_bytes / (GROWTH * (mean_bytes + ROW_BYTES))
     n_most = n_rows = max(LEAST_ROWS, min(as_input, as_state))
-    n_pairs = sum(rates[side] * load.window_tuples(1 - side) for side in (0, 1)) * load.match_rate / sum(rates)
     n_done, n_bites = 0.0, 0
     while n_done < n_step and n_bites < MOST_BITES:
         n_done, n_bites = n_done + min(n_rows, n_step - n_done), n_bites + 1
-        bytes_out = n_rows * n_pairs * sum(row_bytes)
+        bytes_out = n_rows * n_joined * sum(row_bytes)
         if bytes_out > shares.step_bytes:
             n_rows = max(LEAST_ROWS, n_rows / 2)
         elif 4 * bytes_out < shares.step_bytes:
@@ -162,32 +165,35 @@ def _head_bytes(windows: tuple[float, float], room: float) -> tuple[float, float
     return (windows[0], rest) if small == 0 else (rest, windows[1])
 
 
-def _segments_of(n_window: float, n_head: float, n_arriving: float, row_bytes: float, n_turns: int) -> _Segments:
+def segments_of(n_window: float, n_head: float, n_arriving: float, row_bytes: float, n_turns: int) -> SideSegments:
     """A segment has half of what a full head has, or a bite, whose rows stay together; the oldest is half dead."""
     n_rows = max(1.0, 2 / 3 * n_head, n_turns * n_arriving)
     n_disk = max(0.0, n_window - n_head - n_arriving)
-    return _Segments(n_rows, n_disk / n_rows + 1 / 2 if n_disk else 0.0, row_bytes)
+    return SideSegments(n_rows, n_disk / n_rows + 1 / 2 if n_disk else 0.0, row_bytes)
 
 
-def _file_bytes(segment: _Segments, settings: SpillSettings) -> float:
+def file_bytes(segment: SideSegments, settings: SpillSettings) -> float:
+    """Of a segment with one key."""
     page = settings.page_bytes
-    parts = [_pages(segment.n_rows, KEY_BYTES, page), _pages(segment.n_rows, ORIGIN_BYTES, page)]
+    parts = [pages_of(segment.n_rows, KEY_BYTES, page), pages_of(segment.n_rows, ORIGIN_BYTES, page)]
     payload = segment.n_rows * segment.row_bytes + _n_batches(segment) * IPC_BYTES
     return page * (sum(parts) + math.ceil(payload / page))
 
 
-def _read(load: JoinLoad, n_probing: float, other: _Segments, settings: SpillSettings) -> tuple[float, float, float]:
+def read_of(
+    n_distinct: float, match_rate: float, n_probing: float, other: SideSegments, settings: SpillSettings
+) -> tuple[float, float, float]:
     """Of so many rows that look into all segments of the other side: bytes, accesses, and keys that are read."""
     if not other.n_segments:
         return 0.0, 0.0, 0.0
     page = settings.page_bytes
-    n_pages = _pages(other.n_rows, KEY_BYTES, page)
-    passing = n_probing * min(1.0, _share_met(1 / load.n_distinct, other.n_rows) + FALSE_SHARE)
+    n_pages = pages_of(other.n_rows, KEY_BYTES, page)
+    passing = n_probing * min(1.0, _share_met(1 / n_distinct, other.n_rows) + FALSE_SHARE)
     wanted = n_pages if n_probing > MANY * n_pages else n_pages * _share_met(1 / n_pages, passing)
     keys, key_accesses = _coalesced(n_pages, wanted, settings.gap_pages)
     n_batches = _n_batches(other)
     batch_pages = (other.n_rows * other.row_bytes / n_batches + IPC_BYTES) / page
-    matched = other.n_rows * _share_met(load.match_rate, n_probing)
+    matched = other.n_rows * _share_met(match_rate, n_probing)
     wanted = n_batches * _share_met(1 / n_batches, matched)
     batches, payload_accesses = _coalesced(n_batches, wanted, int(settings.gap_pages / batch_pages))
     n_accesses = key_accesses + keys / settings.most_pages + payload_accesses
@@ -214,11 +220,11 @@ def _coalesced(n_all: float, n_wanted: float, n_gap: int) -> tuple[float, float]
     return min(n_all, n_wanted + n_between * filled), min(1.0, n_wanted) + n_far
 
 
-def _pages(n_rows: float, row_bytes: int, page_bytes: int) -> int:
+def pages_of(n_rows: float, row_bytes: int, page_bytes: int) -> int:
     return math.ceil(n_rows / (page_bytes // row_bytes))
 
 
-def _n_batches(segment: _Segments) -> float:
+def _n_batches(segment: SideSegments) -> float:
     """The first batches are short, until it is known how many rows make a long one."""
     n_done, n_rows, n_batches = 0.0, float(FIRST_BATCH_ROWS), 0.0
     n_long = max(1.0, BATCH_BYTES / segment.row_bytes)

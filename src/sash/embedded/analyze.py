@@ -22,6 +22,7 @@ from sash.plan.explain.describe_memory import SpillMeasure, measured_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
+from sash.runtime.memory_settings import Size
 from sash.store.batch import BEGINNING, NEVER
 
 
@@ -29,11 +30,14 @@ def analyze_tables(
     plan: QueryPlan, tables: Mapping[str, pa.Table], relations: Mapping[str, pa.Table], verbose: bool = False
 ) -> str:
     """EXPLAIN ANALYZE of a plan over finite tables, whose rows are in order of arrival."""
-    return _analyze(plan, relations, interleaved(plan.streams, tables), verbose)
+    return _analyze(Query(plan, relations), interleaved(plan.streams, tables), verbose)
 
 
-def analyze_files(run: QueryRun, verbose: bool = False) -> str:
-    """EXPLAIN ANALYZE of a script's query over the files that are there now; nothing is written."""
+def analyze_files(run: QueryRun, verbose: bool = False, memory: Size | None = None) -> str:
+    """EXPLAIN ANALYZE of a script's query over the files that are there now; nothing is written.
+
+    `memory` is the limit if it is another one than this process has.
+    """
 
     def batches() -> Iterable[tuple[str, pa.Table]]:
         for stream, file in in_order_of_arrival(run.streams, run.filesystem):
@@ -41,13 +45,11 @@ def analyze_files(run: QueryRun, verbose: bool = False) -> str:
             for records in read_stream_file(run.streams[stream], file.path, info.time, run.filesystem, info.unit):
                 yield stream, records.rows
 
-    return _analyze(run.plan, run.relations, batches(), verbose)
+    return _analyze(Query(run.plan, run.relations, memory=memory), batches(), verbose)
 
 
-def _analyze(
-    plan: QueryPlan, relations: Mapping[str, pa.Table], batches: Iterable[tuple[str, pa.Table]], verbose: bool
-) -> str:
-    query, span, most_mapped = Query(plan, relations), TimeSpan(), 0
+def _analyze(query: Query, batches: Iterable[tuple[str, pa.Table]], verbose: bool) -> str:
+    plan, span, most_mapped = query.plan, TimeSpan(), 0
     query.is_quiet = True
     measures: dict[str, Measure] = {}
     for stream, rows in batches:

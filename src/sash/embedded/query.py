@@ -25,7 +25,7 @@ from sash.operators.stream_clock import StreamClock
 from sash.plan.least_memory import require_memory
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
-from sash.runtime.memory_settings import configured
+from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
 from sash.store.spill_arena import SpillArena
 
@@ -42,9 +42,11 @@ class Query:
         relations: Mapping[str, pa.Table],
         clocks: Mapping[str, StreamClock] | None = None,
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
+        memory: Size | None = None,
     ):
+        """`memory` is the limit if it is another one than this process has."""
         self.plan = plan
-        alone, budget = Plan.alone(plan), configured().budget()
+        alone, budget = Plan.alone(plan), configured(memory).budget()
         require_memory([alone], budget)
         self._job = RunningJob(alone, relations, clocks, waiting, budget)
         self._intake = self._job.intake

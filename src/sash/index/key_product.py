@@ -25,20 +25,29 @@ KEY = 0
 class KeyProduct:
     """Finds combinations of rows that are linked into a table. Serves one step."""
 
-    def __init__(self, windows: Sequence[OrderedWindow], tables: KeyTables, reach: np.ndarray):
+    def __init__(
+        self,
+        windows: Sequence[OrderedWindow],
+        tables: KeyTables,
+        reach: np.ndarray,
+        n_at_once: int = multiway_index.COMBINATIONS_PER_CHUNK,
+        is_limited: bool = False,
+    ):
+        """So many combinations are in memory at once; if that is not a limit, all of one arriving tuple are."""
         self.n_looked = 0
         """Rows looked at so far."""
         self._windows = tuple(windows)
         self._tables = tables
         self._reach = reach
-        self._met = np.empty((3, len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
-        self._out = np.empty((len(windows), multiway_index.COMBINATIONS_PER_CHUNK), np.int64)
+        self._n_most = n_at_once if is_limited else None
+        self._met = np.empty((3, len(windows), n_at_once), np.int64)
+        self._out = np.empty((len(windows), n_at_once), np.int64)
 
     def complete(
         self, starts: Sequence[int], stops: Sequence[int], orders: Sequence[Sequence[int]]
-    ) -> Iterator[Combinations]:
+    ) -> Iterator[Combinations] | None:
         """The combinations whose last tuple is one of these rows of the windows. The rows that they name are good until
-        the next ones are asked for.
+        the next ones are asked for. None if there is not enough memory for what the rows meet.
         """
         spans = [slice(a - each.base, b - each.base) for each, a, b in zip(self._windows, starts, stops)]
         times = np.concatenate([each.ts[span] for each, span in zip(self._windows, spans)])
@@ -52,10 +61,12 @@ class KeyProduct:
         n_met = [0] * len(spans)
         for arriving, span in enumerate(spans):
             own = places[numbers == arriving]
-            if len(own):
-                self._collect(arriving, span, own, orders[arriving], firsts, lasts, n_met)
+            if len(own) and not self._collect(arriving, span, own, orders[arriving], firsts, lasts, n_met):
+                return None
         arrived = Arrived(numbers[order], rows[order], times[order], expires[order])
-        yield from self._multiply(arrived, firsts, lasts)
+        if self._n_most is not None and _most_of_one(arrived, firsts, lasts) > self._n_most:
+            return None
+        return self._multiply(arrived, firsts, lasts)
 
     def _collect(
         self,
@@ -66,8 +77,10 @@ class KeyProduct:
         firsts: np.ndarray,
         lasts: np.ndarray,
         n_met: list[int],
-    ) -> None:
-        """What rows of a window meet in the others; those that meet nothing in one are not looked up in the next."""
+    ) -> bool:
+        """What rows of a window meet in the others; those that meet nothing in one are not looked up in the next.
+        Whether there was enough memory.
+        """
         window, table = self._windows[arriving], self._tables.table(KEY)
         positions = key_combinations.find_slots(window.keys[span], KEY, table)
         seekers = Seekers(positions, window.ts[span], np.zeros(len(positions), np.bool_), places)
@@ -82,7 +95,10 @@ class KeyProduct:
                 )
                 self.n_looked += n_looked
                 if start < len(positions):
+                    if self._n_most is not None:
+                        return False
                     self._met = np.concatenate([self._met, np.empty_like(self._met)], axis=2)
+        return True
 
     def _multiply(self, arrived: Arrived, firsts: np.ndarray, lasts: np.ndarray) -> Iterator[Combinations]:
         start, met = 0, Meetings(firsts, lasts, *self._met)
@@ -94,3 +110,10 @@ class KeyProduct:
                 yield Combinations(self._out[:, :n_out], ts[:n_out], ends[:n_out])
             elif start < len(arrived.rows):
                 self._out = np.empty((len(self._windows), n_most), np.int64)
+
+
+def _most_of_one(arrived: Arrived, firsts: np.ndarray, lasts: np.ndarray) -> float:
+    """The most combinations that one arriving tuple may have."""
+    n_met = (lasts - firsts).astype(np.float64)
+    n_met[arrived.windows, np.arange(len(arrived.windows))] = 1
+    return float(n_met.prod(axis=0).max(initial=0))

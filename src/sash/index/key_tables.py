@@ -15,6 +15,8 @@ from sash.store.ordered_window import OrderedWindow
 from sash.store.vector import Vector
 
 FIRST_SLOTS = 1024
+LEAST_SLOTS = 64
+"""So many are there at first where memory is limited."""
 
 
 class KeyTables:
@@ -27,6 +29,7 @@ class KeyTables:
         self._arena = windows[0].arena
         self._tables = [Vector(np.int64, self._arena, probes.HEADS + len(windows)) for _ in range(has_key.shape[1])]
         self._n_free = [0] * len(self._tables)
+        self._first_slots = FIRST_SLOTS if self._arena.budget is None else LEAST_SLOTS
         self.refill()
 
     def __len__(self) -> int:
@@ -40,7 +43,7 @@ class KeyTables:
         """Puts all rows of the windows into fresh tables."""
         self.linked = [window.next_row for window in self._windows]
         for key in range(len(self._tables)):
-            self._fill(key, FIRST_SLOTS)
+            self._fill(key, self._first_slots)
 
     def free(self) -> None:
         """Gives the room of the tables back."""
@@ -74,12 +77,12 @@ class KeyTables:
         for number, window in enumerate(self._windows):
             is_in = not self.has_key[number, key] or self._link_by(key, number, window.floor, self.linked[number])
             if not is_in:
-                self._fill(key, 4 * n_slots)
+                self._fill(key, (4 if self._arena.budget is None else 2) * n_slots)
                 return
 
     def _enough_slots(self, key: int) -> int:
         """So many that the keys that are there take less than half of what may be taken."""
-        n_slots, n_keys = FIRST_SLOTS, probes.count_keys(self._tables[key].array, self._floors())
+        n_slots, n_keys = self._first_slots, probes.count_keys(self._tables[key].array, self._floors())
         while n_slots * 5 // 8 <= 2 * n_keys:
             n_slots *= 2
         return n_slots

@@ -18,16 +18,13 @@ from typing import Generic, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import ResourceError
+from sash.index.head_room import make_room, row_bytes
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
-from sash.store.memory_budget import GROWTH, ROW_BYTES
 from sash.store.window import Window
 
 SIDES = ("left", "right")
-LEAST_SHARE = 16
-"""A head of less than one part in so many of what is for state is not sealed."""
 W = TypeVar("W", bound=Window)
 I = TypeVar("I", bound=WindowIndex)  # noqa: E741
 MakeIndex: TypeAlias = Callable[[Sequence[W]], I]
@@ -69,7 +66,7 @@ class PairFinder(Generic[W, I]):
         if budget is None:
             yield from index.arrive(firsts, horizon)
         else:
-            n_pairs = budget.n_pairs_at_once(sum(map(_row_bytes, self.windows)))
+            n_pairs = budget.n_pairs_at_once(sum(map(row_bytes, self.windows)))
             for pairs in self._pairs_anywhere(index, firsts, horizon):
                 yield from pairs.parts(n_pairs)
         self.evict(horizon)
@@ -127,45 +124,13 @@ class PairFinder(Generic[W, I]):
             yield Pairs(*pair, np.maximum(ts, found.ts), np.minimum(expires, found.expires))
 
     def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
-        """Seals what must leave memory before so much comes in: half of the larger window's head at a time.
-
-        A head that is small beside what others keep stays: segments of a few rows would cost more than they free.
-        If the disk has no room, all stays as it is, and the budget knows why.
-        """
-        budget = self.windows[LEFT].arena.budget
-        if budget is None or not all(window.may_seal for window in self.windows):
-            return
-        coming = budget.n_state_bytes_of(n_rows, n_bytes)
-        # A vector that is full grows by more than what comes, and a file is what it becomes without room for that.
-        while budget.n_state_bytes + max(coming, self._next_growth) > budget.state_bytes:
-            largest = max(self.windows, key=_head_bytes)
-            if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:
-                return
-            try:
-                largest.seal(-(-largest.log.n_head_rows // 2))
-            except ResourceError as error:
-                budget.refused = error
-                return
-            self.index.refill()
+        """Lets rows go to disk if memory would be short when so much comes in."""
+        make_room(self.windows, self.windows[LEFT].arena.budget, self.index.refill, n_rows, n_bytes)
 
     def _refill(self, horizon: int) -> None:
         self.index.advance(horizon)
         self.index.refill()
 
     @property
-    def _next_growth(self) -> int:
-        """What all vectors of the heads take more if they grow."""
-        return int((GROWTH - 1) * sum(map(_head_bytes, self.windows)))
-
-    @property
     def _n_rebuilds(self) -> int:
         return sum(window.n_rebuilds for window in self.windows)
-
-
-def _row_bytes(window: Window) -> int:
-    """Of the columns of a row."""
-    return window.log.n_bytes // max(1, window.log.n_rows)
-
-
-def _head_bytes(window: Window) -> int:
-    return sum(block.n_bytes + ROW_BYTES * block.n_rows for block in window.log.head)

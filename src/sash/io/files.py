@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,7 +20,7 @@ from sash.io.places import absolute_path, split_glob
 from sash.io.records import Records
 from sash.io.values import sql_name
 
-FORMATS = {"csv": csv.OPTIONS, "json": (), "parquet": ()}
+FORMATS: dict[str, tuple[str, ...]] = {"csv": csv.OPTIONS, "json": (), "parquet": ()}
 """The formats, and which options each of them takes."""
 
 
@@ -40,11 +40,7 @@ class FileSource:
     def __post_init__(self):
         check_format(self.format)
         check_columns(self.format, self.schema)
-        known = FORMATS[self.format]
-        for name, _ in self.options:
-            if name.lower() not in known:
-                remedy = suggest(name, known) if known else "it takes none"
-                raise PlanError(f"format `{self.format}` has no option `{name}`; {remedy}")
+        check_options(self.format, self.options, FORMATS[self.format])
         if self.format == "csv":
             csv.Dialect.from_options(self.options)
 
@@ -61,6 +57,14 @@ def check_format(format: str) -> None:
     """PlanError unless files of this format can be read and written."""
     if format not in FORMATS:
         raise PlanError(f"there is no format `{format}`; {suggest(format, FORMATS)}")
+
+
+def check_options(format: str, options: Sequence[tuple[str, str]], known: Sequence[str]) -> None:
+    """PlanError for an option that this format does not take."""
+    for name, _ in options:
+        if name.lower() not in known:
+            remedy = suggest(name, known) if known else "it takes none"
+            raise PlanError(f"format `{format}` has no option `{name}`; {remedy}")
 
 
 def check_columns(format: str, schema: pa.Schema) -> None:

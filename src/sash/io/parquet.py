@@ -27,28 +27,34 @@ def read(file: pa.NativeFile, path: str, schema: pa.Schema) -> Iterator[Records]
     chosen = [names[find_column(names, declared, path)] for declared in schema.names]
     n_before = 0
     for batch in parquet.iter_batches(BATCH_ROWS, columns=list(dict.fromkeys(chosen)), use_threads=False):
-        columns = [_fit(batch.column(name), field, path) for name, field in zip(chosen, schema, strict=True)]
+        columns = [
+            fit_declared(batch.column(name), field, f"file `{path}`")
+            for name, field in zip(chosen, schema, strict=True)
+        ]
         lines = np.arange(n_before + 1, n_before + 1 + len(batch), dtype=np.int64)
         yield Records(pa.Table.from_arrays(columns, schema=schema), lines, tabulate_rejects(path, []))
         n_before += len(batch)
 
 
-def _fit(column: pa.Array, field: pa.Field, path: str) -> pa.Array:
-    """The column as the declared type, or SourceError if the types differ in kind or a value would change."""
+def fit_declared(column: pa.Array, field: pa.Field, where: str) -> pa.Array:
+    """The column as the declared type, or SourceError if the types differ in kind or a value would change.
+
+    `where` says what it is a column of.
+    """
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
         return column.cast(field.type)
     if _kind(column.type) != _kind(field.type):
-        raise SourceError(_describe_misfit(column, field, path, "which is of another kind"))
+        raise SourceError(_describe_misfit(column, field, where, "which is of another kind"))
     try:
         fitted = column.cast(field.type)
         fitted.validate(full=True)
         is_same = fitted.type == column.type or _is_equal(fitted.cast(column.type), column)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SourceError(_describe_misfit(column, field, path, f"and loses values: {error}")) from None
+        raise SourceError(_describe_misfit(column, field, where, f"and loses values: {error}")) from None
     if not is_same:
-        raise SourceError(_describe_misfit(column, field, path, "and loses digits"))
+        raise SourceError(_describe_misfit(column, field, where, "and loses digits"))
     return fitted
 
 
@@ -72,8 +78,8 @@ def _is_equal(column: pa.Array, other: pa.Array) -> bool:
     return column.equals(other)
 
 
-def _describe_misfit(column: pa.Array, field: pa.Field, path: str, reason: str) -> str:
+def _describe_misfit(column: pa.Array, field: pa.Field, where: str, reason: str) -> str:
     return (
-        f"file `{path}`: column `{field.name}` is {column.type} but declared as {field.type}, {reason}; "
+        f"{where}: column `{field.name}` is {column.type} but declared as {field.type}, {reason}; "
         f"declare the column as {column.type}"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.arrays import Bytes, Offsets, UInt64s
+from sash.kernels.arrays import Bytes, Int64s, Offsets, UInt64s
 from sash.kernels.jit import inlined_kernel, kernel
 
 NULL_HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -19,6 +19,18 @@ def mix64(value: int | np.integer[Any]) -> np.uint64:
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def unmix_all(hashes: UInt64s) -> Int64s:
+    """The words that `mix64` makes these of."""
+    words = np.empty(hashes.shape[0], np.int64)
+    for i in range(hashes.shape[0]):
+        z = hashes[i]
+        z = (z ^ (z >> np.uint64(31)) ^ (z >> np.uint64(62))) * np.uint64(0x319642B2D24D8EC3)
+        z = (z ^ (z >> np.uint64(27)) ^ (z >> np.uint64(54))) * np.uint64(0x96DE1B173F119089)
+        words[i] = np.int64(z ^ (z >> np.uint64(30)) ^ (z >> np.uint64(60)))
+    return words
 
 
 @kernel

@@ -147,6 +147,14 @@ def _period(times: Int64s, bound: Int64s, idx: int, target: int, arriving: int, 
 
 
 @borrowing_kernel
+def find_periods(partials: Partials, target: int, lows: Int64s, highs: Int64s) -> None:
+    """Writes down from when to when a tuple of the window `target` may be to join each combination."""
+    times, bound, arriving, reach = partials
+    for idx in range(times.shape[1]):
+        lows[idx], highs[idx] = _period(times, bound, idx, target, arriving, reach)
+
+
+@borrowing_kernel
 def expand_by_key(
     partials: Partials, start: int, target: int, wanted: WantedKeys, slots: Int64s, rows: ProbedRows, out: GrownRoom
 ) -> tuple[int, int, int]:

@@ -4,7 +4,8 @@
               in      a    b    c          A tuple's end is the ts of the n-th tuple after it, known only then:
               out    +a   +b   +c -a       so it leaves by a negative tuple (Pipelines §3.2), not by its expiry.
 
-Tuples displaced at their own instant never enter. State: n tuples (per partition). Relies on ordered input.
+Tuples displaced at their own instant never enter. State: n tuples (per partition); those of a whole stream are on disk
+beyond memory. Relies on ordered input.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from sash.operators.evaluator import quote, run
 from sash.operators.operator import Unpaced
 from sash.store.batch import NEVER, OP, TS, concat, int64_column, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.counted_tuples import CountedTuples
 from sash.store.vector import Arena, Memory
 
 
@@ -38,7 +40,7 @@ class CountWindowSpec:
 class CountWindow(Unpaced):
     """Runs a `CountWindowSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_log", "_next_id")
+    STATE: ClassVar[tuple[str, ...]] = ("_window", "_next_id")
 
     def __init__(self, spec: CountWindowSpec, input: pa.Schema):
         self.spec = spec
@@ -46,7 +48,7 @@ class CountWindow(Unpaced):
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
-        self._log = BlockLog(self.schema, arena)
+        self._window = CountedTuples(self.schema, arena, may_seal=not self.spec.partition_by)
         self._next_id = 0
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
@@ -56,53 +58,46 @@ class CountWindow(Unpaced):
         ids = np.arange(self._next_id, self._next_id + batch.num_rows)
         self._next_id += batch.num_rows
         new = with_columns(batch, **{self.spec.id_column: ids}).cast(self.schema)
-        window, rows = self._held()
-        everyone = concat([window, new])
-        ends = self._ends(everyone)
-        self._keep(new, ends[window.num_rows :], rows[ends[: window.num_rows] < NEVER])
-        return self._changes(everyone, ends, window.num_rows)
+        n_held = self._window.n_alive
+        rows = self._within_reach(n_held, new.num_rows)
+        everyone = concat([self._window.log.take(rows).cast(self.schema), new])
+        ends = self._ends(everyone, n_held - len(rows))
+        self._window.change(new.filter(pa.array(ends[len(rows) :] == NEVER)), rows[ends[: len(rows)] < NEVER])
+        return self._changes(everyone, ends, len(rows))
+
+    def make_room(self) -> None:
+        """Puts on disk what should have been there already."""
+        self._window.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._log}
+        return {"window": self._window.log}
 
     def registers(self) -> dict[str, int]:
-        return {"next_id": self._next_id, "window": self._log.next_number}
+        return {"next_id": self._next_id, "window": self._window.log.next_number}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        self._log.restore(entries["window"], registers["window"])
+        self._window.restore(entries["window"], registers["window"])
         self._next_id = registers["next_id"]
 
-    def _held(self) -> tuple[pa.Table, np.ndarray]:
-        """The window as it stands, in total order, with its rows in the log."""
-        blocks: list[tuple[pa.Table, np.ndarray]] = []
-        for block in self._log.blocks:
-            alive = ~self._log.is_dead(block)
-            blocks.append((self._log.read(block).filter(pa.array(alive)), block.first + np.flatnonzero(alive)))
-        if not blocks:
-            return self.schema.empty_table(), np.empty(0, np.int64)
-        return concat([table for table, _ in blocks]), np.concatenate([rows for _, rows in blocks])
+    def _within_reach(self, n_held: int, n_new: int) -> np.ndarray:
+        """The rows of the window, which has so many, that so many new tuples may displace; in total order."""
+        return self._window.oldest(n_held if self.spec.partition_by else n_held + n_new - self.spec.n_rows)
 
-    def _ends(self, tuples: pa.Table) -> np.ndarray:
-        """When each tuple is displaced by the n-th one after it in its partition; NEVER if that has not come."""
+    def _ends(self, tuples: pa.Table, n_between: int) -> np.ndarray:
+        """When each tuple is displaced by the n-th one after it in its partition; NEVER if that has not come.
+
+        `tuples` are the oldest of the window and the new ones. `n_between` of the window lie between them, if not all
+        are among them; then there are less than n new ones, none of which is displaced.
+        """
         ts, n_rows = int64_column(tuples, TS), self.spec.n_rows
         if not self.spec.partition_by:
-            ends = np.full(len(ts), NEVER)
-            ends[: max(0, len(ts) - n_rows)] = ts[n_rows:]
+            ends, n_after = np.full(len(ts), NEVER), n_rows - n_between
+            ends[: max(0, len(ts) - n_after)] = ts[n_after:]
             return ends
         keys, idx = ", ".join(quote(name) for name in self.spec.partition_by), quote(self.spec.id_column)
         end = f"lead({quote(TS)}, {n_rows}, {NEVER}) OVER (PARTITION BY {keys} ORDER BY {idx})"
         sql = f"SELECT {end} AS ends FROM batch ORDER BY {idx}"
         return int64_column(run(sql, batch=tuples), "ends")
-
-    def _keep(self, new: pa.Table, ends: np.ndarray, displaced: np.ndarray) -> None:
-        stays = ends == NEVER
-        if stays.any():
-            self._log.append(new.filter(pa.array(stays)))
-        if len(displaced):
-            self._log.delete(displaced)
-        if self._log.is_sparse:
-            self._log.compact()
-        self._log.trim()
 
     def _changes(self, tuples: pa.Table, ends: np.ndarray, n_held: int) -> pa.Table:
         """Positives for the new tuples, negatives for the displaced, in order of time, negatives first."""

@@ -23,6 +23,7 @@ from sash.kernels.event_runs import EventRuns, count_members
 from sash.operators.accumulators import make_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import Keys, with_identity
+from sash.operators.open_groups import OpenGroups
 from sash.store.batch import BEGINNING, SIGNED_FIELDS, concat
 from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
@@ -62,12 +63,17 @@ class GroupBy:
             for call, type in zip(self.spec.calls, self._rows.types, strict=True)
         ]
         self._has_started = False
+        self._open = OpenGroups()
+        """None between two steps."""
+
+    def take(self, tuples: pa.Table, instant: int) -> None:
+        events = self._entered(tuples, instant - 1)
+        course = self._accumulate(events)
+        self._open.note(events.run_ids, course.was_there, course.before)
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        tuples = batch.select(self._input.names)
-        ids = self._keys.encode(tuples)
-        events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
+        events = self._entered(batch, clock)
         changes = [*self._start(events), *self._apply(events)]
         self._trace.evict(self._keys.recall)
         return concat(changes) if changes else self.schema.empty_table()
@@ -93,6 +99,12 @@ class GroupBy:
         self._keys.next_identity = registers["next_identity"]
         self._has_started = bool(registers["has_started"])
 
+    def _entered(self, batch: pa.Table, clock: int) -> Events:
+        """What happens up to a clock when these tuples have come."""
+        tuples = batch.select(self._input.names)
+        ids = self._keys.encode(tuples)
+        return self._trace.step(self._keys.identify(tuples, ids), ids, clock)
+
     def _start(self, events: Events) -> list[pa.Table]:
         """The row over nothing, of the one group that is always there; not if something is there from the beginning."""
         if self._has_started or self.spec.keys:
@@ -103,11 +115,23 @@ class GroupBy:
 
     def _apply(self, events: Events) -> list[pa.Table]:
         """The changes of the answer that follow from events."""
-        if not len(events):
+        if not len(events) and not self._open.is_open:
             return []
-        changes = self._rows.changes(self._keys, events, self._accumulate(events))
+        course, run_ids, run_times = self._accumulate(events), events.run_ids, events.run_times
+        if self._open.is_open:
+            self._open.note(run_ids, course.was_there, course.before)
+            run_ids, course = self._close()
+            run_times = np.full(len(run_ids), self._trace.clock)
+        changes = self._rows.changes(self._keys, run_ids, run_times, course)
         self._forget_groups()
         return changes
+
+    def _close(self) -> tuple[np.ndarray, Course]:
+        """The groups of an instant that came in parts, and what became of them."""
+        ids, was_there, before = self._open.close()
+        after = self._rows.read(ids, self._keys.n_ids, self._accumulators)
+        is_there = self._sizes.array[ids] > 0 if self.spec.keys else np.ones(len(ids), np.bool_)
+        return ids, Course(was_there, is_there, before, after)
 
     def _accumulate(self, events: Events) -> Course:
         was_there, is_there = self._count(events)

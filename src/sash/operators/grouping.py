@@ -74,13 +74,16 @@ class GroupRows:
 
     def start(self, keys: Keys, accumulators: Sequence[Accumulator]) -> pa.Table:
         """The row of the one group of everything, which is there before the first tuple."""
-        nothing = AggregateRuns(
-            np.zeros(2, np.int64), np.zeros(1, np.int64), 1, np.empty(0, np.int8), np.empty(0, np.int64)
-        )
-        arguments = (None if type is None else pa.array([], type) for type in self.types)
-        after = [each.apply(nothing, values)[1] for each, values in zip(accumulators, arguments, strict=True)]
-        rows = self._rows(keys, after, np.zeros(1, np.int64), np.full(1, BEGINNING), +1)
+        everything = np.zeros(1, np.int64)
+        rows = self._rows(keys, self.read(everything, 1, accumulators), everything, np.full(1, BEGINNING), +1)
         return rows.filter(pa.array(self._satisfy(rows)))
+
+    def read(self, groups: np.ndarray, n_groups: int, accumulators: Sequence[Accumulator]) -> list[pa.Array]:
+        """The aggregates of groups as they are."""
+        starts = np.zeros(len(groups) + 1, np.int64)
+        nothing = AggregateRuns(starts, groups, n_groups, np.empty(0, np.int8), np.empty(0, np.int64))
+        arguments = (None if type is None else pa.array([], type) for type in self.types)
+        return [each.apply(nothing, values)[1] for each, values in zip(accumulators, arguments, strict=True)]
 
     def follow(
         self, events: Events, n_groups: int, accumulators: Sequence[Accumulator]
@@ -95,13 +98,13 @@ class GroupRows:
         ]
         return [before for before, _ in pairs], [after for _, after in pairs]
 
-    def changes(self, keys: Keys, events: Events, course: Course) -> list[pa.Table]:
+    def changes(self, keys: Keys, run_ids: np.ndarray, run_times: np.ndarray, course: Course) -> list[pa.Table]:
         """How rows change: first what is taken back, then what is added. A row that comes out the same stays."""
         changed = course.was_there != course.is_there
         for values in zip(course.before, course.after, strict=True):
             changed |= _differ(*values)
         changed = np.flatnonzero(changed)
-        ids, times = events.run_ids[changed], events.run_times[changed]
+        ids, times = run_ids[changed], run_times[changed]
         old = self._rows(keys, [values.take(pa.array(changed)) for values in course.before], ids, times, -1)
         new = self._rows(keys, [values.take(pa.array(changed)) for values in course.after], ids, times, +1)
         leaves, enters = course.was_there[changed] & self._satisfy(old), course.is_there[changed] & self._satisfy(new)

@@ -2,25 +2,51 @@
 
     Law: (t, r) is in the answer at T iff t is in its window at T and the condition holds for t and r.
 
-State: none beyond the relation, which is in memory, indexed by key, and never changes: all partition groups look it up.
-Positive and negative tuples look up alike.
+With a period, r must be valid at the time of t: `start <= t.time < end`, where a NULL is no bound. Whatever time T has
+become, t keeps the row that was valid when it came:
+
+    r1, r2       |-- r1: 3.50 --|------- r2: 3.80 ------
+    t                      |----------- t --------|
+    (t, r1)                |======================|
+
+State: none beyond the relation, which never changes: all partition groups look it up. It is in memory, indexed by key,
+or by hint in a file (`segmented_lookup`). Positive and negative tuples look up alike, and are answered at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from sash.index.lookup_index import LookupIndex
+from sash.index.lookup_index import LookupIndex, Spans
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
+from sash.operators.segmented_lookup import REPLICATED, SegmentedLookup, in_order
 from sash.store.keys import encode_keys
+from sash.store.memory_budget import MemoryBudget
 from sash.store.rows import Rows
-from sash.store.vector import Memory
+from sash.store.vector import Arena, Memory
+
+_FROM_EVER, _FOR_EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class ValidPeriod:
+    """When rows of a relation are valid, by columns of its own, and the stream's column of the time that counts.
+
+    All three are timestamps in microseconds, or all three integers.
+    """
+
+    time: str
+    start: str
+    end: str
+
+    def __str__(self) -> str:
+        return f"{self.start} <= {self.time} < {self.end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +55,9 @@ class LookupJoinSpec:
 
     keys: tuple[tuple[str, str], ...]
     residual: str | None
+    method: str = REPLICATED
+    """Where the relation is: in memory, or in a file that is read by one of the methods of `segmented_lookup`."""
+    period: ValidPeriod | None = None
 
 
 class LookupJoin(TimeKeeping, Stateless):
@@ -40,20 +69,64 @@ class LookupJoin(TimeKeeping, Stateless):
         self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
         relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
-        self._relation = Rows(relation.schema, Memory())
-        self._relation.append(relation)
-        self._index = LookupIndex(encode_keys(relation, own_keys))
+        keys = encode_keys(relation, own_keys)
+        self._budget: MemoryBudget | None = None
+        self._lookup: SegmentedLookup | None = None
+        self._unwritten = None if spec.method == REPLICATED else (relation, keys)
+        """The relation until the first tuples come: before that, nobody knows where the file is to be."""
+        if spec.method == REPLICATED:
+            self._relation = Rows(relation.schema, Memory())
+            self._relation.append(relation)
+            self._index = LookupIndex(keys, _spans(relation, spec.period))
+
+    def reset(self, arena: Arena) -> None:
+        self._budget = arena.budget
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
         batch = join_keys.without_null_keys(batch, self._stream_keys)
         keys = encode_keys(batch, self._stream_keys)
-        found = [self._form(batch, at, rows) for at, rows in self._index.find(keys)]
+        times = None if self.spec.period is None else _microseconds(batch.column(self.spec.period.time), _FROM_EVER)
+        found = [self._form(batch, at, rows) for at, rows in self._find(keys, times)]
         return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
 
-    def _form(self, batch: pa.Table, at: np.ndarray, rows: np.ndarray) -> pa.Table:
+    def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
+        """Places among the keys, and the row of the relation for each, valid at the time of that place."""
+        if self.spec.method == REPLICATED:
+            for at, rows in self._index.find(keys, times):
+                yield at, self._relation.take(rows)
+        elif found := in_order(list(self._segmented().find(keys))):
+            yield found if times is None else self._valid(*found, times)
+
+    def _valid(self, at: np.ndarray, rows: pa.Table, times: np.ndarray) -> tuple[np.ndarray, pa.Table]:
+        spans = _spans(rows, self.spec.period)
+        assert spans is not None
+        is_valid = (spans.begins <= times[at]) & (times[at] < spans.ends)
+        return at[is_valid], rows.filter(pa.array(is_valid))
+
+    def _segmented(self) -> SegmentedLookup:
+        """The relation in a file, which is written when it is first asked for."""
+        if self._lookup is None:
+            assert self._unwritten is not None
+            self._lookup = SegmentedLookup(self.spec.method, *self._unwritten, self._budget)
+            self._unwritten = None
+        return self._lookup
+
+    def _form(self, batch: pa.Table, at: np.ndarray, relation: pa.Table) -> pa.Table:
         pairs = batch.take(pa.array(at))
-        relation = self._relation.take(rows)
         for name in relation.column_names:
             pairs = pairs.append_column(name, relation.column(name))
         return keep(pairs, self._check).cast(self.schema) if self._check else pairs
+
+
+def _spans(relation: pa.Table, period: ValidPeriod | None) -> Spans | None:
+    if period is None:
+        return None
+    return Spans(
+        _microseconds(relation.column(period.start), _FROM_EVER), _microseconds(relation.column(period.end), _FOR_EVER)
+    )
+
+
+def _microseconds(column: pa.ChunkedArray, missing: int) -> np.ndarray:
+    """Times as integers; where there is none, what is given for it."""
+    return column.cast(pa.int64()).fill_null(missing).to_numpy()

@@ -9,7 +9,7 @@
     A⋈B⋈C            |---->
 
 A combination is found once, by its last tuple in order of time. No intermediate result is kept. State: of each input
-the tuples that a tuple still to come can reach.
+the tuples that a tuple still to come can reach; where memory is limited, the oldest of them on disk.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sash.index.head_room import make_room
 from sash.index.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.index.probe_index import ProbeIndex, live_together
+from sash.index.probe_order import probed_keys
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep, quote, select
 from sash.operators.operator import Unpaced
@@ -118,9 +120,12 @@ class MultiwayJoin(Unpaced):
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
+        may_seal, probed = self.spec.algorithm == PROBE, probed_keys(self._has_key)
         self._windows = [
-            OrderedWindow(input, columns, span_us, arena)
-            for input, columns, span_us in zip(self._inputs, self._key_columns, self.spec.spans_us, strict=True)
+            OrderedWindow(input, columns, span_us, arena, may_seal, own)
+            for input, columns, span_us, own in zip(
+                self._inputs, self._key_columns, self.spec.spans_us, probed, strict=True
+            )
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._owners)
@@ -139,11 +144,16 @@ class MultiwayJoin(Unpaced):
         self._clock = clock
         self._frontiers = self._by_stream(self._heard or [(clock + 1,)] * len(inputs))
         self._heard = ()
+        self.make_room(sum(batch.num_rows for batch in inputs), sum(batch.nbytes for batch in inputs))
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
         yield from (self._form(each) for each in self._combinations(firsts))
         self._evict(limits)
+
+    def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
+        """Lets tuples go to disk if memory would be short when so much comes in."""
+        make_room(self._windows, self._windows[0].arena.budget, self._index.refill, n_rows, n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return {f"input{number}": window.log for number, window in enumerate(self._windows)}
@@ -161,10 +171,7 @@ class MultiwayJoin(Unpaced):
 
     def buffered(self) -> list[np.ndarray]:
         """For each input the times of the tuples that one still to come may join."""
-        return [
-            window.ts[window.first_since(limit) - window.base : window.next_row - window.base]
-            for window, limit in zip(self._windows, self._limits(), strict=True)
-        ]
+        return [window.times_since(limit) for window, limit in zip(self._windows, self._limits(), strict=True)]
 
     @property
     def counts(self) -> MultiwayCounts:
@@ -237,7 +244,7 @@ class MultiwayJoin(Unpaced):
         """The joined tuples."""
         columns: dict[str, ColumnLike] = {}
         for window, own, names in zip(self._windows, found.rows, self._payload, strict=True):
-            payload = window.log.rows.take(own, names)
+            payload = window.log.take(own, names)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         columns.update({TS: found.ts, EXPIRES: found.expires, OP: np.ones(len(found.ts), np.int8)})
         joined = pa.table(columns).cast(self.schema)
@@ -254,7 +261,7 @@ class MultiwayJoin(Unpaced):
             return None
         columns: dict[str, pa.ChunkedArray] = {}
         for number in sorted({number for each in conditions for number in each.inputs}):
-            payload = self._windows[number].log.rows.take(rows[number], self._read[number])
+            payload = self._windows[number].log.take(rows[number], self._read[number])
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         n_found: int = rows.shape[1]
         columns[PLACE] = pa.chunked_array([pa.array(np.arange(n_found))])

@@ -27,7 +27,7 @@ class Stateful(Protocol):
     """The attributes that change from step to step."""
 
     def pace(self, clock: int, n_max: int) -> int:
-        """The latest time up to which at most about `n_max` of its tuples expire by themselves; `clock` at most."""
+        """The latest time up to which at most about `n_max` of its tuples expire, or are let go; `clock` at most."""
         ...
 
     def reset(self, arena: Arena) -> None:
@@ -64,6 +64,26 @@ class PartGiver(Protocol):
 
     def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
         """What `process` returns, in parts that have no order, made as they are asked for. To be exhausted."""
+        ...
+
+
+@runtime_checkable
+class PartTaker(Protocol):
+    """An operator that takes the tuples of one instant in parts, where they are too many for memory."""
+
+    def take(self, tuples: pa.Table, instant: int) -> None:
+        """Some tuples that enter at an instant. The clock was moved to just before it; more of them, if there are, and
+        all that leaves at the instant come then, and at last `process` is called with the instant as the clock.
+        """
+        ...
+
+
+@runtime_checkable
+class RoomMaker(Protocol):
+    """An operator that puts on disk what finds no room in memory."""
+
+    def make_room(self) -> None:
+        """Between steps: puts there what should have been there already. If there is no room, the budget knows why."""
         ...
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from sash.operators.close import Close, CloseSpec
@@ -17,7 +18,7 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver, PartTaker, Stateful
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
@@ -27,7 +28,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
-from sash.store.batch import NEVER
+from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
 from sash.store.sorted_runs import SortedRuns
 from sash.store.vector import Arena
 
@@ -115,11 +116,29 @@ class Node:
         yield self
 
 
+def paces(operators: Sequence[Stateful], clock: int) -> Iterator[int]:
+    """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
+    while True:
+        until = min((operator.pace(clock, N_PACED) for operator in operators), default=clock)
+        yield until
+        if until == clock:
+            return
+
+
 def operator_nodes(root: Node) -> Iterator[tuple[OperatorName, Node]]:
     """The nodes that operators run, by a name that is stable for a tree: their number, inputs first, and their kind."""
     for number, node in enumerate(root.walk()):
         if not isinstance(node.spec, InputSpec | ExchangeSpec | RelationSpec):
             yield OperatorName(f"{number}-{type(node.spec).__name__.removesuffix('Spec')}"), node
+
+
+def _loose_slots(node: Node) -> Iterator[int]:
+    """The slots whose tuples no Reorder holds back."""
+    if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
+        yield node.spec.slot
+    elif not isinstance(node.spec, ReorderSpec):
+        for child in node.inputs:
+            yield from _loose_slots(child)
 
 
 def in_order_of_time(node: Node) -> Node:
@@ -161,6 +180,8 @@ class OperatorTree(OperatorSet):
         self._work: dict[int, Work] = {}
         self.root = root
         self.schema = self._build(root)
+        self._loose = set(_loose_slots(root))
+        """The slots that nothing puts in order."""
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
         """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
@@ -174,17 +195,39 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        for until in self._paces(clock):
-            yield self._run(self.root, arrivals, until, clocks or {})
-            arrivals = {}
+        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
+            yield self._run(self.root, due, until, reached)
 
     def paced_parts(
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None, arena: Arena
     ) -> Iterator[Iterator[pa.Table]]:
         """`paced_steps` where memory is limited: each step in parts that have no order. To be exhausted one by one."""
-        for until in self._paces(clock):
-            yield self._parts(self.root, _LimitedStep(arrivals, until, clocks or {}, arena))
-            arrivals = {}
+        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
+            yield self._parts(self.root, _LimitedStep(due, until, reached, arena))
+
+    def _paced(
+        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
+    ) -> Iterator[tuple[Mapping[int, pa.Table], int, Mapping[int, int]]]:
+        """A step bit by bit. Tuples that nothing puts in order come when the clock has reached them: what expires
+        before has to be gone then.
+        """
+        is_sorted = False
+        for until in paces([operator for _, operator in self.operators()], clock):
+            if until == clock:
+                yield arrivals, clock, clocks
+                return
+            if not is_sorted:
+                arrivals = {slot: sorted_by_time(each.combine_chunks(), False) for slot, each in arrivals.items()}
+                is_sorted = True
+            due = {slot: self._due(slot, each, until) for slot, each in arrivals.items()}
+            arrivals = {slot: each.slice(due[slot].num_rows) for slot, each in arrivals.items()}
+            yield due, until, {slot: min(each, until) if slot in self._loose else each for slot, each in clocks.items()}
+
+    def _due(self, slot: int, arrivals: pa.Table, until: int) -> pa.Table:
+        """Of tuples in order of time, those that come in before the clock moves on."""
+        if slot not in self._loose:
+            return arrivals
+        return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
 
     def forget_work(self) -> None:
         """Counts work from now on; what a step does is what it has done since."""
@@ -202,14 +245,6 @@ class OperatorTree(OperatorSet):
         work.rows_out += output.num_rows
         work.seconds += perf_counter() - started
         return output
-
-    def _paces(self, clock: int) -> Iterator[int]:
-        """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
-        while True:
-            until = min((operator.pace(clock, N_PACED) for _, operator in self.operators()), default=clock)
-            yield until
-            if until == clock:
-                return
 
     def operators(self) -> Iterator[tuple[OperatorName, Operator]]:
         """The operators, as `operator_nodes` names them."""
@@ -238,7 +273,7 @@ class OperatorTree(OperatorSet):
 
     def _parts(self, node: Node, step: _LimitedStep) -> Iterator[pa.Table]:
         """What a node puts out in a step. What a join finds goes through the nodes above it part by part, in order of
-        time if they keep something; an instant is then not cut in two.
+        time if they keep something.
         """
         arrivals, clock, clocks, arena = step
         operator = self._operators.get(id(node))
@@ -250,15 +285,42 @@ class OperatorTree(OperatorSet):
             yield self._run(node, arrivals, clock, clocks)
         elif operator is None:
             yield from self._parts(node.inputs[0], step)
-        elif isinstance(operator, Project | LookupJoin):
+        elif isinstance(operator, Project | LookupJoin | Slide):
             for part in self._parts(node.inputs[0], step):
                 yield self.process(node, [part], clock)
         else:
             runs = SortedRuns(arena, with_ties=False)
             for part in self._parts(node.inputs[0], step):
                 runs.add(part)
-            for tuples, until in runs.instants(clock, self._schema_of(node.inputs[0])):
+            yield from self._in_turns(node, runs, clock)
+
+    def _in_turns(self, node: Node, runs: SortedRuns, clock: int) -> Iterator[pa.Table]:
+        """What an operator that keeps something makes of tuples in order of time. It takes an instant whole, unless it
+        can take it in parts.
+        """
+        operator, schema = self._operators[id(node)], self._schema_of(node.inputs[0])
+        if not isinstance(operator, PartTaker | Expire | PartialAggregate):
+            for tuples, until in runs.instants(clock, schema):
                 yield self.process(node, [tuples], until)
+            return
+        is_open = False
+        for tuples, until, is_part in runs.turns(clock, schema):
+            if not is_part:
+                yield self.process(node, [tuples], until)
+            elif not isinstance(operator, PartTaker):
+                yield self.process(node, [tuples], until - 1)
+            else:
+                if not is_open:
+                    yield self.process(node, [schema.empty_table()], until - 1)
+                self._take(node, operator, tuples, until)
+            is_open = is_part
+
+    def _take(self, node: Node, operator: PartTaker, tuples: pa.Table, instant: int) -> None:
+        started = perf_counter()
+        operator.take(tuples, instant)
+        work = self._work.setdefault(id(node), Work())
+        work.rows_in += tuples.num_rows
+        work.seconds += perf_counter() - started
 
     def _is_over_parts(self, node: Node) -> bool:
         """Whether it has one input, beside relations, which comes in parts."""
@@ -291,7 +353,8 @@ class OperatorTree(OperatorSet):
         """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
         stream that it joins many at a time, one if it does not.
 
-        A step brings in all its arrivals before the clock moves bit by bit, so of a slot the whole step's clock counts.
+        A Reorder is given all arrivals of a step before the clock moves bit by bit, so of its slot the whole step's
+        clock counts.
         """
         if isinstance(node.spec, InputSpec):
             return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)

@@ -26,15 +26,14 @@ import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
 from sash.operators.bites import Bite, Bites
-from sash.operators.operator import Stateful
+from sash.operators.operator import RoomMaker, Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
-from sash.operators.operator_tree import OperatorTree, Work
+from sash.operators.operator_tree import OperatorTree, Work, paces
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
-from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
-from sash.store.sorted_runs import SortedRuns
+from sash.store.sorted_runs import SortedRuns, side_by_side
 from sash.store.vector import Arena, Memory
 
 JOIN = OperatorName("join")
@@ -77,8 +76,9 @@ class Pipeline(OperatorSet):
         self._trunk = trunk
         self._branches = {each.name: each for each in branches}
         self._kept = trunk.retention if trunk else None
-        self._pending: dict[BranchName, dict[int, pa.Table]] = {}
-        """By branch and slot, what a query begins with; it comes in at the next step."""
+        self._pending: dict[BranchName, Iterator[tuple[int, dict[int, pa.Table]]]] = {}
+        """By branch, what a query begins with, in turns: a time up to which it is complete, and tables by slot. It
+        comes in before the next step."""
         self._orphans: set[str] = set()
         """Entries of queries that are no more."""
         self._join_work = Work()
@@ -105,15 +105,29 @@ class Pipeline(OperatorSet):
         bites = Bites(Bite(arrivals, clock, clocks or {}), self._arena.budget)
         for bite in bites:
             n_bytes_out = 0
-            for name, table in self._step(bite, skipped):
-                n_bytes_out += table.nbytes
-                yield name, table
+            for part in self._paced(bite):
+                for name, table in self._step(part, skipped):
+                    n_bytes_out += table.nbytes
+                    yield name, table
             bites.see(n_bytes_out)
+
+    def _paced(self, bite: Bite) -> Iterator[Bite]:
+        """A bite; bit by bit if much that was held back below a shared join is let go, and memory is limited."""
+        if self._trunk is None or self._arena.budget is None:
+            yield bite
+            return
+        arrivals, clock, clocks = bite
+        for until in paces([each for tree in self._trunk.inputs for _, each in tree.operators()], clock):
+            yield Bite(arrivals, until, clocks)
+            arrivals = {}
 
     def _step(self, bite: Bite, skipped: Collection[BranchName]) -> Iterator[tuple[BranchName, pa.Table]]:
         arrivals, clock, clocks = bite
-        waiting = {name: self._pending.get(name, {}) for name in self._branches if name not in skipped}
-        self._pending = {}
+        waiting: dict[BranchName, dict[int, pa.Table]] = {name: {} for name in self._branches if name not in skipped}
+        pending, self._pending = self._pending, {}
+        for name in waiting:
+            for until, tables in pending.get(name, ()):
+                yield from self._run(name, tables, until)
         if self._trunk is None:
             for name in waiting:
                 yield from self._run(name, arrivals, clock, clocks)
@@ -139,7 +153,7 @@ class Pipeline(OperatorSet):
             return
         budget.refused = None
         for _, operator in self.operators():
-            if isinstance(operator, WindowJoin | TappedJoin):
+            if isinstance(operator, RoomMaker):
                 operator.make_room()
         if budget.refused is not None:
             raise budget.refused
@@ -251,13 +265,28 @@ class Pipeline(OperatorSet):
         """Lets a new query begin with what is in its windows."""
         assert self._kept is not None
         join = trunk.join
-        for slot, number in self._branches[name].taps.items():
+        for number in self._branches[name].taps.values():
             tap = join.taps[number]
             for side, kept in enumerate(self._kept):
                 columns = [old for old, _ in tap.columns if old in kept.columns]
                 condition = trunk.tap_conditions[number][side]
                 join.since_us[number, side] = kept.missing_until_us(tap.windows_us[side], columns, condition, clock)
-            self._pending.setdefault(name, {})[slot] = join.backfill(number, clock)
+        self._pending[name] = self._beginning(trunk, name, clock)
+
+    def _beginning(self, trunk: Trunk, name: BranchName, clock: int) -> Iterator[tuple[int, dict[int, pa.Table]]]:
+        """What is in a query's windows, as its taps would have given it; in turns if memory is limited."""
+        join, taps = trunk.join, self._branches[name].taps
+        if self._arena.budget is None:
+            yield clock, {slot: concat(list(join.backfill(number, clock))) for slot, number in taps.items()}
+            return
+        streams: list[Iterator[tuple[pa.Table, int]]] = []
+        for number in taps.values():
+            runs = SortedRuns(self._arena, with_ties=False, n_sharing=len(taps))
+            for part in join.backfill(number, clock):
+                runs.add(part)
+            streams.append(runs.instants(clock, join.tap_schemas[number]))
+        for until, tables in side_by_side(streams, clock):
+            yield until, dict(zip(taps, tables, strict=True))
 
     def _tap_outputs(
         self, trunk: Trunk, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]

@@ -3,8 +3,9 @@
     arrives   3   1   2        clock 0     clock 2     clock 3
     released                   -           1 2         3
 
-State: the tuples beyond the clock, so at most what the slack and the slowest stream let run ahead. Tuples of one
-instant come out in the stream's total order: the declared tie-breakers, then row content; never arrival.
+State: the tuples beyond the clock, so what the slack and the slowest stream let run ahead; beyond memory they are on
+disk, in order of time (`store/held_tuples.py`). Tuples of one instant come out in the stream's total order: the
+declared tie-breakers, then row content; never arrival.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sash.operators.operator import Unpaced
-from sash.store.batch import BEGINNING, NEVER, TS, concat, conformed, content_order, int64_column, with_columns
+from sash.store.batch import TS, concat, conformed, content_order, int64_column, with_columns
 from sash.store.block_log import BlockLog
+from sash.store.held_tuples import HeldTuples
 from sash.store.vector import Arena, Memory
 
 
@@ -35,10 +36,10 @@ class ReorderSpec:
     id_column: str | None = None
 
 
-class Reorder(Unpaced):
+class Reorder:
     """Runs a `ReorderSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_log", "_clock", "_next_id", "_oldest_us")
+    STATE: ClassVar[tuple[str, ...]] = ("_held", "_next_id")
 
     def __init__(self, spec: ReorderSpec, input: pa.Schema):
         self.spec = spec
@@ -47,59 +48,39 @@ class Reorder(Unpaced):
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
-        self._log = BlockLog(self._input, arena)
-        self._clock = BEGINNING
+        self._held = HeldTuples(self._input, arena)
         self._next_id = 0
-        self._oldest_us = NEVER
-        """No tuple that is held is older."""
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        held = [self._log.read(block) for block in self._log.blocks] if self._oldest_us <= clock else []
-        due = [table.filter(pa.array(self._is_due(table, clock))) for table in [*held, batch]]
-        self._release(clock)
-        self._hold(batch.filter(pa.array(int64_column(batch, TS) > clock)))
-        self._clock = clock
-        return self._numbered(self._ordered(concat(due)))
+        held = self._held
+        due = batch.filter(pa.array(held.is_due(batch, clock)))
+        released = held.release(clock)
+        held.hold(batch.filter(pa.array(int64_column(batch, TS) > clock)))
+        return self._numbered(self._ordered(concat([*released, due])))
 
     def frontier(self, below: int) -> int:
         """What is held may come out next; so may what comes in, and within the slack it may be older."""
-        return min(self._oldest_us, below)
+        return min(self._held.oldest_us, below)
+
+    def pace(self, clock: int, n_max: int) -> int:
+        """What is held comes out bit by bit if it is too much for memory."""
+        return self._held.pace(clock, n_max)
+
+    def make_room(self) -> None:
+        """Puts on disk what should have been there already."""
+        self._held.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
-        return {"held": self._log}
+        return {"held": self._held.log}
 
     def registers(self) -> dict[str, int]:
-        return {"clock": self._clock, "held": self._log.next_number, "next_id": self._next_id}
+        return {"clock": self._held.clock, "held": self._held.log.next_number, "next_id": self._next_id}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        self._log.restore(entries["held"], registers["held"], partial(conformed, schema=self._input))
-        self._clock, self._next_id = registers["clock"], registers["next_id"]
-        self._oldest_us = self._oldest_after(self._clock)
-
-    def _is_due(self, table: pa.Table, clock: int) -> np.ndarray:
-        """A block stays until its last tuple is due, so the clock it was last asked at tells what has left already."""
-        ts = int64_column(table, TS)
-        return (ts > self._clock) & (ts <= clock)
-
-    def _release(self, clock: int) -> None:
-        """Drops what is due. As long as nothing is, no block is looked at."""
-        if self._oldest_us > clock:
-            return
-        log = self._log
-        log.drop([block for block in log.blocks if int64_column(log.read(block), TS).max() <= clock])
-        log.trim()
-        self._oldest_us = self._oldest_after(clock)
-
-    def _hold(self, later: pa.Table) -> None:
-        if later.num_rows:
-            self._log.append(later)
-            self._oldest_us = min(self._oldest_us, int(int64_column(later, TS).min()))
-
-    def _oldest_after(self, clock: int) -> int:
-        """The least time of a tuple in the log that has not left it yet."""
-        times = [int64_column(self._log.read(block), TS) for block in self._log.blocks]
-        return min((int(ts[ts > clock].min()) for ts in times), default=NEVER)
+        adapt = partial(conformed, schema=self._input)
+        self._held.restore(entries["held"], registers["held"], registers["clock"], adapt)
+        self._next_id = registers["next_id"]
 
     def _ordered(self, batch: pa.Table) -> pa.Table:
         if batch.num_rows < 2:

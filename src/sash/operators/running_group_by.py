@@ -102,7 +102,7 @@ class RunningGroupBy(Unpaced):
         events = Events([batch], int64_column(batch, TS), self._keys.encode(batch), signs(batch))
         course = self._accumulate(events, n_known)
         self._write(np.unique(events.run_ids))
-        return self._rows.changes(self._keys, events, course)
+        return self._rows.changes(self._keys, events.run_ids, events.run_times, course)
 
     def _accumulate(self, events: Events, n_known: int) -> Course:
         """A group is there from its first run on."""

@@ -51,7 +51,7 @@ from sash.store.batch import (
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
-from sash.store.sorted_runs import SortedRuns
+from sash.store.sorted_runs import SortedRuns, side_by_side
 from sash.store.spill_arena import SpillArena
 from sash.store.vector import Arena, Memory
 
@@ -139,24 +139,23 @@ class TappedJoin(Unpaced):
 
     def tap_outputs(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
         """What the taps give for these tuples; smaller windows may be served before larger ones."""
-        inputs = [
-            join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
-            for side, batch in enumerate(inputs)
-        ]
         index = self._finder.index
         if isinstance(index, ScheduledIndex):
-            yield from self._outputs_by_turns(index, inputs, clock)
+            yield from self._outputs_by_turns(index, self._joinable(inputs), clock)
         elif self._arena.budget is None:
-            parts: dict[int, list[pa.Table]] = {}
-            for pairs in self._finder.pairs(index, inputs, _horizon(clock)):
-                self._route(pairs, 0, len(self.taps), parts)
-            yield TapOutput(clock, {tap: self._joined(tap, parts) for tap in range(len(self.taps))})
+            given: dict[int, list[pa.Table]] = {}
+            for parts in self._routed(inputs, clock):
+                for tap, more in parts.items():
+                    given.setdefault(tap, []).extend(more)
+            yield TapOutput(clock, {tap: self._joined(tap, given) for tap in range(len(self.taps))})
         else:
-            yield from self._limited_outputs(self._finder.pairs(index, inputs, _horizon(clock)), clock)
+            yield from self._limited_outputs(self._routed(inputs, clock), clock)
         self._clock = clock
 
-    def backfill(self, tap: int, clock: int) -> pa.Table:
-        """What a tap would have given until now of the tuples that are in its windows at the clock."""
+    def backfill(self, tap: int, clock: int) -> Iterator[pa.Table]:
+        """What a tap would have given until now of the tuples that are in its windows at the clock: in parts that have
+        no order, at least one, made as they are asked for. No step may come in between.
+        """
         spec = replace(self.spec, taps=(self.taps[tap],), serving_order=LWO)
         twin = TappedJoin(spec, *self._inputs)
         windows = self._tap_windows[tap : tap + 1]
@@ -164,8 +163,9 @@ class TappedJoin(Unpaced):
         if self._arena.budget is not None:
             twin.reset(SpillArena(self._arena.budget))
         twin.since_us = since_us
-        steps = self._steps_again(since_us[0], clock)
-        return concat([given.tables[0] for step in steps for given in twin.tap_outputs(*step)])
+        yield twin.tap_schemas[0].empty_table()
+        for inputs, until in self._steps_again(since_us[0], clock):
+            yield from (part for parts in twin._routed(inputs, until) for part in parts.get(0, ()))
 
     def _steps_again(self, since_us: np.ndarray, clock: int) -> Iterator[tuple[list[pa.Table], int]]:
         """Steps that bring the tuples of the windows again, if they are newer than a time of each side: one step, or
@@ -234,26 +234,32 @@ class TappedJoin(Unpaced):
         n_queries = [reaches.count(each) for each in self._classes_us]
         return ScheduledIndex(windows, self._classes_us, n_queries, self.spec.serving_order)
 
-    def _limited_outputs(self, found: Iterator[Pairs], clock: int) -> Iterator[TapOutput]:
-        """What all pairs of a step give: at once, or bit by bit in order of time if that is too much."""
-        runs = [SortedRuns(self._arena, with_ties=False, n_sharing=len(self.taps)) for _ in self.taps]
-        for pairs in found:
+    def _joinable(self, inputs: Sequence[pa.Table]) -> list[pa.Table]:
+        """A step's tuples that may meet others."""
+        return [
+            join_keys.without_null_keys(self._adapt(side, batch), self._key_columns[side])
+            for side, batch in enumerate(inputs)
+        ]
+
+    def _routed(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[dict[int, list[pa.Table]]]:
+        """What the pairs of a step give to taps, by their numbers, as they are found."""
+        index = self._finder.index
+        assert not isinstance(index, ScheduledIndex)
+        for pairs in self._finder.pairs(index, self._joinable(inputs), _horizon(clock)):
             parts: dict[int, list[pa.Table]] = {}
             self._route(pairs, 0, len(self.taps), parts)
+            yield parts
+
+    def _limited_outputs(self, found: Iterator[dict[int, list[pa.Table]]], clock: int) -> Iterator[TapOutput]:
+        """What all pairs of a step give: at once, or bit by bit in order of time if that is too much."""
+        runs = [SortedRuns(self._arena, with_ties=False, n_sharing=len(self.taps)) for _ in self.taps]
+        for parts in found:
             for tap, given in parts.items():
                 for part in given:
                     runs[tap].add(part)
         streams = [each.instants(clock, schema) for each, schema in zip(runs, self.tap_schemas, strict=True)]
-        heads = [next(stream) for stream in streams]
-        while (complete_us := min((until for _, until in heads), default=clock)) < clock:
-            tables: dict[int, pa.Table] = {}
-            for tap, (tuples, until) in enumerate(heads):
-                n_due = int(np.searchsorted(int64_column(tuples, TS), complete_us, side="right"))
-                tables[tap] = tuples.slice(0, n_due)
-                heads[tap] = next(streams[tap]) if until == complete_us else (tuples.slice(n_due), until)
-            yield TapOutput(complete_us, tables)
-        rest = [concat([tuples, *(more for more, _ in stream)]) for (tuples, _), stream in zip(heads, streams)]
-        yield TapOutput(clock, dict(enumerate(rest)))
+        for complete_us, tables in side_by_side(streams, clock):
+            yield TapOutput(complete_us, dict(enumerate(tables)))
 
     def _outputs_by_turns(self, index: ScheduledIndex, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
         firsts = self._finder.insert(inputs, _horizon(clock))

@@ -15,6 +15,8 @@ the times of rows:
 
     SELECT A.v FROM (… rows in [RANGE 5 us] …) A, (… rows in [RANGE 5 us] …) B WHERE B.ts - A.ts BETWEEN -4 AND 4
 
+A table that is read as of the time of a stream is joined by a range: `WHERE R.since <= S.ts AND S.ts < R.until`.
+
 As a LATERAL subquery next to a table of instants, it answers for many of them at once. How Sash binds and plans the
 query plays no part in it. DuckDB runs it.
 """
@@ -41,6 +43,7 @@ from sash.sql.bound_query import (
     WINDOW_COLUMNS,
     Catalog,
     HopWindow,
+    RelationInfo,
     RowsWindow,
     SinceWindow,
     StreamInfo,
@@ -86,6 +89,7 @@ class RelationalQuery:
         for select in list(tree.find_all(exp.Select)):
             _order_first_and_last(select)
             self._spell_out_pair_windows(select)
+            self._spell_out_periods(select)
             select.set("hint", None)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
@@ -105,6 +109,19 @@ class RelationalQuery:
             gap = exp.Sub(this=self._time_us(tables[pair.right]), expression=self._time_us(tables[pair.left]))
             bounds = -pair_walks.newest_before(pair), pair.length_us - 1
             select.where(exp.Paren(this=gap).between(*bounds), copy=False)
+
+    def _spell_out_periods(self, select: exp.Select) -> None:
+        """FOR SYSTEM_TIME AS OF as conditions on the columns that say when rows of a table are valid."""
+        for item in [item for item in _items(select) if item.args.get("version")]:
+            info, time = self.catalog[item.name.lower()], item.args["version"].expression
+            assert isinstance(info, RelationInfo), "only tables are read as of a time"
+            assert info.validity is not None
+            start, end = (
+                exp.column(exp.to_identifier(name, quoted=True), _alias_of(item).copy())
+                for name in (info.validity.start, info.validity.end)
+            )
+            select.where(start.is_(exp.Null()).or_(start <= time.copy()), copy=False)
+            select.where(end.is_(exp.Null()).or_(time.copy() < end), copy=False)
 
     def _time_us(self, table: exp.Expr) -> exp.Expr:
         """The time of a stream's rows, in microseconds."""

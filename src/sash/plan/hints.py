@@ -3,6 +3,7 @@
     /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
     /*+ ewj */ · /*+ ewj(r=0.9) */ · /*+ rpwj(60) */ · /*+ ahewj(60, memory=4096) */
     /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ · /*+ xjoin */
+    /*+ replicated */ · /*+ partitioned_hash */ · /*+ partitioned_range */ · /*+ mesh */ · /*+ inl */      of a relation
     /*+ tpa */ · /*+ nta */ · /*+ hybrid */
     /*+ lwo */ · /*+ swf */ · /*+ mqt */                     if the query shares its join with others
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass, fields
 from sash.cost.choose_join import NO_HINT, MethodHint, choose_method
 from sash.cost.join_cost import BUCKETED, EXACT_SETTINGS, INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.errors import PlanError
-from sash.plan.query_plan import ALGORITHMS, EXPIRY_SCHEDULES, MULTIWAY_ALGORITHMS, SERVING_ORDERS
+from sash.plan.query_plan import ALGORITHMS, EXPIRY_SCHEDULES, LOOKUP_METHODS, MULTIWAY_ALGORITHMS, SERVING_ORDERS
 from sash.sql.bound_query import Block
 
 CONSERVATIVE = ("nlw", "hw", "mw")
@@ -36,11 +37,13 @@ class Hints:
     """An algorithm for joins of many streams; one of `MULTIWAY_ALGORITHMS`, `gca` perhaps with that inside it."""
     serving_order: str | None = None
     """In which order queries are served by a join that they share."""
+    lookup: str | None = None
+    """How relations are looked up in; one of `LOOKUP_METHODS`."""
 
 
 def read_hints(bound: Block) -> Hints:
     """The hints of a statement; raises PlanError for what nobody understands."""
-    method, expiry_schedule, multiway, serving_order = NO_HINT, None, None, None
+    method, expiry_schedule, multiway, serving_order, lookup = NO_HINT, None, None, None, None
     for hint in bound.hints:
         found = _HINT.fullmatch(hint)
         name, settings = (found[1], found[2]) if found else (hint, None)
@@ -48,6 +51,8 @@ def read_hints(bound: Block) -> Hints:
             expiry_schedule = name
         elif name in SERVING_ORDERS and settings is None:
             serving_order = name
+        elif name in LOOKUP_METHODS and settings is None:
+            lookup = name
         elif name in EXACT_SETTINGS:
             method = _read_exact(name, settings, hint, bound)
         elif name in ALGORITHMS:
@@ -55,10 +60,10 @@ def read_hints(bound: Block) -> Hints:
         elif name in MULTIWAY_ALGORITHMS:
             multiway = _read_multiway(name, settings, hint, bound)
         else:
-            known = ALGORITHMS | MULTIWAY_ALGORITHMS | EXPIRY_SCHEDULES | SERVING_ORDERS
+            known = ALGORITHMS | MULTIWAY_ALGORITHMS | LOOKUP_METHODS | EXPIRY_SCHEDULES | SERVING_ORDERS
             choices = ", ".join(f"`{name}` ({meaning})" for name, meaning in known.items())
             _refuse(f"the hint `{hint}` is not known; there is {choices}", bound)
-    return Hints(method, expiry_schedule, multiway, serving_order)
+    return Hints(method, expiry_schedule, multiway, serving_order, lookup)
 
 
 def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> str:

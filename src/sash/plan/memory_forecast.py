@@ -1,6 +1,8 @@
 """What a plan keeps under a limit on memory, operator by operator, and how much of it will be on disk.
 
-    joins of two streams    segments, whose reads and writes are estimated; see `cost/spill_cost.py`
+    joins of streams        segments, whose reads and writes are estimated; see `cost/spill_cost.py` and, of many,
+                            `cost/multiway_spill.py`; but a join of many by an algorithm of a paper is as all others
+    rows that wait, ROWS n  segments, written and read once
     all others              mapped files: the part of what they keep for which there is no room
 
 Who keeps little stays in memory. Of the others, mapped files take all that they keep, as a vector is in memory or in a
@@ -15,19 +17,22 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from sash.cost.choose_join import JoinPrices
 from sash.cost.exact_cost import ExactEstimate, estimate_exact
 from sash.cost.join_cost import EXACT_SETTINGS, JoinLoad
+from sash.cost.multiway_spill import ManyInput, ManyLoad, estimate_multiway_spill
 from sash.cost.prices import load_prices
 from sash.cost.spill_cost import MEAN_ROOM, MemoryShares, SpillEstimate, estimate_spill
+from sash.index.probe_order import probe_orders, probed_keys
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.multiway_join import MultiwayJoinSpec
+from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import InputSpec, Node, OperatorTree, RelationSpec, operator_nodes
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
@@ -77,7 +82,7 @@ class Keeper:
     """Whether its oldest rows go to segments; what others keep is in mapped files."""
     kept_bytes: float | None
     """If memory were not limited; None if nobody knows."""
-    join: TieredJoin | None = None
+    join: TieredJoin | ManyLoad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ class MemoryForecast:
     prices: JoinPrices
     of_specs: Mapping[int, KeeperForecast]
     """By the `id` of specs."""
+    is_of_each_machine: bool = False
+    """Whether the limit is for each of several machines."""
 
     @property
     def keepers(self) -> list[KeeperForecast]:
@@ -136,6 +143,9 @@ def _forecast(keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPri
     if keeper.join is None:
         return KeeperForecast(keeper, 0.0 if keeper.kept_bytes <= room else keeper.kept_bytes)
     shares = MemoryShares(room, budget.step_bytes, budget.disk_bytes)
+    if isinstance(keeper.join, ManyLoad):
+        found = estimate_multiway_spill(keeper.join, shares)
+        return KeeperForecast(keeper, found.disk_bytes, found)
     load, widths, step_s = keeper.join
     spill = estimate_spill(load, widths, step_s, shares)
     exact = None
@@ -183,10 +193,32 @@ def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:
             return Keeper(spec, True, None)
         left, right = (widths.of(child) for child in node.inputs)
         return _tiered(spec, TieredJoin(load, (left, right), spec.choice.step_s or USUAL_STEP_S))
+    if isinstance(spec, MultiwayJoinSpec) and spec.algorithm == PROBE:
+        return _join_of_many(spec, node.inputs, widths, statistics)
     inputs = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
     rows = [_n_rows(node, number, statistics.of(child).rate) for number, child in enumerate(inputs)]
     sizes = [None if n_rows is None else n_rows * _row_size(widths.of(each)) for n_rows, each in zip(rows, inputs)]
-    return Keeper(spec, False, None if None in sizes else sum(size or 0.0 for size in sizes))
+    return Keeper(spec, _is_timed(spec), None if None in sizes else sum(size or 0.0 for size in sizes))
+
+
+def _is_timed(spec: object) -> bool:
+    """Whether its rows go to segments in order of time."""
+    return isinstance(spec, ReorderSpec) or (isinstance(spec, CountWindowSpec) and not spec.partition_by)
+
+
+def _join_of_many(spec: MultiwayJoinSpec, inputs: Sequence[Node], widths: _Widths, statistics: Statistics) -> Keeper:
+    rates = [statistics.of(child).rate for child in inputs]
+    has_key = np.array([[bool(key[number]) for key in spec.keys] for number in range(len(inputs))], bool)
+    known = [fanout for i, row in enumerate(spec.fanouts or ()) for j, fanout in enumerate(row) if i != j]
+    if None in rates or None in known or not known:
+        return Keeper(spec, True, None)
+    loads = [
+        ManyInput(rate or 0.0, span_us / 1e6, widths.of(child), int(own.sum()), len(probed))
+        for rate, span_us, child, own, probed in zip(rates, spec.spans_us, inputs, has_key, probed_keys(has_key))
+    ]
+    step_s = max(statistics.of(child).step_s for child in inputs)
+    load = ManyLoad(loads, spec.fanouts or (), probe_orders(has_key, spec.fanouts), step_s or USUAL_STEP_S)
+    return Keeper(spec, True, estimate_multiway_spill(load, MemoryShares(inf, inf, 0)).kept_bytes, load)
 
 
 def _tiered(spec: object, join: TieredJoin) -> Keeper:

@@ -35,6 +35,14 @@ MULTIWAY_ALGORITHMS = {
     "ripple": "ripple join",
     "xjoin": "XJoin",
 }
+LOOKUP_METHODS = {
+    "replicated": "a relation in memory",
+    "partitioned_hash": "a relation in a file, by hash",
+    "partitioned_range": "a relation in a file, by range",
+    "mesh": "MESHJOIN",
+    "inl": "indexed nested loops",
+}
+"""How tuples of streams look up in a relation."""
 EXPIRY_SCHEDULES = {"tpa": "Time Probing", "nta": "Negative Tuples", "hybrid": "Hybrid"}
 SERVING_ORDERS = {
     "lwo": "Largest Window Only",
@@ -83,6 +91,7 @@ class Lookup:
         """The part of the relation that the query needs. Identities follow from what rows hold, not from their order:
         whoever goes on after a restart may be given them in another one.
         """
+        relation = relation.replace_schema_metadata()  # what is said there of its version is no part of the rows
         rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
         if self.is_numbered:
             rows = rows.take(pa.array(content_order(rows, [])))

@@ -14,6 +14,7 @@ from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import Node, RelationSpec
 from sash.operators.project import ProjectSpec
+from sash.operators.segmented_lookup import REPLICATED
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.column_names import columns_of
 from sash.plan.distribution import LEFT, RIGHT, Partitioning, choose_partitioning
@@ -33,6 +34,7 @@ from sash.plan.multiway import (
     read_by_lookup,
     time_conditions,
 )
+from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
 from sash.store.batch import ID_PREFIX, TS
@@ -49,6 +51,7 @@ class FromClause:
         self._query = query
         self._hint = hints.method
         self._multiway = hints.multiway
+        self._lookup = hints.lookup
         self._joins_many = joins_many(query, hints)
         self._carries_times = False
         self._build_body = build_body
@@ -212,12 +215,25 @@ class FromClause:
 
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
-        spec = LookupJoinSpec(join.keys, conjunction(join.conjuncts))
+        period, conjuncts = split_period(join, left.columns)
+        method = self._lookup_method(join)
+        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), method, period)
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
         distribution = (
             left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)
         )
         return replace(flow, node=Node(spec, (left.node, Node(RelationSpec(lookup.label)))), distribution=distribution)
+
+    def _lookup_method(self, join: Join) -> str:
+        """That of the hint; a relation without a key is looked through, wherever it is."""
+        if self._lookup not in (None, REPLICATED) and not join.keys:
+            raise PlanError(
+                f"the hint `{self._lookup}` needs an equality between `{join.right.source.alias}` and the streams "
+                "before it; add one, or leave the hint out",
+                self._query.bound.text,
+                join.right.source.span,
+            )
+        return self._lookup or REPLICATED
 
     def _exchange(self, flow: Flow, join: Join, side: int) -> Flow:
         """An input of a join, behind an exchange if the plan is cut there."""

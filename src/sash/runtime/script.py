@@ -9,16 +9,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from sash.errors import ParseError, PlanError, SourceError
-from sash.io.files import FileSource, list_files, read_file
+from sash.io.files import FORMATS, FileSource, list_files
 from sash.io.places import real_place
+from sash.io.postgresql import AddressError
+from sash.io.row_ends import with_ends
 from sash.io.sink import FileSink
+from sash.io.tables import TABLE_FORMATS, TableSource, declared_table
 from sash.io.time_column import time_type
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
 from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
+from sash.sql.declared_validity import seen_schema
 from sash.sql.parse import parse_script
 from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable
@@ -31,7 +35,7 @@ class Script:
     """What a script declares. Paths in it are relative to where the command is run."""
 
     streams: Mapping[str, FileSource]
-    tables: Mapping[str, FileSource]
+    tables: Mapping[str, TableSource]
     plans: Mapping[str, QueryPlan]
     sinks: Mapping[str, FileSink]
     catalog: Catalog
@@ -63,7 +67,11 @@ class Script:
 
     def relations(self) -> dict[str, pa.Table]:
         """All tables, read."""
-        return {name: _read_table(name, source) for name, source in self.tables.items()}
+        return {name: with_ends(name, source.read(name), self._validity(name)) for name, source in self.tables.items()}
+
+    def _validity(self, name: str) -> Validity | None:
+        info = self.catalog[name]
+        return info.validity if isinstance(info, RelationInfo) else None
 
 
 def read_script(path: str | Path) -> Script:
@@ -96,7 +104,7 @@ class _BoundStatements:
         self._text = text
         self._catalog: Catalog = {}
         self._streams: dict[str, FileSource] = {}
-        self._tables: dict[str, FileSource] = {}
+        self._tables: dict[str, TableSource] = {}
         self._declarations: dict[str, str] = {}
         self._plans: dict[str, QueryPlan] = {}
         self._sinks: dict[str, FileSink] = {}
@@ -106,15 +114,17 @@ class _BoundStatements:
     def add_stream(self, made: CreateStream) -> None:
         name = made.name.lower()
         refuse_name(made.name, "stream", "its late rows", self._text, made.span)
-        self._streams[name] = _source(made, self._text)
+        self._streams[name] = _stream_source(made, self._text)
         self._declarations[name] = made.text
         self._catalog[name] = _stream_info(made)
 
     def add_table(self, made: CreateTable) -> None:
         name = made.name.lower()
-        self._tables[name] = _source(made, self._text)
+        self._tables[name] = _table_source(made, self._text)
         self._declarations[name] = made.text
-        self._catalog[name] = RelationInfo(made.schema, made.sql_types)
+        self._catalog[name] = RelationInfo(
+            seen_schema(made.schema, made.validity), made.sql_types, validity=made.validity
+        )
 
     def add_query(self, made: CreateQuery) -> None:
         name = made.name
@@ -128,7 +138,7 @@ class _BoundStatements:
         if not self._plans:
             raise ParseError("the script asks nothing; add CREATE QUERY name AS SELECT ...")
         sources = {**self._streams, **self._tables}
-        self._territories.refuse_sources([(name, source.path) for name, source in sources.items()])
+        self._territories.refuse_sources([(name, source.path) for name, source in sources.items() if source.path])
         return Script(
             self._streams,
             self._tables,
@@ -150,9 +160,20 @@ def _stream_info(made: CreateStream) -> StreamInfo:
     )
 
 
-def _source(made: CreateStream | CreateTable, text: str) -> FileSource:
+def _stream_source(made: CreateStream, text: str) -> FileSource:
     try:
+        if made.format in TABLE_FORMATS.keys() - FORMATS.keys():
+            raise PlanError(f"`{made.format}` holds tables, and no streams; write CREATE TABLE")
         return FileSource(made.path, made.format, made.schema, made.options)
+    except PlanError as error:
+        raise PlanError(f"`{made.name}`: {error.reason}", text, made.span) from None
+
+
+def _table_source(made: CreateTable, text: str) -> TableSource:
+    try:
+        return declared_table(made.path, made.format, made.schema, made.options)
+    except AddressError as error:
+        raise AddressError(f"`{made.name}`: {error.reason}") from None
     except PlanError as error:
         raise PlanError(f"`{made.name}`: {error.reason}", text, made.span) from None
 
@@ -170,17 +191,3 @@ def _sink(made: CreateQuery, text: str) -> FileSink:
         raise PlanError(error.reason, text, into.span) from None
     except SourceError as error:
         raise PlanError(str(error), text, into.span) from None
-
-
-def _read_table(name: str, source: FileSource) -> pa.Table:
-    """A relation is whole or an error: a row that cannot be read would silently change every answer."""
-    tables = [source.schema.empty_table()]
-    for file in list_files(source):
-        for records in read_file(source, file.path):
-            if records.rejects.num_rows:
-                bad = records.rejects.slice(0, 1).to_pylist()[0]
-                raise SourceError(
-                    f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row"
-                )
-            tables.append(records.rows)
-    return pa.concat_tables(tables)

@@ -15,19 +15,22 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
+from sash.io.delta import VERSION
 from sash.plan.physical import Plan
 from sash.store.keys import hash_rows, is_hashable, one_chunk
 
 SHOWN_DIGITS = 12
+_NAMED = " ("
 
 
 def version_of(table: pa.Table) -> str:
-    """For people, too: how many rows there are, and a digest of them all."""
+    """For people, too: how many rows there are, a digest of them all, and what the table itself calls its version."""
     digest = hashlib.sha256(str([(field.name, str(field.type)) for field in table.schema]).encode())
     if table.num_columns:
         digest.update(np.sort(hash_rows([_hashable(column) for column in table.columns])).tobytes())
     rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
-    return f"{rows}, {digest.hexdigest()[:SHOWN_DIGITS]}"
+    name = (table.schema.metadata or {}).get(VERSION, b"").decode()
+    return f"{rows}, {digest.hexdigest()[:SHOWN_DIGITS]}{f'{_NAMED}{name})' if name else ''}"
 
 
 def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]:
@@ -39,11 +42,17 @@ def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]
 def refuse_changed(known: Mapping[str, str], now: Mapping[str, str], remedy: str) -> None:
     """Raises SourceError if a table is not what it was when a query began to look rows up in it."""
     for name in sorted(known.keys() & now.keys()):
-        if known[name] != now[name]:
+        if _content(known[name]) != _content(now[name]):
+            first = "read that version again" if _NAMED in known[name] else "put back what it held"
             raise SourceError(
                 f"table `{name}` has changed since the query began: it had {known[name]}; it has {now[name]}; "
-                f"put back what it held, or {remedy}"
+                f"{first}, or {remedy}"
             )
+
+
+def _content(version: str) -> str:
+    """A version without its name: another one may hold the same rows."""
+    return version.partition(_NAMED)[0]
 
 
 def _hashable(column: pa.ChunkedArray) -> pa.Array:

@@ -69,6 +69,11 @@ class Budget:
         least = LEAST_BYTES // 4
         return MemoryBudget(max(2 * least, state), max(least, work), max(least, work), spill)
 
+    def of_machine(self, spill: Path) -> MemoryBudget:
+        """Of all groups of a machine together."""
+        work = (self._n_bytes - self.shared_bytes) // 2
+        return MemoryBudget(self.shared_bytes, work, work, spill)
+
     @property
     def _n_bytes(self) -> int:
         """If nothing is kept between batches, a group at work still has what it would have by default."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from py4j.java_gateway import JavaGateway
@@ -18,6 +19,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sash.errors import PlanError, ResourceError
+from sash.plan.memory_forecast import MemoryForecast, forecast_memory
+from sash.plan.physical import Plan
 from sash.spark.failures import describe_java_error, translate
 from sash.spark.group_cache import Budget
 from sash.spark.java import find_java
@@ -32,6 +35,7 @@ LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.Fil
 CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WORKER_REUSE = "spark.python.worker.reuse"
+LOCAL_DIRECTORY = "spark.local.dir"
 MEMORY = "spark.sash.memory"
 """Not a setting of Spark's: what windows may take of the memory of each machine, all queries together."""
 LOG = "spark.sash.log"
@@ -86,6 +90,14 @@ def read_budget(spark: SparkSession) -> Budget:
     setting = spark.conf.get(MEMORY, None)
     cores = _count_local_cores(spark.conf.get("spark.master", "") or "") or spark.conf.get("spark.executor.cores", None)
     return Budget(None if setting is None else _parse_bytes(setting), int(cores) if cores else None)
+
+
+def forecast_memory_of(spark: SparkSession, plans: Sequence[Plan]) -> MemoryForecast | None:
+    """What plans that run together are expected to keep on a machine that has all groups; None if there is no limit."""
+    budget = read_budget(spark)
+    if not budget.n_bytes:
+        return None
+    return replace(forecast_memory(plans, budget.of_machine(Path(LOCAL_DIRECTORY))), is_of_each_machine=True)
 
 
 def find_log(spark: SparkSession) -> Path | None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from sash.errors import BindError, SashWarning
-from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, refuse_mixture
+from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, declare_relation, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
@@ -20,15 +20,14 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo
+from sash.sql.bound_query import Catalog
 from sash.sql.parse import parse_query
 
 
 def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
     """The changes as a streaming DataFrame."""
-    streams = streaming_frames(frames)
+    streams, session = streaming_frames(frames), spark_session_of(frames)
     plan = spark_plan(text, frames)
-    session = next(iter(streams.values())).sparkSession
     for complaint in check_session(session):
         warnings.warn(complaint, SashWarning, stacklevel=3)
     relations = {lookup.source.name for lookup in plan.lookups}
@@ -54,9 +53,8 @@ def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
         elif isinstance(frame, Stream):
             raise BindError(f"`{name}` is a DataFrame at rest; a stream on Spark is read with spark.readStream")
         else:
-            catalog[name.lower()] = RelationInfo(
-                _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
-            )
+            schema = _schema(inner) if isinstance(inner, DataFrame) else load_relation(name, frame).schema
+            catalog[name.lower()] = declare_relation(name, frame, schema)
     return catalog
 
 
@@ -67,6 +65,11 @@ def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
     if not streaming:
         raise BindError("none of the Spark frames is streaming; read at least one with spark.readStream")
     return streaming
+
+
+def spark_session_of(frames: Mapping[str, Any]) -> SparkSession:
+    """The session that the streams among the frames are of."""
+    return next(iter(streaming_frames(frames).values())).sparkSession
 
 
 def streamed_paths(frames: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.sql.aggregates import refuse_aggregates
+from sash.sql.as_of import bind_as_of, period_conditions
 from sash.sql.bound_query import Block, BoundQuery, Catalog
 from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.final_results import check_final
@@ -44,14 +45,16 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
     context = context.within(select, _keeper(select, context))
     sources = bind_sources(select, context)
     scope = Scope(sources, select.text, context.outside)
+    sources = bind_as_of(select, sources, scope)
     using = [scope.equate(source, name) for source, item in zip(sources, select.sources) for name in item.using]
+    periods = [condition for source in sources for condition in period_conditions(source)]
     with ScalarBinder(scope.columns(), select.text) as scalars:
         around = Surroundings(select, scope, scalars, context)
         query = BoundQuery(
             text=select.text,
             sources=sources,
             outputs=(),
-            conjuncts=(*using, *_conjuncts(select, scope)),
+            conjuncts=(*using, *periods, *_conjuncts(select, scope)),
             hints=select.hints,
             emit_changes=select.emit_changes,
             spans=select.spans,

@@ -112,12 +112,25 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Validity:
+    """When a row of a table is valid: at T iff `start <= T < end`. These are columns; a NULL in one is no bound."""
+
+    start: str
+    end: str
+    key: tuple[str, ...] = ()
+    """Columns: if there are any, a row is valid until the next one begins that has the same values in them. Then `end`
+    is found out when the table is read."""
+
+
+@dataclass(frozen=True, slots=True)
 class RelationInfo:
     """What binding has to know of a relation. `hint` says how it could be a stream, if it might be meant to be one."""
 
     schema: pa.Schema
     sql_types: SqlTypes = field(default=(), repr=False)
     hint: str | None = field(default=None, repr=False, compare=False)
+    validity: Validity | None = field(default=None, repr=False)
+    """Not shown, as the conditions of a query that reads it `AS OF` a time say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +155,8 @@ class Source:
     info: StreamInfo | RelationInfo | DerivedInfo
     window: Window | None
     span: Span
+    as_of: exp.Column | None = field(default=None, repr=False)
+    """Of a relation: the time of which stream's tuples its rows must be valid at; the query's conditions say it too."""
 
     @property
     def is_stream(self) -> bool:

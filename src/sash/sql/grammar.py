@@ -213,6 +213,18 @@ class SashParser(Cursor):
             alias.meta["window"] = parse_stream_window(self)
         return alias
 
+    def _parse_version(self) -> exp.Version | None:
+        start = self._index
+        version = super()._parse_version()
+        if version is None:
+            return None
+        is_known = self._tokens[start + 1].text.upper() == "SYSTEM_TIME" and version.args["kind"] == "AS OF"
+        if not is_known or not isinstance(version.expression, exp.Column):
+            span = self.span_since(start)
+            remedy = "write `FOR SYSTEM_TIME AS OF S.ts`, with the time of a stream"
+            self.refuse(f"`{self.sql[span.start : span.end]}`", remedy, span)
+        return version
+
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)
         if isinstance(this, (exp.Select, exp.SetOperation)):

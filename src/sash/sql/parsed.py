@@ -20,7 +20,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias", "materialized"},
     exp.Subquery: {"this", "alias", "joins"},
-    exp.Table: {"this", "alias", "joins"},
+    exp.Table: {"this", "alias", "joins", "version"},
     exp.TableAlias: {"this"},
     exp.Join: {"this", "on", "using", "kind"},
     exp.Distinct: set(),
@@ -56,6 +56,8 @@ class ParsedSource:
     using: tuple[exp.Identifier, ...]
     span: Span
     query: ParsedQuery | None = None
+    as_of: exp.Column | None = None
+    """The time at which rows of a table must be valid, behind FOR SYSTEM_TIME AS OF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,7 @@ def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: 
         using=tuple(using),
         span=span_of(item if is_subquery else item.this, *([alias] if alias else [])) or Span(0, 0),
         query=_read_subquery(item, text, named),
+        as_of=item.args["version"].expression if item.args.get("version") else None,
     )
 
 

@@ -5,7 +5,8 @@ What is in brackets may be left out:
     CREATE STREAM name (column TYPE, …) TIMESTAMP BY ts [, tie …] [UNIT SECONDS] [SLACK 5 SECONDS]
         [AHEAD 1 HOUR | AHEAD UNLIMITED] [RATE 500 PER SECOND] [DISTINCT (column 1000, …)]
         FROM 'dir' FORMAT f [OPTIONS (…)]
-    CREATE TABLE name (column TYPE, …) FROM 'path' FORMAT f [OPTIONS (…)]
+    CREATE TABLE name (column TYPE, …) [VALID FROM column TO column | VALID FROM column KEY (column, …)]
+        FROM 'path' FORMAT f [OPTIONS (…)]
     CREATE QUERY name AS SELECT … [INTO 'dir' FORMAT f [OPTIONS (…)]]
     SELECT …
 """
@@ -18,14 +19,14 @@ from typing import TypeAlias, TypeVar
 
 import duckdb
 import pyarrow as pa
-from sqlglot import exp
 
-from sash.errors import BindError, ParseError, Span, suggest
+from sash.errors import ParseError, Span
 from sash.sql import duck
-from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics
+from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics, Validity
+from sash.sql.declared_columns import check_is_time, declared_name
 from sash.sql.declared_times import DEFAULT_AHEAD_US, UNIT_NAMES, UNLIMITED, choose_ahead
+from sash.sql.declared_validity import parse_validity
 from sash.sql.dialect import Sash
-from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser
 from sash.sql.parsed import ParsedQuery, read_query
 from sash.sql.windows import parse_interval, parse_length
@@ -71,6 +72,7 @@ class CreateTable:
     sql_types: SqlTypes = ()
     text: str = ""
     """As it was written."""
+    validity: Validity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +145,9 @@ def _parse_stream(parser: SashParser) -> CreateStream:
     schema, types = _parse_columns(parser)
     parser.expect("TIMESTAMP", "BY")
     ordering = parser.names("the stream's time column")
-    time, *tie = (_declared_name(column, schema, parser.sql) for column in ordering)
+    time, *tie = (declared_name(column, schema, parser.sql) for column in ordering)
     unit = _parse_unit(parser) if parser.take("UNIT") else None
-    _check_is_time(ordering[0], schema.field(time), unit, parser.sql)
+    check_is_time(ordering[0], schema.field(time), unit, parser.sql)
     slack_us = parse_length(parser, "the slack", "leave `SLACK` out to have none") if parser.take("SLACK") else 0
     ahead_us = _parse_ahead(parser, slack_us)
     statistics = _parse_statistics(parser, schema)
@@ -204,7 +206,7 @@ def _parse_distinct(parser: SashParser, schema: pa.Schema) -> Iterator[tuple[str
     named: set[str] = set()
     while True:
         start = parser.index
-        name = _declared_name(parser.name("a column's name"), schema, parser.sql)
+        name = declared_name(parser.name("a column's name"), schema, parser.sql)
         if name in named:
             raise ParseError(f"`{name}` stands twice in `DISTINCT`; remove one", parser.sql, parser.span_since(start))
         named.add(name)
@@ -225,7 +227,8 @@ def _parse_table(parser: SashParser) -> CreateTable:
     name = parser.name("the table's name").name
     span = parser.span_since(start)
     schema, types = _parse_columns(parser)
-    return CreateTable(name, schema, *_parse_location(parser, "FROM"), span, types)
+    validity = parse_validity(parser, schema) if parser.take("VALID") else None
+    return CreateTable(name, schema, *_parse_location(parser, "FROM"), span, types, validity=validity)
 
 
 def _parse_columns(parser: SashParser) -> tuple[pa.Schema, SqlTypes]:
@@ -256,23 +259,6 @@ def _parse_type(parser: SashParser) -> tuple[pa.DataType, str]:
         span = parser.span_since(start)
         reason = f"`{parser.sql[span.start : span.end]}` is not a type; use one of DuckDB's, such as BIGINT or VARCHAR"
         raise ParseError(reason, parser.sql, span) from None
-
-
-def _declared_name(column: exp.Identifier, schema: pa.Schema, text: str) -> str:
-    for name in schema.names:
-        if name.lower() == column.name.lower():
-            return name
-    raise BindError(f"there is no column `{column.name}`; {suggest(column.name, schema.names)}", text, span_of(column))
-
-
-def _check_is_time(column: exp.Identifier, field: pa.Field, unit: str | None, text: str) -> None:
-    if unit is not None:
-        if not pa.types.is_integer(field.type):
-            reason = f"`UNIT` is for integers, and `{field.name}` is {field.type}; leave it out, or declare it BIGINT"
-            raise BindError(reason, text, span_of(column))
-    elif not any(test(field.type) for test in (pa.types.is_timestamp, pa.types.is_date, pa.types.is_int64)):
-        reason = f"`{field.name}` is no time but {field.type}; declare it TIMESTAMP, DATE or, in microseconds, BIGINT"
-        raise BindError(reason, text, span_of(column))
 
 
 def _parse_location(parser: SashParser, preposition: str) -> tuple[str, str, Options]:

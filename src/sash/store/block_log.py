@@ -171,7 +171,7 @@ class BlockLog:
     @property
     def n_guide_bytes(self) -> int:
         """What is known by heart of all segments."""
-        return sum(segment.guide.n_bytes for segment in self.segments)
+        return sum(segment.n_guide_bytes for segment in self.segments)
 
     @property
     def is_sparse(self) -> bool:
@@ -183,7 +183,7 @@ class BlockLog:
 
         `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
         """
-        for blocks in self._compacted_at_once():
+        for blocks in self.at_once(self.head):
             alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in blocks)
             self.drop(blocks)
             if self.n_head_rows:
@@ -192,6 +192,18 @@ class BlockLog:
                 self._clear(self.next_row)
             for rows in cut(alive.combine_chunks()):
                 self.append(rows)
+
+    def at_once(self, blocks: Iterable[Block]) -> Iterator[list[Block]]:
+        """Blocks in their order, as many at a time as a step may have in memory; all where nothing limits it."""
+        budget, some, n_bytes = self.arena.budget, list[Block](), 0
+        for block in blocks:
+            if budget is not None and some and n_bytes + block.n_bytes > budget.step_bytes:
+                yield some
+                some, n_bytes = [], 0
+            some.append(block)
+            n_bytes += block.n_bytes
+        if some:
+            yield some
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """The entries to put and the keys to delete since the last call."""
@@ -252,18 +264,6 @@ class BlockLog:
             origins[mine] = segment.origins(rows[mine])
         return origins
 
-    def _compacted_at_once(self) -> Iterator[list[Block]]:
-        """The blocks of the head, the oldest first, as many at a time as a step may have in memory."""
-        budget, blocks, n_bytes = self.arena.budget, list[Block](), 0
-        for block in self.head:
-            if budget is not None and blocks and n_bytes + block.n_bytes > budget.step_bytes:
-                yield blocks
-                blocks, n_bytes = [], 0
-            blocks.append(block)
-            n_bytes += block.n_bytes
-        if blocks:
-            yield blocks
-
     def _free_segments(self) -> None:
         """Removes segments none of whose blocks is left."""
         used = {id(block.segment) for block in self.blocks}
@@ -280,7 +280,7 @@ class BlockLog:
             if budget.has_room_for_guides(self):
                 return
             try:
-                segment.guide.put_away()
+                segment.put_guides_away()
             except ResourceError as error:
                 budget.refused = error
                 return

@@ -29,11 +29,20 @@ NO_ROWS = np.empty(0, np.int64)
 class BlockWindow(ABC):
     """Tuples by row: numbers that grow in order of arrival."""
 
-    def __init__(self, schema: pa.Schema, span_us: int | None, arena: Arena | None = None, end: str = EXPIRES):
+    def __init__(
+        self,
+        schema: pa.Schema,
+        span_us: int | None,
+        arena: Arena | None = None,
+        end: str = EXPIRES,
+        may_seal: bool = False,
+    ):
         """`end` is the column that tells when a tuple is dead: once the clock has passed it. `span_us` is about how
-        long it lies ahead, None if tuples do not die by the clock.
+        long it lies ahead, None if tuples do not die by the clock. `may_seal`: whether its owner looks for tuples on
+        disk as well, so that they may leave memory where it is limited.
         """
         self.arena = arena or Memory()
+        self.may_seal = may_seal and self.arena.budget is not None
         self.log = BlockLog(schema, self.arena)
         self.n_rebuilds: int = 0
         """How often rows have got new numbers."""
@@ -86,6 +95,14 @@ class BlockWindow(ABC):
     def next_row(self) -> int:
         return self.log.next_row
 
+    def are_in_memory(self, rows: np.ndarray) -> bool:
+        """Whether all of these rows are in the arrays."""
+        return not self.log.segments or not len(rows) or rows.min() >= self.base
+
+    @abstractmethod
+    def seal(self, n_rows: int) -> None:
+        """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
+
     @abstractmethod
     def _vectors(self) -> list[Vector]:
         """The arrays beside the rows."""
@@ -93,6 +110,17 @@ class BlockWindow(ABC):
     @abstractmethod
     def _write(self, at: int, block: Block, tuples: pa.Table) -> None:
         """Puts a block's tuples into the arrays, from `at` on."""
+
+    def _oldest(self, n_rows: int) -> list[Block]:
+        """The first blocks of the head, until they have so many rows."""
+        blocks: list[Block] = []
+        n_found = 0
+        for block in self.log.head:
+            if n_found >= n_rows:
+                break
+            blocks.append(block)
+            n_found += block.n_rows
+        return blocks
 
     @property
     def _has_gaps(self) -> bool:
@@ -132,8 +160,11 @@ class BlockWindow(ABC):
         self._note(block, self.log.read(block))
 
     def _see_restored(self, block: Block) -> None:
-        """The newest block so far of a log that is being restored."""
+        """The newest block so far of a log that is being restored. If memory is short, all go to disk."""
         self._see(block)
+        budget = self.arena.budget
+        if self.may_seal and budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+            self.seal(self.log.n_head_rows)
 
 
 def cut_length(span_us: int | None) -> int | None:

@@ -72,8 +72,8 @@ class SegmentRegions(NamedTuple):
 class WindowSegment:
     """Rows `first .. last - 1`, sealed; see `write_segment`. What reads the disk raises if it is not what was written.
 
-    `take`, `origins`, `ids` and `labels` are asked for any rows, in any order, as often as one likes each: reads are
-    sorted, and what is near is read at once.
+    `take`, `origins`, `hashes`, `ids` and `labels` are asked for any rows, in any order, as often as one likes each:
+    reads are sorted, and what is near is read at once.
     """
 
     files: SpillFiles
@@ -89,6 +89,8 @@ class WindowSegment:
     regions: SegmentRegions
     payload: PayloadColumns
     guide: KeptGuide
+    others: tuple[WindowSegment, ...] = ()
+    """The same rows in order of other keys, in files of their own without payload; their `origins` are rows here."""
 
     @property
     def last(self) -> int:
@@ -96,10 +98,24 @@ class WindowSegment:
 
     @property
     def n_file_bytes(self) -> int:
-        return self.n_pages * self.files.settings.page_bytes
+        own = self.n_pages * self.files.settings.page_bytes
+        return own + sum(each.n_file_bytes for each in self.others)
+
+    @property
+    def n_guide_bytes(self) -> int:
+        """What is known of it by heart."""
+        return self.guide.n_bytes + sum(each.n_guide_bytes for each in self.others)
+
+    def put_guides_away(self) -> None:
+        """What is known of it is in files from now on."""
+        self.guide.put_away()
+        for each in self.others:
+            each.put_guides_away()
 
     def free(self) -> None:
         """Removes the file and gives memory back. The segment must not be used any more."""
+        for each in self.others:
+            each.free()
         self.guide.free()
         self.files.free(self._file(NO_CHECKSUMS))
 
@@ -126,6 +142,18 @@ class WindowSegment:
         origins = self.origins(np.arange(self.first, self.last))
         mine = np.flatnonzero((origins >= first) & (origins < last))
         return self.first + mine[np.argsort(origins[mine])]
+
+    def hashes(self, rows: np.ndarray) -> np.ndarray:
+        """Of the keys of rows, by which they lie in order."""
+        return self._gather(self.regions.keys, rows)[:, 0].copy().view(np.uint64)
+
+    def all_times(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Its rows with their `ts`, page by page, some pages at a time."""
+        region, guide = self.regions.keys, self.guide.read()
+        for pages in self.key_pages(np.arange(region.n_pages), guide):
+            n_rows = min(len(pages.wanted) * region.rows_per_page, self.last - pages.first_row)
+            ts = pages.words[:, region.rows_per_page : 2 * region.rows_per_page].reshape(-1)[:n_rows]
+            yield np.arange(pages.first_row, pages.first_row + n_rows), ts
 
     def lives(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`ts` and `expires` of rows."""

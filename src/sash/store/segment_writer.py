@@ -72,7 +72,7 @@ class _Draft:
     def __init__(self, page_bytes: int, sealed: SealedRows, take: TakeRows, batch_bytes: int):
         self._page_bytes, self._sealed, self._take, self._batch_bytes = page_bytes, sealed, take, batch_bytes
         self._order, self._hashes = order_by_hash(sealed.keys)
-        self._life_us = _common_life(sealed)
+        self._life_us = common_life(sealed.ts, sealed.expires)
         self._regions = self._place_regions()
         self._places, self._starts = [0], [self._n_region_pages * page_bytes]
         self._schema = take(sealed.rows[:0]).schema
@@ -162,10 +162,10 @@ class _Draft:
             yield data
 
 
-def _common_life(sealed: SealedRows) -> int:
+def common_life(ts: np.ndarray, expires: np.ndarray) -> int:
     """How long each of the tuples lives, if all live equally long; then it is not written."""
     with np.errstate(over="ignore"):
-        lives = sealed.expires - sealed.ts
+        lives = expires - ts
     return int(lives[0]) if lives[0] >= 0 and np.all(lives == lives[0]) else STORED
 
 

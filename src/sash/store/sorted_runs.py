@@ -10,15 +10,16 @@ and the budget knows why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash.errors import ResourceError
-from sash.store.batch import NEVER, TS, concat, int64_column, sorted_by_time
+from sash.store.batch import BEGINNING, NEVER, TS, concat, int64_column, signs, sorted_by_time
 from sash.store.spill_files import SpillFile, SpillFiles
 from sash.store.vector import Arena
 
@@ -27,6 +28,14 @@ RUNS_AT_ONCE = 32
 LEAST_RUN_BYTES = 1 << 16
 """Less is kept in memory, however little there is: its batches would be rows."""
 PLACE = "_place"
+
+
+class TimedTurn(NamedTuple):
+    """Tuples, and a time up to which all have been given after them; `is_part`: all but some at that time."""
+
+    tuples: pa.Table
+    until: int
+    is_part: bool = False
 
 
 class SortedRuns:
@@ -87,6 +96,40 @@ class SortedRuns:
             held.append(tuples.slice(n_before))
         yield concat(held), clock
 
+    def turns(self, clock: int, schema: pa.Schema) -> Iterator[TimedTurn]:
+        """As `instants`; but of an instant that is too much for memory, what enters comes in parts, and then the rest
+        of that instant, and of no other, as a turn of its own.
+        """
+        if not self._runs:
+            yield from (TimedTurn(tuples, until) for tuples, until in self.instants(clock, schema))
+            return
+        held: list[pa.Table] = []
+        instant, is_open = BEGINNING, False
+        for tuples in self.give():
+            ts = int64_column(tuples, TS)
+            n_same, n_before = int(np.searchsorted(ts, instant, side="right")), int(np.searchsorted(ts, ts[-1]))
+            if n_same < len(ts):
+                if held:
+                    yield TimedTurn(concat([*held, tuples.slice(0, n_same)]), min(instant, clock))
+                    tuples, n_before = tuples.slice(n_same), n_before - n_same
+                if n_before:
+                    until = int(int64_column(tuples, TS)[n_before - 1])
+                    yield TimedTurn(tuples.slice(0, n_before), min(until, clock))
+                held, instant, is_open = [], int(ts[-1]), False
+                tuples = tuples.slice(n_before)
+            held.append(tuples)
+            if BEGINNING < instant <= clock and sum(each.nbytes for each in held) > self._most_bytes:
+                of_instant = concat(held)
+                enters = signs(of_instant) > 0
+                held = [of_instant.filter(pa.array(~enters))]
+                if enters.any():
+                    is_open = True
+                    yield TimedTurn(of_instant.filter(pa.array(enters)), instant, is_part=True)
+        if is_open and instant < clock:
+            yield TimedTurn(concat(held), instant)
+            held = [schema.empty_table()]
+        yield TimedTurn(concat(held), clock)
+
     def _write_held(self) -> None:
         held, self._held, self._n_held_bytes = self._held, [], 0
         if held:
@@ -133,6 +176,22 @@ class SortedRuns:
             yield in_order.slice(0, n_ready).drop_columns([PLACE])
         for run in runs:
             run.free()
+
+
+def side_by_side(streams: Sequence[Iterator[tuple[pa.Table, int]]], clock: int) -> Iterator[tuple[int, list[pa.Table]]]:
+    """What `instants` gives of several, in turns: a time up to which all are complete, and what each has up to it."""
+    heads = [next(stream) for stream in streams]
+    while (complete_us := min((until for _, until in heads), default=clock)) < clock:
+        tables: list[pa.Table] = []
+        for number, (tuples, until) in enumerate(heads):
+            n_due = int(np.searchsorted(int64_column(tuples, TS), complete_us, side="right"))
+            tables.append(tuples.slice(0, n_due))
+            heads[number] = next(streams[number]) if until == complete_us else (tuples.slice(n_due), until)
+        yield complete_us, tables
+    yield clock, [tuples for tuples, _ in heads]
+    nothing = [tuples.slice(0, 0) for tuples, _ in heads]
+    for rest in zip_longest(*streams):
+        yield clock, [none if more is None else more[0] for none, more in zip(nothing, rest, strict=True)]
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import ResourceError
 from sash.kernels.hash_join import END, NEXT, RECORD_WIDTH
 from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
@@ -24,6 +25,8 @@ from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
 from sash.store.block import Block
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
+from sash.store.memory_budget import MemoryBudget
+from sash.store.segment import WindowSegment
 from sash.store.segment_probe import NO_ROW, NONE_EARLY, PAIRS_PER_CHUNK, ProbeKeys, find, gathered, probe
 from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.vector import Arena, Vector
@@ -46,8 +49,7 @@ class Window(BlockWindow):
         """`window_us` is the longest life of a tuple if there is one. `may_seal`: whether its owner looks for
         tuples on disk as well, so that they may leave memory.
         """
-        super().__init__(schema, window_us, arena)
-        self.may_seal = may_seal and self.arena.budget is not None
+        super().__init__(schema, window_us, arena, may_seal=may_seal)
         self._early = NONE_EARLY
         """When sealed tuples left that did not wait for their `_expires`."""
         self._key_of = key_of
@@ -68,10 +70,6 @@ class Window(BlockWindow):
         here = at >= 0
         ts[here], expires[here], ends[here] = self.ts[at[here]], self.records[at[here], EXPIRY], self.ends[at[here]]
         return ts, expires, ends
-
-    def are_in_memory(self, rows: np.ndarray) -> bool:
-        """Whether all of these rows are in the arrays."""
-        return not self.log.segments or not len(rows) or rows.min() >= self.base
 
     def ts_of(self, rows: np.ndarray) -> np.ndarray:
         """When the given rows came, wherever they are."""
@@ -120,11 +118,7 @@ class Window(BlockWindow):
 
     def seal(self, n_rows: int) -> None:
         """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
-        blocks: list[Block] = []
-        for block in self.log.head:
-            if sum(each.n_rows for each in blocks) >= n_rows:
-                break
-            blocks.append(block)
+        blocks = self._oldest(n_rows)
         if not blocks:
             return
         rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])
@@ -152,7 +146,7 @@ class Window(BlockWindow):
         for segment in self.log.segments:
             blocks = [block for block in self.log.blocks if block.segment is segment]
             if 2 * sum(block.n_alive for block in blocks) < sum(block.n_rows for block in blocks):
-                self._bring_back(blocks)
+                self._bring_back(segment, blocks)
                 return
 
     @property
@@ -187,22 +181,32 @@ class Window(BlockWindow):
             ids[:, column] = int64_column(batch, name)
         return ids
 
-    def _bring_back(self, blocks: list[Block]) -> None:
-        """Sealed tuples that are alive become blocks of the head, with new numbers."""
-        alive = [self.log.read(block).filter(pa.array(~self.log.is_dead(block))) for block in blocks]
-        self.log.drop(blocks)
-        for tuples in alive:
+    def _bring_back(self, segment: WindowSegment, blocks: list[Block]) -> None:
+        """Sealed tuples that are alive become blocks of the head, with new numbers; some at a time, and if they find
+        no room there, they are sealed again.
+        """
+        budget = self.arena.budget
+        assert budget is not None
+        origins = segment.origins(np.arange(segment.first, segment.last))
+        order = np.argsort(origins)
+        origins = origins[order]
+        for some in self.log.at_once(blocks):
+            alive = np.concatenate([np.flatnonzero(~self.log.is_dead(block)) + block.first for block in some])
+            tuples = segment.take(segment.first + order[np.searchsorted(origins, alive)])
+            self.log.drop(some)
             for part, is_kept in self._cut(tuples, self.clock):
                 if is_kept and part.num_rows:
                     self._note(self.log.append(part), part)
+            if 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+                self._seal_again(budget)
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self.n_rebuilds += 1
 
-    def _see_restored(self, block: Block) -> None:
-        super()._see_restored(block)
-        budget = self.arena.budget
-        if self.may_seal and budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+    def _seal_again(self, budget: MemoryBudget) -> None:
+        try:
             self.seal(self.log.n_head_rows)
+        except ResourceError as error:
+            budget.refused = error
 
     def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
         """When sealed rows leave, by when they expire."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -81,14 +81,19 @@ class Table:
     tie: tuple[str, ...] = ()
     ahead_us: int | None = None
     """How far ahead a row may be; None: what no row here is."""
+    has_periods: bool = False
+    """Of a relation: whether its columns `vf` and `vt` say when rows are valid."""
 
     @property
     def frame(self) -> Any:
-        return sash.stream(self.rows, **self.options) if self.is_stream else sash.relation(self.rows)
+        make = sash.stream if self.is_stream else sash.relation
+        return make(self.rows, **self.options)
 
     @property
     def options(self) -> dict[str, Any]:
         """How it is declared."""
+        if not self.is_stream:
+            return {"valid_from": "vf", "valid_to": "vt"} if self.has_periods else {}
         lengths = {"slack": self.slack_us, "ahead": self.ahead_us}
         return {
             "time": "ts",
@@ -138,9 +143,23 @@ def draw_tables(choices: Choices, is_plain: bool) -> dict[str, Table]:
         tables[name] = _draw_stream(choices, name, time, is_plain, has_odd)
     if choices.chance(30):
         schema = _draw_schema(choices, is_plain)
-        rows = _draw_rows(choices, schema, choices.weighted({2: 3, 3: 3, 1: 1, 0: 1}), has_odd)
-        tables["r"] = Table("r", _families(schema), pa.table(rows, schema=schema), is_stream=False)
+        rows = pa.table(_draw_rows(choices, schema, choices.weighted({2: 3, 3: 3, 1: 1, 0: 1}), has_odd), schema=schema)
+        tables["r"] = Table("r", _families(schema), rows, is_stream=False)
+        if choices.chance(50):
+            tables["r"] = _with_periods(choices, tables["r"], time)
     return tables
+
+
+def _with_periods(choices: Choices, table: Table, time: pa.DataType) -> Table:
+    """The relation with columns that say when its rows are valid; some never are, and some are without a bound."""
+    rows, families = table.rows, dict(table.families)
+    begins = [choices.below(14) + _LEAST for _ in range(rows.num_rows)]
+    ends = [begin + choices.one((4, 7, 12, 1, 0, -2)) for begin in begins]
+    for name, values in (("vf", begins), ("vt", ends)):
+        known = [None if choices.chance(12) else value for value in values]
+        rows = rows.append_column(name, pa.array(known, pa.int64()).cast(time))
+        families[name] = NUMBER if time == pa.int64() else INSTANT
+    return replace(table, rows=rows, families=families, has_periods=True)
 
 
 def _draw_schema(choices: Choices, is_plain: bool) -> pa.Schema:

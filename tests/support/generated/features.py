@@ -23,6 +23,7 @@ EXPECTED = (
     "2 deep",
     "3 deep or more",
     *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
+    "FOR SYSTEM_TIME",
     *("IN", "NOT IN", "EXISTS", "NOT EXISTS", "boolean operand of IN", "JOIN … USING", "GROUP BY position", "SELECT *"),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
@@ -102,6 +103,7 @@ def _of_select(select: Select) -> Iterator[str]:
                 yield f"join with {kind} as input {min(place, 1) + 1}"
         if isinstance(item, Reading):
             yield _window_name(item.window) if item.is_stream else "relation"
+            yield "FOR SYSTEM_TIME" if item.as_of else ""
     yield "WINDOW at the end" if select.window else ""
     if select.is_interval_join:
         yield "interval join" if select.keys is None else "aggregate of an interval join"

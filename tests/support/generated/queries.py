@@ -39,6 +39,7 @@ _PLAIN_SET_WORDS = {"UNION ALL": 3, "UNION": 2, "EXCEPT": 2, "INTERSECT": 2}
 _HINTS = (
     "wnl", "hash", "whj", "whj(3, optimal)", "nta", "tpa", "hybrid", "nlw", "hw", "mw", "lca", "wnl(probe_all)", "swf",
     "ewj(memory=8, r=0.5, block_rows=2)", "rpwj(2, memory=4, block_rows=2)", "ahewj(2, memory=20, block_rows=2)",
+    "partitioned_hash", "partitioned_range", "mesh", "inl",
 )  # fmt: skip
 _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
 
@@ -220,7 +221,15 @@ class StatementWriter:
         items: list[Item] = []
         for _ in range(min(wanted, max(1, self.n_left))):
             items.append(self._item(depth, needs_stream=not items))
+        items = [self._as_of(item, items) for item in items]
         return tuple(items) if len(items) < 2 or not self.choices.chance(25) else tuple(reversed(items))
+
+    def _as_of(self, item: Item, items: Sequence[Item]) -> Item:
+        """A relation is often read as of the time of a stream beside it."""
+        if not isinstance(item, Reading) or not self.tables[item.table].has_periods:
+            return item
+        streams = [each.alias for each in items if isinstance(each, Reading) and each.is_stream]
+        return replace(item, as_of=self.choices.one(streams)) if streams and self.choices.chance(70) else item
 
     def _item(self, depth: int, needs_stream: bool) -> Item:
         kinds = {"stream": 6}

@@ -69,7 +69,7 @@ class GeneratedCase:
                 for field in table.rows.schema
             )
             options = ", ".join(f"{key}={value!r}" for key, value in table.options.items())
-            made = f"sash.stream({{}}, {options})" if table.is_stream else "sash.relation({})"
+            made = f"sash.{'stream' if table.is_stream else 'relation'}({{}}{f', {options}' if options else ''})"
             lines.append(f"{name} = {made.format(f'pa.table({{{columns}}})')}")
         frames = ", ".join(f"{name}={name}" for name in self.tables)
         if self.memory:
@@ -179,7 +179,7 @@ def _run_in_session(case: GeneratedCase) -> pa.Table:
         if table.is_stream:
             session.stream(name, table.rows, **table.options)
         else:
-            session.relation(name, table.rows)
+            session.relation(name, table.rows, **table.options)
     session.query("it", case.text)
     session.query("other", _companion(case))
     return session.run()["it"]

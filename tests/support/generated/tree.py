@@ -92,6 +92,8 @@ class Reading:
     columns: Columns
     is_stream: bool
     window: Window | None = None
+    as_of: str | None = None
+    """Of a relation: the alias of the stream at the time of whose rows its own must be valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +294,8 @@ def _write_item(item: Item) -> str:
     if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
         return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
-        return f"{item.table} {item.alias}{item.window.in_brackets if item.window else ''}"
+        as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
+        return f"{item.table}{as_of} {item.alias}{item.window.in_brackets if item.window else ''}"
     return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}"
 
 

@@ -111,6 +111,7 @@ class Truth:
             least = 0 if pair.is_directed else 1 - pair.length_us
             gap = f"{pair.right}._time - {pair.left}._time"
             conditions.append(f"({gap} BETWEEN {least} AND {pair.length_us - 1})")
+        conditions += [_valid(item) for item in select.items if isinstance(item, Reading) and item.as_of]
         conditions += further
         return ", ".join(items) + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
 
@@ -119,6 +120,7 @@ class Truth:
             return f"({self._write(item.body, window)}) {item.alias}"
         rows = self._reading(item.table, (item.window or window) if item.is_stream else None)
         columns = ", ".join(f'r."{name}"' for name, _ in item.columns)
+        columns += ", r._from, r._until" if item.as_of else ""
         held = "r._enters <= i.t AND i.t < r._leaves"
         return f'(SELECT i.t AS _i, r._time, {columns} FROM instants i, "{rows}" r WHERE {held}) {item.alias}'
 
@@ -159,6 +161,8 @@ def live(table: Table, window: Window | None) -> pa.Table:
         lives = _stream_lives(rows, times, table.tie, window)
     for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
         rows = rows.append_column(name, pa.array(values, pa.int64()))
+    for name, bound in (("_from", "vf"), ("_until", "vt")) if table.has_periods else ():
+        rows = rows.append_column(name, rows.column(bound).cast(pa.int64()))
     return rows
 
 
@@ -226,6 +230,16 @@ def _rank(value: Any) -> tuple:
     if isinstance(value, float):
         return (2,) if value != value else (1, value + 0.0)
     return (1, value)
+
+
+def _valid(item: Reading) -> str:
+    """That a row of a relation is valid at the time of a stream's."""
+    bounds = {"_from": "<=", "_until": ">"}
+    texts = [
+        f"({item.alias}.{name} IS NULL OR {item.alias}.{name} {sign} {item.as_of}._time)"
+        for name, sign in bounds.items()
+    ]
+    return " AND ".join(texts)
 
 
 def _pair_life(pairs: tuple[PairWindow, ...], alias: str) -> Window | None:

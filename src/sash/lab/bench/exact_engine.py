@@ -43,27 +43,30 @@ class FileDisk:
         directory.mkdir(parents=True)
         self._directory = directory
         self._next_number = 0
+        self._shapes: dict[int, tuple[int, ...]] = {}
 
     def append(self, blocks: np.ndarray) -> Extent:
         """Writes blocks."""
         extent = Extent(self._next_number, len(blocks))
         self._next_number += 1
-        self._shape = blocks.shape[1:]
+        self._shapes[extent.number] = blocks.shape[1:]
         blocks.tofile(self._path(extent))
         return extent
 
     def read(self, extent: Extent, spans: Sequence[Span]) -> list[np.ndarray]:
         """The blocks of each span."""
-        per_block = int(np.prod(self._shape))
+        shape = self._shapes[extent.number]
+        per_block = int(np.prod(shape))
         parts = [
             np.fromfile(self._path(extent), np.int64, (last - first) * per_block, offset=8 * first * per_block)
             for first, last in spans
         ]
-        return [part.reshape(-1, *self._shape) for part in parts]
+        return [part.reshape(-1, *shape) for part in parts]
 
     def free(self, extent: Extent) -> None:
         """Removes a file."""
         self._path(extent).unlink()
+        del self._shapes[extent.number]
 
     def _path(self, extent: Extent) -> Path:
         return self._directory / str(extent.number)

@@ -36,6 +36,19 @@ from sash.lab.experiments.pipelines_figures import (
     fig11_predicate,
     fig12_output_time,
 )
+from sash.lab.experiments.relation_figures import (
+    fig6_5_backlog,
+    fig6_6_read_size,
+    fig6_7_delay,
+    fig6_8_disk,
+    fig6_9_processed,
+    fig6_10_times,
+    fig6_12_memory,
+    fig6_13_bias,
+    fig6_granularity,
+    fig6_invoke,
+    fig6_reads,
+)
 from sash.lab.experiments.shared_figures import (
     fig2b_lwo_burst,
     fig3b_swf_burst,
@@ -98,6 +111,17 @@ _FIGURES = (
     fig5_16_bias,
     fig5_17_memory,
     fig5_18_blocks,
+    fig6_5_backlog,
+    fig6_6_read_size,
+    fig6_7_delay,
+    fig6_8_disk,
+    fig6_9_processed,
+    fig6_10_times,
+    fig6_12_memory,
+    fig6_13_bias,
+    fig6_invoke,
+    fig6_reads,
+    fig6_granularity,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.EXPERIMENT.name: each.EXPERIMENT for each in _FIGURES}
 PAPERS = {each.paper.key: each.paper for each in EXPERIMENTS.values()}

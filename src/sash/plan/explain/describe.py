@@ -21,7 +21,7 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe_join import method_facts
+from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
@@ -158,8 +158,7 @@ def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
 @describe.register
 def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Description:
     return "LookupJoin", [
-        ("algorithm", "hash index over the relation" if spec.keys else "every row of the relation is looked at"),
-        ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
+        *lookup_facts(spec),
         ("residual", plain(spec.residual) or "none"),
         ("state", "none beside the relation"),
         ("emission", "at once"),

@@ -1,4 +1,4 @@
-"""What EXPLAIN says of how a window join finds its pairs: the method, why this one, and what is expected of it."""
+"""What EXPLAIN says of how a join finds its pairs: the method, why this one, and what is expected of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ from sash.cost.join_cost import (
     JoinWork,
     exact_settings,
 )
-from sash.plan.query_plan import ALGORITHMS
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.segmented_lookup import REPLICATED
+from sash.plan.query_plan import ALGORITHMS, LOOKUP_METHODS
 
 ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
 GROWING = "circular buckets by key, as many as the tuples need"
@@ -135,3 +137,18 @@ def _ends(ends: tuple[float, float]) -> str:
     below = f"1/{1 / low:,.0f}" if low else ""
     above = f"{high:,.0f}×" if high < math.inf else ""
     return " or ".join(text for text in (below, above) if text)
+
+
+def lookup_facts(spec: LookupJoinSpec) -> list[tuple[str, str]]:
+    """How a relation is looked up."""
+    algorithm = "hash index over the relation" if spec.keys else "every row of the relation is looked at"
+    if spec.period:
+        among = "of each key" if spec.keys else "of the relation"
+        algorithm = f"{'hash index, ' if spec.keys else ''}binary search among the rows {among} by {spec.period.start}"
+    if spec.method != REPLICATED:
+        algorithm = f"{LOOKUP_METHODS[spec.method]}, by hint"
+    return [
+        ("algorithm", algorithm),
+        ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
+        ("as of", f"{spec.period}, where a NULL is no bound" if spec.period else ""),
+    ]

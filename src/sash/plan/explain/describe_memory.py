@@ -28,6 +28,7 @@ class SpillMeasure:
 def memory_line(forecast: MemoryForecast) -> str:
     """The last line of EXPLAIN."""
     limit, where = f"Memory: {format_bytes(forecast.n_bytes)}", f"; files are in `{forecast.directory}`\n"
+    limit += " of each machine" if forecast.is_of_each_machine else ""
     known = [each for each in forecast.keepers if each.disk_bytes is not None]
     is_all = len(known) == len(forecast.keepers)
     on_disk = sum(each.disk_bytes or 0.0 for each in known)
@@ -78,7 +79,8 @@ def _told(found: KeeperForecast, forecast: MemoryForecast) -> str:
     if not found.disk_bytes:
         return f"about {format_bytes(keeper.kept_bytes)}, which fits: nothing is written"
     if spill is None or keeper.join is None:
-        return f"about {format_bytes(found.disk_bytes)} in mapped files"
+        where = "in segments on disk" if keeper.is_tiered else "in mapped files"
+        return f"about {format_bytes(found.disk_bytes)} {where}"
     traffic = f"{format_traffic(spill.bytes_read)} read, {format_traffic(spill.bytes_written)} written per second"
     n_segments = round(spill.n_segments)
     segments = "1 segment" if n_segments <= 1 else f"{n_segments:,} segments"

@@ -223,7 +223,8 @@ def _matched(spec: WindowJoinSpec | LookupJoinSpec, node: Node, plan: QueryPlan)
     known = _meanings_below(node, plan)
     keys = [f"{known.get(left, left)} = {known.get(right, right)}" for left, right in spec.keys]
     residual = [plain(spec.residual, known)] if spec.residual else []
-    return " and ".join([*keys, *residual]) or "every pair"
+    period = [str(spec.period)] if isinstance(spec, LookupJoinSpec) and spec.period else []
+    return " and ".join([*keys, *period, *residual]) or "every pair"
 
 
 def _meanings_below(node: Node, plan: QueryPlan) -> dict[str, str]:

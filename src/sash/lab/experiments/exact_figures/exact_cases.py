@@ -76,7 +76,7 @@ FULL = replace(
     rates=(600, 800, 1000, 1200, 1400, 1600, 1800, 2000), biases=(0.5, 0.55, 0.6, 0.65, 0.7),
 )  # fmt: skip
 SCALES = {scale.name: scale for scale in (QUICK, DEFAULT, FULL)}
-PAPER = Paper("Exact", "Processing exact results for queries over data streams, chapters 3 to 5", SCALES)
+PAPER = Paper("Exact", "Processing exact results for queries over data streams, chapters 3 to 6", SCALES)
 
 
 @dataclass(frozen=True, slots=True)

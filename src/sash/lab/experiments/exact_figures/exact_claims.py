@@ -1,4 +1,4 @@
-"""What chapters 3 to 5 of Exact claim, by number, and which experiment says whether it holds.
+"""What chapters 3 to 6 of Exact claim, by number, and which experiment says whether it holds.
 
 Numbers count the claims of a chapter in the order of the text. A claim that can be read in two ways is checked in both.
 """
@@ -27,6 +27,17 @@ _CHECKED_BY = {
     "exact-5-16": ("E5.19", "E5.20", "E5.21", "E5.22"),
     "exact-5-17": ("E5.23", "E5.24"),
     "exact-5-18": ("E5.25", "E5.26"),
+    "exact-6-5": ("E6.1", "E6.2"),
+    "exact-6-6": ("E6.3", "E6.17"),
+    "exact-6-7": ("E6.4", "E6.5", "E6.6"),
+    "exact-6-8": ("E6.7", "E6.8"),
+    "exact-6-9": ("E6.10",),
+    "exact-6-10": ("E6.11", "E6.12", "E6.20"),
+    "exact-6-12": ("E6.13", "E6.14"),
+    "exact-6-13": ("E6.15", "E6.16"),
+    "exact-6-invoke": ("E6.9",),
+    "exact-6-reads": ("E6.18", "E6.19"),
+    "exact-6-granularity": ("E6.21",),
 }
 EXPERIMENT_OF = {number: name for name, numbers in _CHECKED_BY.items() for number in numbers}
 

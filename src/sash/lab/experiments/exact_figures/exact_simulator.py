@@ -44,6 +44,13 @@ class SampledClock(WorkClock):
         self._every_us, self._next_us = every_us, 0.0
         self._samples: list[tuple[float, ...]] = []
 
+    @property
+    def looked_at_us(self) -> float:
+        return self._next_us
+
+    def look(self) -> None:
+        self.sample()
+
     def wait_until(self, time_us: float) -> None:
         super().wait_until(time_us)
         self.sample()

@@ -1,0 +1,65 @@
+"""Where a table's rows come from: files, or a server that holds tables. A table is read once, whole, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from sash.errors import PlanError, SourceError, suggest
+from sash.io import delta, postgresql
+from sash.io.delta import DeltaSource
+from sash.io.files import FORMATS, FileSource, check_options, list_files, read_file
+from sash.io.postgresql import PostgresTable
+
+TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgresql.OPTIONS, "delta": delta.OPTIONS}
+"""What a table may be in, with the options that each takes. Streams are in files alone."""
+
+
+class TableSource(Protocol):
+    """What `CREATE TABLE … FROM 'place' FORMAT format OPTIONS (…)` declares."""
+
+    @property
+    def path(self) -> str | None:
+        """Where its files are, if it has any."""
+        ...
+
+    def read(self, name: str) -> pa.Table:
+        """All rows, of the declared types; SourceError, which names the table, if one of them cannot be had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileTable:
+    """A table in files."""
+
+    source: FileSource
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    def read(self, name: str) -> pa.Table:
+        """A relation is whole or an error: a row that cannot be read would silently change every answer."""
+        tables = [self.source.schema.empty_table()]
+        for file in list_files(self.source):
+            for records in read_file(self.source, file.path):
+                if records.rejects.num_rows:
+                    bad = records.rejects.slice(0, 1).to_pylist()[0]
+                    raise SourceError(
+                        f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row"
+                    )
+                tables.append(records.rows)
+        return pa.concat_tables(tables)
+
+
+def declared_table(path: str, format: str, schema: pa.Schema, options: tuple[tuple[str, str], ...]) -> TableSource:
+    """What is declared so; PlanError if it cannot be read whatever is there."""
+    if format not in TABLE_FORMATS:
+        raise PlanError(f"there is no format `{format}`; {suggest(format, TABLE_FORMATS)}")
+    if format in FORMATS:
+        return FileTable(FileSource(path, format, schema, options))
+    check_options(format, options, TABLE_FORMATS[format])
+    kind = {"postgresql": PostgresTable, "delta": DeltaSource}[format]
+    return kind.from_options(path, schema, options)

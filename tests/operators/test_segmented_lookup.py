@@ -1,0 +1,156 @@
+"""A relation in a file is looked up in as if it were in memory, by every method and with however little memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sash
+from sash.errors import ResourceError
+from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
+from sash.operators.segmented_lookup import (
+    EPOCH,
+    MESH,
+    PARTITIONED_HASH,
+    PARTITIONED_RANGE,
+    REPLICATED,
+    SegmentedLookup,
+)
+from sash.plan.query_plan import LOOKUP_METHODS
+from sash.store.batch import EXPIRES, OP, TS
+from sash.store.keys import encode_keys
+from sash.store.memory_budget import MemoryBudget
+from sash.store.spill_arena import SpillArena
+from support.profiles import volume
+
+IN_FILES = [each for each in LOOKUP_METHODS if each != REPLICATED]
+STREAM = pa.schema([("k", pa.int64()), ("t", pa.string()), ("x", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()),
+                    (OP, pa.int8())])  # fmt: skip
+RELATION = pa.schema([("r.k", pa.int64()), ("r.t", pa.string()), ("r.y", pa.int64())])
+KEYS = {"one": (("k", "r.k"),), "text": (("t", "r.t"),), "both": (("k", "r.k"), ("t", "r.t"))}
+VALUES = st.tuples(
+    st.one_of(st.none(), st.integers(0, 5), st.sampled_from([-(2**63), 10**9, 2**63 - 1])),
+    st.one_of(st.none(), st.sampled_from(["", "a", "b"])),
+    st.integers(0, 3),
+)
+
+
+def relation_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
+    return pa.table([list(each) for each in zip(*rows)] or [[], [], []], schema=RELATION)
+
+
+def batch_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
+    values = [[k for k, _, _ in rows], [t for _, t, _ in rows], [x for _, _, x in rows]]
+    ops = [(-1) ** n for n in range(len(rows))]
+    return pa.table([*values, list(range(len(rows))), [99] * len(rows), ops], schema=STREAM)
+
+
+@settings(max_examples=volume(dev=25, ci=200, deep=3000), deadline=None)
+@given(
+    st.sampled_from(IN_FILES),
+    st.sampled_from(list(KEYS)),
+    st.sampled_from([None, '"x" <= "r.y"']),
+    st.lists(VALUES, max_size=40),
+    st.lists(st.lists(VALUES, max_size=15), max_size=4),
+    st.sampled_from([None, 1 << 14, 1 << 20]),
+)
+def test_every_method_answers_like_a_relation_in_memory(method, keys, residual, relation, batches, n_bytes) -> None:
+    joins = [LookupJoin(LookupJoinSpec(KEYS[keys], residual, method=each), STREAM, relation_of(relation)) for each in
+             (REPLICATED, method)]  # fmt: skip
+    if n_bytes is not None:
+        joins[1].reset(SpillArena(MemoryBudget.of(n_bytes, Path("/tmp"))))
+    for rows in batches:
+        one, other = (join.process([batch_of(rows)], 0) for join in joins)
+        assert other.equals(one)
+        assert other.schema == one.schema
+
+
+def many(n_rows: int = 4000) -> tuple[pa.Table, np.ndarray]:
+    rng = np.random.default_rng(1)
+    table = pa.table({"r.k": rng.permutation(n_rows), "r.y": rng.integers(0, 9, n_rows)})
+    return table, encode_keys(table, ("r.k",))
+
+
+@pytest.mark.parametrize("method", [PARTITIONED_HASH, PARTITIONED_RANGE])
+def test_no_segment_is_read_twice_in_a_step_nor_while_it_is_in_memory(method: str, tmp_path: Path) -> None:
+    lookup = SegmentedLookup(method, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    limit = (1 << 15) // 4
+    assert len(lookup.file) > 4
+    for step in range(10):
+        before, cached = lookup.file.n_reads.copy(), set(lookup._cached)
+        keys = np.random.default_rng(step).integers(0, 4000, 300)
+        assert sum(len(places) for places, _ in lookup.find(keys)) == 300
+        n_reads = lookup.file.n_reads - before
+        assert n_reads.max() == 1
+        assert not n_reads[sorted(cached)].any()
+        assert 0 < lookup.n_bytes <= limit
+
+
+def test_what_arrives_often_stays_in_memory(tmp_path: Path) -> None:
+    """Keys of one range, and a few of all others: after some steps only the others are read."""
+    lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    hot = np.arange(50)
+    for step in range(20):
+        before = lookup.file.n_reads[0]
+        cold = np.random.default_rng(step).integers(1000, 4000, 5)
+        assert sum(len(places) for places, _ in lookup.find(np.concatenate([hot, cold]))) == 55
+    assert lookup.file.n_reads[0] == before
+    assert lookup._partitions is not None
+    assert lookup._partitions.segments_of(hot).tolist() == [0] * 50
+
+
+def test_frequencies_decay_once_an_epoch(tmp_path: Path) -> None:
+    lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    assert list(lookup.find(np.zeros(EPOCH - 1, np.int64)))
+    assert lookup._frequencies[0] == EPOCH - 1
+    assert list(lookup.find(np.zeros(1, np.int64)))
+    assert lookup._frequencies[0] == pytest.approx(0.3 * EPOCH)
+
+
+def test_mesh_reads_all_segments_once_a_step_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    lookup = SegmentedLookup(MESH, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    for n_steps in (1, 2, 3):
+        assert sum(len(places) for places, _ in lookup.find(np.array([7, 7, 3999]))) == 3
+        assert set(lookup.file.n_reads.tolist()) == {n_steps}
+    assert lookup.n_bytes == 0
+
+
+def test_nothing_of_the_file_is_left(tmp_path: Path) -> None:
+    lookup = SegmentedLookup(PARTITIONED_HASH, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    assert sum(len(places) for places, _ in lookup.find(np.arange(10))) == 10
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ResourceError, match="segments of a relation cannot be written to"):
+        SegmentedLookup(PARTITIONED_HASH, *many(), MemoryBudget.of(1 << 16, tmp_path / "file"))
+
+
+@pytest.mark.parametrize("memory", [None, "64k"])
+@pytest.mark.parametrize("method", IN_FILES)
+def test_a_query_has_the_same_answer_by_every_hint(method: str, memory: str | None, tmp_path: Path) -> None:
+    """Two tables, one by a number and one by a text, below a grouping that relies on the clock."""
+    rng = np.random.default_rng(3)
+    times = pa.array(np.sort(rng.integers(0, 10**7, 400)), pa.timestamp("us", "UTC"))
+    stream = pa.table({"k": rng.integers(0, 300, 400), "t": rng.choice(["a", "b", "c"], 400), "ts": times})
+    numbers = pa.table({"k": rng.integers(0, 300, 2000), "v": rng.integers(0, 5, 2000)})
+    texts = pa.table({"t": ["a", "b", "b", None], "w": [1, 2, 3, 4]})
+    text = (
+        "SELECT {}R.v, COUNT(*) AS n, SUM(Q.w) AS w FROM s S, r R, q Q "
+        "WHERE S.k = R.k AND S.t = Q.t GROUP BY R.v WINDOW 1 SECOND"
+    )
+    frames = {"s": stream, "r": sash.relation(numbers), "q": sash.relation(texts)}
+    expected = sash.sql(text.format(""), **frames)
+    sash.configure(memory=memory, spill=tmp_path)
+    try:
+        assert sash.sql(text.format(f"/*+ {method} */ "), **frames).equals(expected)
+    finally:
+        sash.configure()
+    assert expected.num_rows > 100
+    assert not list(tmp_path.iterdir())
