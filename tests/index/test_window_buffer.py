@@ -23,12 +23,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.index import circular_buckets, join_index
-from sash.index.window_buffer import WindowBuffer
 from sash.store import block_window
 from sash.store.batch import EXPIRES, NEVER, OP, TS, int64_column
 from sash.store.block_window import CUTS
 from sash.store.directory import Directory
 from sash.store.vector import dump, load
+from support.window_buffer import WindowBuffer
 
 SCHEMA = pa.schema(
     [("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8()), ("_id.a", pa.int64())]

@@ -21,7 +21,7 @@ from sash.operators import bites
 from sash.oracle.snapshot_law import is_join
 from sash.plan import least_memory
 from sash.sql.bound_query import BoundQuery
-from sash.store import sorted_runs, spill_files, timed_log
+from sash.store import sealed_expiries, sorted_runs, spill_files, timed_log, trace
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, expected_changes, stream_of
 from sash.testing.case import Step
@@ -40,6 +40,8 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
         patch.setattr(timed_log, "LEAST_SHARE", 1 << 40)
+        patch.setattr(trace, "LEAST_SHARE", 1 << 40)
+        patch.setattr(sealed_expiries, "LEAST_BATCH_BYTES", 64)
         patch.setattr(bites, "LEAST_ROWS", 2)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)
@@ -138,3 +140,28 @@ def test_rows_are_in_segments_then(spill: Path, text: str) -> None:
         n_segments.append(sum(len(log.segments) for log in logs))
         assert (sum(log.n_disk_bytes for log in logs) > 0) == (n_segments[-1] > 0)
     assert max(n_segments) > 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, sum(v) AS s FROM a A [RANGE 5 US] GROUP BY k",
+        "SELECT DISTINCT k FROM a A [RANGE 5 US]",
+        "SELECT k FROM a A [RANGE 5 US] EXCEPT SELECT k FROM b B [RANGE 2 US]",
+        "SELECT v FROM a A [RANGE 5 US] WHERE k IN (SELECT k FROM b B [RANGE 4 US])",
+        "SELECT v FROM a A [RANGE 5 US] EMIT CHANGES",
+    ],
+)
+def test_rows_of_traces_are_in_segments_then(text: str, spill: Path) -> None:
+    frames = {"a": A, "b": B} if " b B" in text else {"a": A}
+    streams = {name: sash.stream(frame, time="ts") for name, frame in frames.items()}
+    expected = sash.sql(text, **streams)
+    with as_little_memory(spill):
+        running = sash.query(text, **streams)
+        assert sash.sql(text, **streams).equals(expected)
+    n_segments = 0
+    for row in range(A.num_rows):
+        for name, frame in frames.items():
+            running.push(name, frame.slice(row, 1))
+        n_segments += sum(len(log.segments) for _, each in running.operators() for log in each.logs().values())
+    assert n_segments > 1

@@ -385,43 +385,52 @@ def test_median_of_wide_decimals_is_that_of_doubles(name: str, data: st.DataObje
     assert len(before) == len(runs)
 
 
-def deviation(values: list[Any]) -> float:
+MEASURES = ("stddev", "stddev_pop", "var_samp", "var_pop")
+
+
+def deviation(values: list[Any], function: str = "stddev") -> float:
     """From exact sums; a square root of 200 bits, rounded."""
     if any(isinstance(value, float) and not math.isfinite(value) for value in values):
         return math.nan
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction(0)) / len(exact)
-    variance = sum(((each - mean) ** 2 for each in exact), Fraction(0)) / (len(exact) - 1)
+    variance = sum(((each - mean) ** 2 for each in exact), Fraction(0)) / (len(exact) - (not function.endswith("_pop")))
     if variance == 0:
         return 0.0
+    if function.startswith("var"):
+        return nearest(variance)
     shift = 2 * (200 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
     root = math.isqrt(int(variance * Fraction(2) ** shift))
     return nearest(Fraction(root) / Fraction(2) ** (shift // 2))
 
 
-def check_deviation(type: pa.DataType, runs: list[Run]) -> None:
+def check_deviation(type: pa.DataType, runs: list[Run], function: str = "stddev") -> None:
     """A few units in the last place, and to the last bit the same however it is cut."""
-    reference = expected(runs, of_present(deviation, at_least=2))
-    whole = apply(make_accumulator("stddev", type, pa.float64(), Memory()), runs, type)
+    n_least = 1 if function.endswith("_pop") else 2
+    reference = expected(runs, of_present(lambda values: deviation(values, function), n_least))
+    whole = apply(make_accumulator(function, type, pa.float64(), Memory()), runs, type)
     for result, correct in zip(sum(whole, ()), sum(reference, ()), strict=True):
         assert (result is None) == (correct is None)
         if correct is not None:
             assert result == pytest.approx(correct, rel=1e-15, abs=5e-324, nan_ok=True)
             assert correct or result == 0.0
-    by_run = make_accumulator("stddev", type, pa.float64(), Memory())
+    by_run = make_accumulator(function, type, pa.float64(), Memory())
     assert [show(pair) for run in runs for pair in apply(by_run, [run], type)] == [show(pair) for pair in whole]
 
 
+@pytest.mark.parametrize("function", MEASURES)
 @pytest.mark.parametrize("name", [name for name in INTEGERS if name not in ("hugeint", "wide")])
 @given(data=st.data())
-def test_deviation_of_integers(name: str, data: st.DataObject):
+def test_deviation_of_integers(name: str, function: str, data: st.DataObject):
     type, values = INTEGERS[name]
-    check_deviation(type, data.draw(run_lists(nullable(values))))
+    check_deviation(type, data.draw(run_lists(nullable(values))), function)
 
 
-@given(run_lists(nullable(DOUBLES | st.sampled_from([2.0**-400, 2.0**480, 1e-200, 1e200]))))
-def test_deviation_of_doubles(runs: list[Run]):
-    check_deviation(pa.float64(), runs)
+@pytest.mark.parametrize("function", MEASURES)
+@given(data=st.data())
+def test_deviation_of_doubles(function: str, data: st.DataObject):
+    odd = st.sampled_from([2.0**-400, 2.0**480, 1e-200, 1e200])
+    check_deviation(pa.float64(), data.draw(run_lists(nullable(DOUBLES | odd))), function)
 
 
 @given(FINITE, st.integers(2, 40))
@@ -450,6 +459,12 @@ FUNCTIONS = [
     ("sum", "float64", pa.float64()),
     ("stddev", "int64", pa.float64()),
     ("stddev", "float64", pa.float64()),
+    ("stddev_pop", "float64", pa.float64()),
+    ("var_samp", "int64", pa.float64()),
+    ("var_pop", "float64", pa.float64()),
+    ("count_if", "bool", DECIMAL),
+    ("bool_and", "bool", pa.bool_()),
+    ("bool_or", "bool", pa.bool_()),
     ("median", "float64", pa.float64()),
     ("count_distinct", "string", pa.int64()),
     ("max", "string", pa.string()),
@@ -541,7 +556,7 @@ def test_sums_of_many_parts_are_read_beside_sums_of_few():
 def test_a_group_that_is_gone_leaves_nothing(function: str, name: str, result: pa.DataType):
     type, _ = SORTABLE[name]
     accumulator = make_accumulator(function, type, result, Memory())
-    sample = {"int64": 5, "decimal": Decimal("5.00"), "float64": 5.0, "string": "five"}[name]
+    sample = {"int64": 5, "decimal": Decimal("5.00"), "float64": 5.0, "string": "five", "bool": True}[name]
     empty, held = apply(accumulator, [[Event(0, 1, 0, sample)]], type)[0]
     apply(accumulator, [[Event(2, 1, 0, sample)]], type)
     assert apply(accumulator, [[Event(0, -1, 0, sample)]], type) == [(held, empty)]
@@ -585,6 +600,36 @@ def test_means_and_deviations_are_those_of_duckdb(function: str, sql: str, value
     accumulator = make_accumulator(function, column.type, pa.float64(), Memory())
     _, ours = accumulator.apply(as_runs(one_run(values)), column)
     assert ours[0].as_py() == pytest.approx(theirs, rel=1e-14 if function == "stddev" else 4e-16, abs=0)
+
+
+@pytest.mark.parametrize(("function", "aggregate"), [("bool_and", all), ("bool_or", any)])
+@given(runs=run_lists(nullable(st.booleans())))
+def test_whether_all_or_any_are_true(function: str, aggregate: Callable[[list[bool]], bool], runs: list[Run]):
+    check(function, pa.bool_(), pa.bool_(), runs, of_present(aggregate))
+
+
+@given(run_lists(nullable(st.booleans())))
+def test_how_many_are_true(runs: list[Run]):
+    check("count_if", pa.bool_(), DECIMAL, runs, of_present(lambda values: Decimal(sum(values))))
+
+
+@pytest.mark.parametrize("function", ["count", "sum", "first", "last", "median"])
+@given(data=st.data())
+def test_events_that_do_not_pass_might_as_well_not_be(function: str, data: st.DataObject):
+    """What enters and does not pass does not pass when it leaves either."""
+    runs = data.draw(run_lists(nullable(st.integers(-9, 9))))
+    result = {"count": pa.int64(), "sum": DECIMAL, "median": pa.float64()}.get(function, pa.int64())
+    passes = np.array([event.value is None or event.value > 0 for run in runs for event in run], np.bool_)
+    kept = [[event for event in run if event.value is None or event.value > 0] for run in runs]
+    given, accumulator = as_runs(runs), make_accumulator(function, pa.int64(), result, Memory())
+    before, after = accumulator.apply(given.only(passes), argument(runs, pa.int64()).filter(pa.array(passes)))
+    reference = apply(
+        make_accumulator(function, pa.int64(), result, Memory()), [run for run in kept if run], pa.int64()
+    )
+    seen = zip(before.to_pylist(), after.to_pylist(), strict=True)
+    assert [pair for pair, run in zip(seen, kept, strict=True) if run] == reference
+    unmoved = [pair[0] == pair[1] for pair, run in zip(zip(before.to_pylist(), after.to_pylist()), kept) if not run]
+    assert all(unmoved)
 
 
 def test_a_type_without_a_meaning_is_refused():

@@ -238,3 +238,17 @@ def test_many_changes_at_once_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     operator = make("absent")
     assert len(step(operator, [[lived("a", 1, NEVER)] * 7, []], 0, 1)) == 7
     assert step(operator, [[], [lived("a", 2, 3)]], 1, 2) == [(-1, 2, NEVER, ("a",))] * 7
+
+
+def test_after_a_restart_no_identity_is_given_twice() -> None:
+    """
+    left     a [1, 9)                 b [5, 9)        b was known of the right side alone when it restarted
+    right    b [1, 4)      restart
+    """
+    sides = [[lived("a", 1, 9), lived("b", 5, 9)], [lived("b", 1, 4)]]
+    operator = make("absent", ids=("_id.content", "_id.expires"))
+    ((*_, (_, first, _)),) = step(operator, sides, 0, 2)
+    operator = restarted(operator, lambda: make("absent", ids=("_id.content", "_id.expires")))
+    ((*_, (value, second, _)),) = step(operator, sides, 2, 5)
+    assert value == "b"
+    assert first != second

@@ -123,3 +123,24 @@ def test_having_asks_of_what_all_parts_add_up_to() -> None:
     changes = sash.sql(text, s=rows).select(["_ts", "_op", "n", "total"]).to_pylist()
     shown = [(row["_ts"], row["_op"], row["n"], row["total"]) for row in changes]
     assert shown == [(2, 1, 3, 7), (3, 1, 2, 6), (4, 1, 1, 4), (5, -1, None, None)]
+
+
+def test_parts_of_some_of_the_rows_add_up() -> None:
+    """As without parts: a minimum cannot be put together, so a query with one has none."""
+    some = "FILTER (WHERE A.v > 1)"
+    outputs = f"count(*) {some} AS n, sum(A.v) {some} AS total, avg(A.v) {some} AS mean, count_if(A.v > 1) AS m"
+    rest = "FROM s A, s B WHERE A.k = B.k WINDOW 3 us"
+    rows = pa.table({"ts": [0, 1, 2, 9], "k": [0, 1, 2, 3], "v": [1, 2, None, 0]})
+    frames = {"s": sash.stream(rows, time="ts")}
+    assert "PartialAggregate" in sash.explain(f"SELECT {outputs} {rest}", **frames)
+    assert "PartialAggregate" not in sash.explain(f"SELECT {outputs}, min(A.v) AS least {rest}", **frames)
+    in_parts, whole = (sash.sql(f"SELECT {outputs}{more} {rest}", **frames) for more in ("", ", min(A.v) AS least"))
+    for instant in range(10):
+        assert newest(in_parts, instant) == newest(whole, instant)
+    assert newest(in_parts, 1) == (1, 2, 2.0, 1)
+
+
+def newest(changes: pa.Table, instant: int) -> tuple:
+    """The row of a global aggregate at an instant."""
+    rows = [row for row in changes.to_pylist() if row["_ts"] is None or row["_ts"] <= instant]
+    return tuple(rows[-1][name] for name in ("n", "total", "mean", "m"))

@@ -94,9 +94,9 @@ def test_no_segment_is_read_twice_in_a_step_nor_while_it_is_in_memory(method: st
 def test_what_arrives_often_stays_in_memory(tmp_path: Path) -> None:
     """Keys of one range, and a few of all others: after some steps only the others are read."""
     lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
-    hot = np.arange(50)
+    hot, before = np.arange(50), -1
     for step in range(20):
-        before = lookup.file.n_reads[0]
+        before = int(lookup.file.n_reads[0])
         cold = np.random.default_rng(step).integers(1000, 4000, 5)
         assert sum(len(places) for places, _ in lookup.find(np.concatenate([hot, cold]))) == 55
     assert lookup.file.n_reads[0] == before
@@ -154,3 +154,21 @@ def test_a_query_has_the_same_answer_by_every_hint(method: str, memory: str | No
         sash.configure()
     assert expected.num_rows > 100
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("method", IN_FILES)
+def test_a_table_as_of_a_time_has_the_same_answer_by_every_hint(method: str) -> None:
+    """In a file, when a row is valid is one more condition; a NULL is no bound there, too."""
+    rng = np.random.default_rng(4)
+    times = pa.array(np.sort(rng.integers(0, 10**7, 200)), pa.timestamp("us", "UTC"))
+    stream = pa.table({"k": rng.integers(0, 20, 200), "ts": times})
+    starts, ends = (pa.array(rng.integers(0, 10**7, 300), mask=rng.random(300) < 0.1) for _ in range(2))
+    bounds = [each.cast(pa.timestamp("us", "UTC")) for each in (starts, ends)]
+    prices = pa.table(
+        {"k": rng.integers(0, 20, 300), "v": rng.integers(0, 99, 300), "since": bounds[0], "till": bounds[1]}
+    )
+    text = "SELECT {}S.k, R.v FROM s S [RANGE 1 SECOND], r FOR SYSTEM_TIME AS OF S.ts R WHERE S.k = R.k"
+    frames = {"s": sash.stream(stream, time="ts"), "r": sash.relation(prices, valid_from="since", valid_to="till")}
+    expected = sash.sql(text.format(""), **frames)
+    assert expected.num_rows > 100
+    assert sash.sql(text.format(f"/*+ {method} */ "), **frames).equals(expected)

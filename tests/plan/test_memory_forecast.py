@@ -68,7 +68,7 @@ def test_rates_that_are_observed_count() -> None:
     rows = pa.table({"k": pa.array(range(100_000)), "v": pa.array(range(100_000)), "ts": times})
     sash.configure(memory="1 MiB", spill="spill")
     (line,) = memory_lines(sash.explain("SELECT DISTINCT k FROM a A [RANGE 1 MINUTE]", a=rows))
-    assert line.startswith("Memory: 1 MiB; about 4 MiB on disk")
+    assert line.startswith("Memory: 1 MiB; about 2 MiB on disk")
 
 
 def test_of_queries_that_share_a_join_it_counts_once() -> None:

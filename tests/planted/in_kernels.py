@@ -261,7 +261,7 @@ AGGREGATES = (
         "a-deviation-of-all-instead-of-a-sample",
         "running_deviations",
         "kernels/running_deviations.py",
-        "max(0.0, spread) / (count - 1.0)",
+        "max(0.0, spread) / (count - 1.0 if is_sample else count)",
         "max(0.0, spread) / count",
         ("tests/operators/test_accumulators.py -k deviation_of_doubles",),
     ),

@@ -153,8 +153,8 @@ MEANING = (
         "distinct-ignored-in-a-count",
         "calls",
         "sql/calls.py",
-        'if distinct is not None and function == "count":',
-        'if distinct is not None and function == "count" and len(arguments) > 1:',
+        'if is_distinct and function == "count":',
+        'if is_distinct and function == "count" and len(arguments) > 1:',
         ("tests/sql/test_meaning.py",),
     ),
     Mistake(

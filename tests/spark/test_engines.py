@@ -106,6 +106,11 @@ QUERIES = {
     "GROUP BY A.name",
     "group by": "SELECT A.name, count(*) AS n, avg(A.v) AS mean, min(A.price) AS least, max(A.name) AS name2, "
     "median(A.v) AS middle, first(A.v) AS earliest FROM a A GROUP BY A.name HAVING count(*) > 1 WINDOW 9 SECONDS",
+    "aggregates in an order": "SELECT A.name, list(A.v ORDER BY A.price DESC) AS vs, string_agg(A.name, '-') AS names, "
+    "mode(A.k) AS k, quantile_cont(A.v, [0.1, 0.9]) AS spread, arg_min(A.v, A.price) AS cheapest, "
+    "sum(DISTINCT A.k) AS ks, count(*) FILTER (WHERE A.v > 50) AS high FROM a A GROUP BY ALL WINDOW 9 SECONDS",
+    "parts of some of the rows": "SELECT count(*) FILTER (WHERE A.v > 20) AS n, sum(A.price) FILTER (WHERE B.v > 20) "
+    "AS total, count_if(A.v > 50) AS high FROM a A, b B WHERE A.k = B.k WINDOW 3 SECONDS EMIT CHANGES",
     "aggregate over aggregate": "SELECT s.n, count(*) AS names FROM "
     "(SELECT A.name, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.name) s GROUP BY s.n "
     "WINDOW 5 SECONDS EMIT CHANGES",

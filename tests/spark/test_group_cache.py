@@ -14,7 +14,6 @@ import pytest
 
 import sash
 from sash.errors import ResourceError
-from sash.index.window_buffer import WindowBuffer
 from sash.plan.physical import Plan
 from sash.spark import group_cache as sash_group_cache
 from sash.spark.exchange import message
@@ -26,6 +25,7 @@ from sash.store.directory import DISK, Directory
 from sash.store.vector import NO_LIMIT, Memory, Vector
 from sash.testing.case import Case
 from support.group_caches import MUCH, names, pack, put_numbers, sorted_changes
+from support.window_buffer import WindowBuffer
 
 SECONDS_TO_WAIT = 60
 

@@ -85,9 +85,22 @@ def render_groups(block: BoundQuery, rows: str) -> str:
 
 def render_call(call: Aggregate) -> str:
     argument = "*" if call.argument is None else to_duckdb(call.argument)
-    if call.function == "count_distinct":
-        return f"count(DISTINCT {argument})"
-    return f"{call.function}({argument})"
+    passes = f" FILTER (WHERE {to_duckdb(call.filter)})" if call.filter is not None else ""
+    word = "DISTINCT " if call.is_distinct or call.function == "count_distinct" else ""
+    function = call.function.removesuffix("_distinct")
+    return f"{function}({word}{argument}{render_further(call)}){passes}"
+
+
+def render_further(call: Aggregate) -> str:
+    if call.fraction is not None:
+        fraction = 1 - call.fraction if call.is_descending and call.function == "quantile_cont" else call.fraction
+        return f", {float(-fraction if call.is_descending and call.function == 'quantile_disc' else fraction)}"
+    keys = [to_duckdb(each.expr) for each in call.order]
+    if call.function in ("arg_min", "arg_max"):
+        return f", {keys[0]}"
+    separator = f", '{call.separator}'" if call.function == "string_agg" else ""
+    words = [f"{' DESC' if o.is_descending else ''} NULLS {'FIRST' if o.nulls_first else 'LAST'}" for o in call.order]
+    return separator + (f" ORDER BY {', '.join(map(str.__add__, keys, words))}" if keys else "")
 
 
 @pytest.mark.parametrize(
@@ -110,6 +123,23 @@ def render_call(call: Aggregate) -> str:
         "SELECT 1 FROM t HAVING count(*) > 1",
         "SELECT DISTINCT count(*) FROM t GROUP BY k",
         "SELECT min(DISTINCT n), min(n), mean(v), stddev_samp(n), count() FROM t GROUP BY ()",
+        "SELECT count(*) FILTER (WHERE n > 1), sum(n) FILTER (v < 2), count(DISTINCT k) FILTER (WHERE ok) FROM t",
+        "SELECT k, 2 * min(n) FILTER (WHERE n > 1), min(n) FROM t GROUP BY k HAVING count(*) FILTER (WHERE ok) > 0",
+        "SELECT count_if(ok), countif(n > 1), bool_and(ok), bool_or(n > 1), var_pop(n), variance(v) FROM t",
+        "SELECT k, upper(k) AS u, count(*) FROM t GROUP BY ALL HAVING count(*) > 0",
+        "SELECT 5 AS five, count(*) FROM t WHERE n > 100 GROUP BY ALL",
+        "SELECT k FROM t GROUP BY ALL",
+        "SELECT sum(DISTINCT n), sum(n), avg(DISTINCT v) FILTER (WHERE ok), max(DISTINCT k) FROM t",
+        "SELECT quantile_cont(n, 0.25), quantile(k, 0.5), CAST(quantile_disc(n, [0.1, 0.9]) AS VARCHAR) FROM t",
+        "SELECT percentile_cont(0.2) WITHIN GROUP (ORDER BY n DESC) AS p FROM t",
+        "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY k) AS p, mode() WITHIN GROUP (ORDER BY k) AS m FROM t "
+        "GROUP BY k",
+        "SELECT len(quantile_cont(n, [0.1, 0.9])), quantile_disc(v, [0.2]) IS NULL FROM t WHERE n > 100",
+        "SELECT mode(DISTINCT k) AS m, arg_min(k, n), max_by(n, k), argmax(n, v) FILTER (WHERE ok) FROM t GROUP BY k",
+        "SELECT list(n ORDER BY n)[1], CAST(array_agg(k ORDER BY k DESC NULLS LAST) AS VARCHAR) FROM t",
+        "SELECT CAST(list(DISTINCT n ORDER BY n DESC) AS VARCHAR), len(list(n ORDER BY n NULLS FIRST)) FROM t",
+        "SELECT string_agg(k, '-' ORDER BY k), group_concat(k ORDER BY k DESC), listagg(DISTINCT k) FROM t GROUP BY k",
+        "SELECT first(n ORDER BY n) AS f, last(k ORDER BY k DESC) || 'x' AS l FROM t GROUP BY ok",
         "SELECT t.k, avg(u.v) FROM t JOIN u USING (k) GROUP BY t.k, t.n",
         "SELECT k, n + 1 FROM t GROUP BY (k, n)",
         "SELECT k FROM t UNION SELECT k FROM u",

@@ -47,7 +47,7 @@ def step(trace: Trace, changes: list[Change], clock: int) -> list[tuple]:
     """Events as (time, id, sign, n)."""
     batch = signed(changes, COLUMNS)
     seen = events_of(trace.step(batch, ids_of(batch), clock))
-    trace.evict(ids_of)
+    trace.evict()
     return seen
 
 

@@ -7,7 +7,7 @@ identity and a time, says exactly what leaves. A negative without a living tuple
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,21 +31,46 @@ class IdentityWatch:
 
     def __init__(self, running: Query):
         self.n_checked = 0
+        self._waiting: dict[OperatorName, tuple[int, list[dict[str, Any]]]] = {}
+        """What came with a clock: where memory is limited a step comes in parts, which have no order."""
+        self._lives: dict[OperatorName, dict[tuple, list[_Life]]] = defaultdict(lambda: defaultdict(list))
         operators: dict[OperatorName, Any] = dict(running._job.pipeline.operators())
         for name, operator in operators.items():
             if any(field.name.startswith(ID_PREFIX) for field in operator.schema):
                 self._watch(name, operator)
 
     def _watch(self, name: OperatorName, operator: Any) -> None:
-        process, lives = operator.process, defaultdict(list)
+        process, parts = operator.process, getattr(operator, "parts", None)
 
         def watched(inputs: Sequence[pa.Table], clock: int) -> pa.Table:
             changes = process(inputs, clock)
-            for row in sorted(changes.to_pylist(), key=lambda row: (row[TS], row[OP])):
-                self._take(name, lives, row)
+            self._see(name, changes, clock)
             return changes
 
+        def watched_parts(inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+            assert parts is not None
+            for part in parts(inputs, clock):
+                self._see(name, part, clock)
+                yield part
+
         operator.process = watched
+        if parts is not None:
+            operator.parts = watched_parts
+
+    def finish(self) -> None:
+        """Looks at what came last."""
+        for name in list(self._waiting):
+            self._look(name)
+
+    def _see(self, name: OperatorName, changes: pa.Table, clock: int) -> None:
+        if name in self._waiting and self._waiting[name][0] < clock:
+            self._look(name)
+        self._waiting.setdefault(name, (clock, []))[1].extend(changes.to_pylist())
+
+    def _look(self, name: OperatorName) -> None:
+        _, rows = self._waiting.pop(name)
+        for row in sorted(rows, key=lambda row: (row[TS], row[OP])):
+            self._take(name, self._lives[name], row)
 
     def _take(self, name: OperatorName, lives: dict[tuple, list[_Life]], row: dict[str, Any]) -> None:
         identity = tuple(value for column, value in row.items() if column.startswith(ID_PREFIX))

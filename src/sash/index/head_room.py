@@ -7,10 +7,7 @@ from typing import Protocol
 
 from sash.errors import ResourceError
 from sash.store.block_log import BlockLog
-from sash.store.memory_budget import GROWTH, ROW_BYTES, MemoryBudget
-
-LEAST_SHARE = 16
-"""A head of less than one part in so many of what is for state is not sealed."""
+from sash.store.memory_budget import GROWTH, LEAST_SHARE, ROW_BYTES, MemoryBudget
 
 
 class Sealable(Protocol):

@@ -1,4 +1,4 @@
-"""Sample standard deviations of groups, before and after each run of events.
+"""Variances and standard deviations of groups, before and after each run of events.
 
 Kept are the exact sums S of x and Q of x². For any c, the squares of x - c add up to Q - 2cS + nc². With c the double
 next to the mean no more than one bit is lost to cancellation, and nothing at all when all values are equal: every
@@ -8,6 +8,7 @@ value is a double, so none is nearer to the mean than c. All this is exact; roun
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,14 @@ SCALE_UP, SCALE_DOWN = 2.0**600, 2.0**-600
 SUMS, SQUARES = 0, 1
 
 
+class Spread(NamedTuple):
+    """What is asked of values that are `unit` times too large: a variance, or its root, of a sample or of all."""
+
+    is_sample: bool
+    is_root: bool
+    unit: float = 1.0
+
+
 @kernel
 def deviate_integers(
     runs: GroupRuns,
@@ -45,16 +54,17 @@ def deviate_integers(
     sums: UInt64s,
     squares: UInt64s,
     results: Floats,
-    unit: float,
+    measure: Spread,
     out: BeforeAfter,
 ) -> None:
-    """Deviations of 64-bit integers (sign-extended words), over `unit`."""
+    """Deviations of 64-bit integers (sign-extended words)."""
     (starts, groups, signs, valid), (low, high), (out_values, out_valid) = runs, words, out
+    least = 2 if measure.is_sample else 1
     parts = np.zeros((2, N_PARTS))
     scratch = np.zeros(ROOM)
     for run in range(groups.shape[0]):
         group = groups[run]
-        out_values[0, run], out_valid[0, run] = results[group], counts[group] > 1
+        out_values[0, run], out_valid[0, run] = results[group], counts[group] >= least
         # 1. Sums and squares are integers: what leaves takes away just what it brought.
         for event in range(starts[run], starts[run + 1]):
             if valid.shape[0] and not valid[event]:
@@ -65,11 +75,12 @@ def deviate_integers(
             square_low, square_high = square(low[event], high[event])
             add_words(squares[group], square_low, square_high, np.uint64(0), signs[event])
         # 2. Only here something is rounded, once for all events of the run.
-        if counts[group] > 1:
+        if counts[group] >= least:
             to_parts(sums[group], parts[SUMS])
             to_parts(squares[group], parts[SQUARES])
-            results[group] = _deviation(counts[group], parts[SUMS], parts[SQUARES], scratch) / unit
-        out_values[1, run], out_valid[1, run] = results[group], counts[group] > 1
+            variance = _variance(counts[group], parts[SUMS], parts[SQUARES], measure.is_sample, scratch)
+            results[group] = _in_units(variance, measure.is_root, measure.unit)
+        out_values[1, run], out_valid[1, run] = results[group], counts[group] >= least
 
 
 @kernel
@@ -80,25 +91,27 @@ def deviate_doubles(
     tallies: Int64s,
     parts: Floats,
     results: Floats,
+    measure: Spread,
     out: BeforeAfter,
 ) -> tuple[int, int]:
     """Deviations of doubles, from `at` on, as `running_sums.sum_doubles`; NaN if a value is not finite."""
     (starts, groups, signs, valid), (out_values, out_valid) = runs, out
     joined = np.zeros((2, parts.shape[3] + N_BELOW))
     scratch = np.zeros(ROOM)
+    least = 2 if measure.is_sample else 1
     first_run, first_event = at
     for run in range(first_run, groups.shape[0]):
         tally, bands = tallies[groups[run]], parts[groups[run]]
         first = max(first_event, starts[run])
         if first == starts[run]:
-            out_values[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] > 1
+            out_values[0, run], out_valid[0, run] = results[groups[run]], tally[COUNT] >= least
         for event in range(first, starts[run + 1]):
             if valid.shape[0] and not valid[event]:
                 continue
             if not _add_double(tally, bands, values[event], signs[event]):
                 return run, event
-        results[groups[run]] = _read_doubles(tally, bands, joined, scratch)
-        out_values[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] > 1
+        results[groups[run]] = _read_doubles(tally, bands, measure, joined, scratch)
+        out_values[1, run], out_valid[1, run] = results[groups[run]], tally[COUNT] >= least
     return groups.shape[0], starts[groups.shape[0]]
 
 
@@ -128,7 +141,7 @@ def _scaled(value: float) -> tuple[int, float]:
 
 
 @kernel
-def _read_doubles(tally: Int64s, bands: Floats, joined: Floats, scratch: Floats) -> float:
+def _read_doubles(tally: Int64s, bands: Floats, measure: Spread, joined: Floats, scratch: Floats) -> float:
     """With the sums of the highest band in use and of the one below it; what is further below makes no difference."""
     if tally[NANS] > 0 or tally[POSITIVE_INFINITIES] > 0 or tally[NEGATIVE_INFINITIES] > 0:
         return np.nan
@@ -146,10 +159,11 @@ def _read_doubles(tally: Int64s, bands: Floats, joined: Floats, scratch: Floats)
         _scale_down(bands[band - 1, SUMS], 1, joined[SUMS, width:], scratch)
         _scale_down(bands[band - 1, SQUARES], 2, joined[SQUARES, width:], scratch)
     # 3. A deviation scales as its values do.
-    deviation = _deviation(tally[COUNT], joined[SUMS], joined[SQUARES], scratch)
-    if band == SMALL:
-        return deviation * SCALE_DOWN
-    return deviation * SCALE_UP if band == LARGE else deviation
+    variance = _variance(tally[COUNT], joined[SUMS], joined[SQUARES], measure.is_sample, scratch)
+    unit = 1.0
+    if band != NORMAL:
+        unit = SCALE_UP if band == SMALL else SCALE_DOWN
+    return _in_units(variance, measure.is_root, unit)
 
 
 @kernel
@@ -173,7 +187,7 @@ def _scale_down(row: Floats, n_times: int, out: Floats, scratch: Floats) -> None
 
 
 @kernel
-def _deviation(n: int, sums: Floats, squares: Floats, scratch: Floats) -> float:
+def _variance(n: int, sums: Floats, squares: Floats, is_sample: bool, scratch: Floats) -> float:
     """Of `n` values, from parts whose exact sums are S and Q."""
     count = np.float64(n)
     # 1. The double next to the mean: a second step adds what rounding has taken from the first.
@@ -193,7 +207,13 @@ def _deviation(n: int, sums: Floats, squares: Floats, scratch: Floats) -> float:
     _add_product(scratch, error, center)
     # 3. Around the mean instead of c it is less by (S - nc)² / n, which is small: its own rounding does not matter.
     spread = round_row(scratch) - distance * distance / count
-    return math.sqrt(max(0.0, spread) / (count - 1.0))
+    return max(0.0, spread) / (count - 1.0 if is_sample else count)
+
+
+@inlined_kernel
+def _in_units(variance: float, is_root: bool, unit: float) -> float:
+    """A variance of values that are `unit` times too large, or its root."""
+    return math.sqrt(variance) / unit if is_root else variance / unit / unit
 
 
 @kernel

@@ -57,7 +57,8 @@ class Distinct:
     def reset(self, arena: Arena) -> None:
         window_us = self.spec.window_us
         self._trace = Trace(with_identity(self._input, True), window_us, self.spec.expires_by_negatives, arena)
-        self._answer = Trace(with_identity(pa.schema(SIGNED_FIELDS), True), window_us, False, arena)
+        # Nobody asks when what is shown expires: it is there for a restart.
+        self._answer = Trace(with_identity(pa.schema(SIGNED_FIELDS), True), window_us, True, arena)
         self._keys = Keys(self._key_schema, True, arena)
         self._members = OrderedMultiset(arena)
         self._shown = Vector(np.int64, arena)
@@ -71,13 +72,17 @@ class Distinct:
         keys, shown = self._follow(events)
         changes = self._rows(keys, shown)
         self._answer.step(self._keys.identify(shown, keys), np.zeros(len(keys), np.int64), clock)
-        self._trace.evict(self._keys.recall)
-        self._answer.evict(_no_ids)
+        self._trace.evict()
+        self._answer.evict()
         self._forget_keys()
         return changes
 
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
+
+    def make_room(self) -> None:
+        self._trace.make_room()
+        self._answer.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._trace.log, "answer": self._answer.log}
@@ -121,23 +126,17 @@ class Distinct:
         return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
 
     def _recall_shown(self, answer: Iterable[Events]) -> None:
-        """Of what was shown and not taken back since, at most one tuple is left per key."""
-        held = list(answer)
-        self._shown.array[: self._n_keys] = NOTHING
-        if not held:
-            return
-        identity, expires, sign = (
-            np.concatenate(each)
-            for each in zip(*((events.int64(IDENTITY), events.int64(EXPIRES), events.signs) for events in held))
-        )
+        """Of what was shown and not taken back since, at most one tuple is left per key: so the expiries of all
+        that was shown, less of all that was taken back, add up to when it expires.
+        """
         identities = self._keys.identities(np.arange(self._n_keys))
         by_identity = np.argsort(identities)
-        keys = by_identity[np.searchsorted(identities, identity, sorter=by_identity)]
-        order = np.lexsort((expires, keys))
-        keys, expires, sign = keys[order], expires[order], sign[order]
-        starts = np.flatnonzero(np.r_[True, (keys[1:] != keys[:-1]) | (expires[1:] != expires[:-1])])
-        is_shown = np.add.reduceat(sign.astype(np.int64), starts) > 0
-        self._shown.array[keys[starts[is_shown]]] = expires[starts[is_shown]]
+        n_shown, expires = np.zeros((2, self._n_keys), np.int64)
+        for events in answer:
+            keys = by_identity[np.searchsorted(identities, events.int64(IDENTITY), sorter=by_identity)]
+            np.add.at(n_shown, keys, events.signs)
+            np.add.at(expires, keys, events.signs * events.int64(EXPIRES))
+        self._shown.array[: self._n_keys] = np.where(n_shown > 0, expires, NOTHING)
 
     def _forget_keys(self) -> None:
         """Numbers keys anew once most have gone."""

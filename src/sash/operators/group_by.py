@@ -58,10 +58,7 @@ class GroupBy:
         self._keys = Keys(self._rows.key_schema, has_identity, arena)
         self._sizes = Vector(np.int64, arena)
         self._n_groups = 0
-        self._accumulators = [
-            make_accumulator(call.function, type, call.type, arena)
-            for call, type in zip(self.spec.calls, self._rows.types, strict=True)
-        ]
+        self._accumulators = self._rows.make_accumulators(make_accumulator, arena)
         self._has_started = False
         self._open = OpenGroups()
         """None between two steps."""
@@ -75,11 +72,14 @@ class GroupBy:
         (batch,) = inputs
         events = self._entered(batch, clock)
         changes = [*self._start(events), *self._apply(events)]
-        self._trace.evict(self._keys.recall)
+        self._trace.evict()
         return concat(changes) if changes else self.schema.empty_table()
 
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
+
+    def make_room(self) -> None:
+        self._trace.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._trace.log}

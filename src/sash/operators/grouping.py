@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.operators.accumulators import Accumulator, AggregateRuns
+from sash.operators.accumulators.manner import PLAIN, CallManner
 from sash.operators.evaluator import run
 from sash.operators.keyed import Keys
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.trace import Events
+from sash.store.vector import Arena
+
+T = TypeVar("T", bound=Accumulator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,23 @@ class Call:
     argument: str | None
     name: str
     type: pa.DataType
+    filter: str | None = None
+    """A column that is true for the tuples that it is over; None: it is over all."""
+    keys: tuple[str, ...] = ()
+    """Columns by which values are placed, as `manner` says."""
+    manner: CallManner = PLAIN
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it reads."""
+        return tuple(name for name in (self.argument, self.filter, *self.keys) if name is not None)
+
+    def argument_type(self, input: pa.Schema) -> pa.DataType | None:
+        """Of what its accumulator is given: of the values, or of structs of a value and its keys."""
+        if self.argument is None:
+            return None
+        types = [input.field(name).type for name in (self.argument, *self.keys)]
+        return pa.struct([pa.field(str(idx), type) for idx, type in enumerate(types)]) if self.keys else types[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +67,10 @@ class Grouping:
     @property
     def columns(self) -> list[str]:
         """What keys and aggregates read, the keys first."""
-        arguments = {call.argument for call in self.calls if call.argument}
+        read = {name for call in self.calls for name in call.columns}
         if self.time:
-            arguments.add(self.time)
-        return [*self.keys, *sorted(arguments - set(self.keys))]
+            read.add(self.time)
+        return [*self.keys, *sorted(read - set(self.keys))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +89,15 @@ class GroupRows:
     def __init__(self, spec: Grouping, input: pa.Schema):
         self._spec = spec
         self.key_schema = pa.schema([input.field(name) for name in spec.keys])
-        self.types = [input.field(call.argument).type if call.argument else None for call in spec.calls]
+        self.types = [call.argument_type(input) for call in spec.calls]
         calls = [pa.field(call.name, call.type) for call in spec.calls]
         ids = [pa.field(spec.id_column, pa.int64())] if spec.id_column else []
         self.schema = pa.schema([*self.key_schema, *calls, *ids, *SIGNED_FIELDS])
+
+    def make_accumulators(self, make: Callable[..., T], arena: Arena) -> list[T]:
+        """One for each aggregate, by `make_accumulator` or `make_running_accumulator`."""
+        types = zip(self._spec.calls, self.types, strict=True)
+        return [make(call.function, type, call.type, arena, call.manner) for call, type in types]
 
     def start(self, keys: Keys, accumulators: Sequence[Accumulator]) -> pa.Table:
         """The row of the one group of everything, which is there before the first tuple."""
@@ -91,9 +118,9 @@ class GroupRows:
         """The aggregates of each run's group before the run and after it."""
         ts = events.int64(self._spec.time) if self._spec.time else np.zeros(len(events), np.int64)
         runs = AggregateRuns(events.starts, events.run_ids, n_groups, events.signs, ts)
-        columns = {name: events.column(name) for name in {call.argument for call in self._spec.calls} if name}
+        columns = {name: events.column(name) for name in {name for call in self._spec.calls for name in call.columns}}
         pairs = [
-            accumulator.apply(runs, columns[call.argument] if call.argument else None)
+            accumulator.apply(*_given(call, runs, columns))
             for call, accumulator in zip(self._spec.calls, accumulators, strict=True)
         ]
         return [before for before, _ in pairs], [after for _, after in pairs]
@@ -128,8 +155,26 @@ class GroupRows:
         return answer.column("holds").to_numpy()
 
 
+def _given(call: Call, runs: AggregateRuns, columns: Mapping[str, pa.Array]) -> tuple[AggregateRuns, pa.Array | None]:
+    """The events that an aggregate is over, and their values."""
+    values = columns[call.argument] if call.argument else None
+    if call.keys:
+        fields = [columns[name] for name in (call.argument, *call.keys) if name]
+        values = pa.StructArray.from_arrays(fields, [str(idx) for idx in range(len(fields))])
+    if call.filter is None:
+        return runs, values
+    # A condition that is NULL in all rows may be of another type.
+    passes = pc.fill_null(columns[call.filter].cast(pa.bool_()), False)
+    return runs.only(passes.to_numpy(zero_copy_only=False)), None if values is None else values.filter(passes)
+
+
 def _differ(before: pa.Array, after: pa.Array) -> np.ndarray:
     """Where a value has changed; NULL is a value, and NaN the same as NaN."""
+    if pa.types.is_nested(before.type):
+        answer = run(
+            "SELECT old IS DISTINCT FROM new AS differs FROM batch", batch=pa.table({"old": before, "new": after})
+        )
+        return answer.column("differs").to_numpy()
     is_other = pc.fill_null(pc.not_equal(before, after), False)
     if pa.types.is_floating(before.type):
         is_other = pc.and_(is_other, pc.invert(pc.and_(_is_nan(before), _is_nan(after))))

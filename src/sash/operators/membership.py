@@ -116,13 +116,17 @@ class Membership:
             self._traces[RIGHT].step(right, self._encode_right(right), clock),
         ]
         changes = self._run(self._gather([events[LEFT]], [events[RIGHT]]))
-        self._traces[LEFT].evict(self._recall_left)
-        self._traces[RIGHT].evict(self._encode_right)
+        self._traces[LEFT].evict()
+        self._traces[RIGHT].evict()
         self._forget()
         return concat(changes) if changes else self.schema.empty_table()
 
     def pace(self, clock: int, n_max: int) -> int:
         return min(trace.pace(clock, n_max) for trace in self._traces)
+
+    def make_room(self) -> None:
+        for trace in self._traces:
+            trace.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
         return {"left": self._traces[LEFT].log, "right": self._traces[RIGHT].log}
@@ -133,10 +137,11 @@ class Membership:
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock = registers["clock"]
+        # Contents that only the right side has get new identities now, which none of the left ones may have.
+        self._contents.next_identity = registers["next_identity"]
         right = self._traces[RIGHT].restore(entries["right"], registers["right"], clock, self._encode_right)
         left = self._traces[LEFT].restore(entries["left"], registers["left"], clock, self._recall_left)
         self._replay(left, right)
-        self._contents.next_identity = registers["next_identity"]
 
     def _encode_left(self, tuples: pa.Table) -> np.ndarray:
         """The contents of left tuples; what their keys are is known from then on."""

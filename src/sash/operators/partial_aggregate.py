@@ -82,11 +82,14 @@ class PartialAggregate:
         tuples = batch.select(self._input.names)
         events = self._trace.step(tuples, _no_keys(tuples), clock)
         changes = self._add_up(events) if len(events) else self.schema.empty_table()
-        self._trace.evict(_no_keys)
+        self._trace.evict()
         return changes
 
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
+
+    def make_room(self) -> None:
+        self._trace.make_room()
 
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._trace.log}
@@ -95,8 +98,7 @@ class PartialAggregate:
         return {"window": self._trace.log.next_number, "clock": self._trace.clock}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
-        for _ in self._trace.restore(entries["window"], registers["window"], registers["clock"], _no_keys):
-            pass
+        self._trace.restore(entries["window"], registers["window"], registers["clock"], _no_keys)
 
     def _add_up(self, events: Events) -> pa.Table:
         """What each instant adds; an instant that adds nothing has no row."""

@@ -53,10 +53,7 @@ class RunningGroupBy(Unpaced):
 
     def reset(self, arena: Arena) -> None:
         self._keys = Keys(self._rows.key_schema, self.spec.id_column is not None, arena)
-        self._accumulators = [
-            make_running_accumulator(call.function, type, call.type, arena)
-            for call, type in zip(self.spec.calls, self._rows.types, strict=True)
-        ]
+        self._accumulators = self._rows.make_accumulators(make_running_accumulator, arena)
         self._log = BlockLog(self._written(np.empty(0, np.int64)).schema, arena)
         self._places = GroupArray(np.int64, arena)
         """The row of each group in the log, from 1 on; 0 if it has none."""

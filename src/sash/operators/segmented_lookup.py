@@ -135,8 +135,9 @@ def _search(table: pa.Table, keys: np.ndarray, places: np.ndarray) -> Found:
     firsts, lasts = np.searchsorted(own, keys, "left"), np.searchsorted(own, keys, "right")
     n_each = lasts - firsts
     starts = np.cumsum(n_each) - n_each
-    rows = np.arange(n_each.sum()) - np.repeat(starts - firsts, n_each)
-    return np.repeat(places, n_each), table.take(pa.array(rows)).drop_columns([KEY_COLUMN])
+    found = np.repeat(places, n_each)
+    rows = np.arange(len(found)) - np.repeat(starts - firsts, n_each)
+    return found, table.take(pa.array(rows)).drop_columns([KEY_COLUMN])
 
 
 def in_order(found: list[Found]) -> Found | None:

@@ -32,14 +32,14 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from sash.errors import PlanError, Span
+from sash.errors import Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
+from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.bound_query import (
-    AGGREGATES,
     WINDOW_COLUMNS,
     Catalog,
     HopWindow,
@@ -51,14 +51,14 @@ from sash.sql.bound_query import (
     Window,
 )
 from sash.sql.dialect import Sash
+from sash.sql.functions import is_aggregate
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
 
 INSTANT = "_instant"
-_ENTERS, _LEAVES, _TIME = "#enters", "#leaves", "#time"
+_ENTERS, _LEAVES = "#enters", "#leaves"
 _HELD = f'"{_ENTERS}" <= "#i".instant AND "#i".instant < "{_LEAVES}"'
-_ORDERED = ("first", "last")
 _N_ROWS_AT_ONCE = 2_000
 """DuckDB is asked about as many instants at once as make about so many rows: beyond, one by one is much faster."""
 
@@ -87,7 +87,7 @@ class RelationalQuery:
         tree = self.tree.copy()
         _inline_named_queries(tree)
         for select in list(tree.find_all(exp.Select)):
-            _order_first_and_last(select)
+            order_aggregates(select)
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
             select.set("hint", None)
@@ -101,7 +101,7 @@ class RelationalQuery:
             PairWindow(pair.left.name.lower(), pair.right.name.lower(), pair.length_us, pair.is_directed, pair.span)
             for pair in select.meta.get("pair_windows", ())
         ]
-        tables = {_alias_of(item).name.lower(): item for item in _items(select)} if pairs else {}
+        tables = {alias_of(item).name.lower(): item for item in items_of(select)} if pairs else {}
         for alias in {name for pair in pairs for name in (pair.left, pair.right)}:
             window = TimeWindow(pair_walks.life_us(pairs, alias))
             tables[alias].meta["window"] = WindowClause(window, pairs[0].span or Span(0, 0))
@@ -112,12 +112,12 @@ class RelationalQuery:
 
     def _spell_out_periods(self, select: exp.Select) -> None:
         """FOR SYSTEM_TIME AS OF as conditions on the columns that say when rows of a table are valid."""
-        for item in [item for item in _items(select) if item.args.get("version")]:
+        for item in [item for item in items_of(select) if item.args.get("version")]:
             info, time = self.catalog[item.name.lower()], item.args["version"].expression
             assert isinstance(info, RelationInfo), "only tables are read as of a time"
             assert info.validity is not None
             start, end = (
-                exp.column(exp.to_identifier(name, quoted=True), _alias_of(item).copy())
+                exp.column(exp.to_identifier(name, quoted=True), alias_of(item).copy())
                 for name in (info.validity.start, info.validity.end)
             )
             select.where(start.is_(exp.Null()).or_(start <= time.copy()), copy=False)
@@ -127,7 +127,7 @@ class RelationalQuery:
         """The time of a stream's rows, in microseconds."""
         info = self.catalog[table.name.lower()]
         assert isinstance(info, StreamInfo), "only streams have windows"
-        time = exp.column(exp.to_identifier(info.time, quoted=True), _alias_of(table).copy())
+        time = exp.column(exp.to_identifier(info.time, quoted=True), alias_of(table).copy())
         is_number = pa.types.is_integer(info.schema.field(info.time).type)
         return time if is_number else exp.Anonymous(this="epoch_us", expressions=[time])
 
@@ -181,7 +181,7 @@ class RelationalQuery:
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
         shown = WINDOW_COLUMNS if isinstance(reading.window, HopWindow) else ()
-        columns = [*info.schema.names, *shown, *([_TIME] if table.meta.get("shows_time") else [])]
+        columns = [*info.schema.names, *shown, *([TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
         return _as_item(held, table)
@@ -194,7 +194,7 @@ class RelationalQuery:
             rows = spread_rows(info, reading.window, rows)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
         times = read_times(rows.column(info.time)).tolist() if is_stream else [BEGINNING] * rows.num_rows
-        rows = rows.append_column(_TIME, pa.array(times, pa.int64()))
+        rows = rows.append_column(TIME, pa.array(times, pa.int64()))
         rows = rows.append_column(_ENTERS, pa.array([life.enters for life in lives], pa.int64()))
         return rows.append_column(_LEAVES, pa.array([life.leaves for life in lives], pa.int64()))
 
@@ -218,14 +218,9 @@ def _inline_named_queries(tree: exp.Query) -> None:
 
 def _as_item(query: exp.Query, table: exp.Table) -> exp.Subquery:
     """A query in the place of a table of FROM."""
-    item = exp.Subquery(this=query, alias=exp.TableAlias(this=_alias_of(table).copy()))
+    item = exp.Subquery(this=query, alias=exp.TableAlias(this=alias_of(table).copy()))
     item.set("joins", table.args.get("joins"))
     return item
-
-
-def _alias_of(table: exp.Expr) -> exp.Identifier:
-    alias = table.args.get("alias")
-    return alias.this if alias else table.this
 
 
 def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
@@ -252,47 +247,16 @@ def _can_be_lateral(tree: exp.Query) -> bool:
 
     DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
     """
-    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not select.args.get("group")]
+    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))
 
 
+def _has_groups(select: exp.Select) -> bool:
+    """Whether there may be no group at all; not where GROUP BY ALL finds nothing to group by."""
+    group = select.args.get("group")
+    return group is not None and (bool(group.expressions) or not group.args.get("all"))
+
+
 def _is_aggregate(select: exp.Select) -> bool:
-    names = {node.name.lower() for node in _own_nodes(select) if isinstance(node, exp.Anonymous)}
-    return bool(names & set(AGGREGATES)) or any(isinstance(node, exp.AggFunc) for node in _own_nodes(select))
-
-
-def _order_first_and_last(select: exp.Select) -> None:
-    """FIRST and LAST are by the time of rows, then by value."""
-    calls = [node for node in _own_nodes(select) if _is_first_or_last(node)]
-    if not calls:
-        return
-    items = [item for item in _items(select) if isinstance(item, exp.Table)]
-    if len(items) < len(list(_items(select))):
-        raise PlanError("the order of FIRST and LAST over a subquery is not known here; take them over streams")
-    for item in items:
-        item.meta["shows_time"] = True
-    times = [exp.column(_TIME, _alias_of(item).copy(), quoted=True) for item in items]
-    for call in calls:
-        value = call.expressions[0] if isinstance(call, exp.Anonymous) else call.this
-        by = [exp.Ordered(this=exp.Anonymous(this="greatest", expressions=[time.copy() for time in times]))]
-        by.append(exp.Ordered(this=value.copy(), nulls_first=True))
-        value.replace(exp.Order(this=value.copy(), expressions=by))
-
-
-def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
-    """The nodes of a SELECT, less those of the queries within it."""
-    return select.walk(prune=lambda node: isinstance(node, exp.Query) and node is not select)
-
-
-def _is_first_or_last(node: exp.Expr) -> bool:
-    return isinstance(node, exp.First | exp.Last) or (isinstance(node, exp.Anonymous) and node.name.lower() in _ORDERED)
-
-
-def _items(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The items of FROM, also where joins nest."""
-    if isinstance(node, exp.Select):
-        yield from _items(node.args["from_"].this)
-    else:
-        yield node
-    for join in node.args.get("joins") or ():
-        yield from _items(join.this)
+    names = {node.name.lower() for node in own_nodes(select) if isinstance(node, exp.Anonymous)}
+    return any(map(is_aggregate, names)) or any(isinstance(node, exp.AggFunc) for node in own_nodes(select))

@@ -34,7 +34,7 @@ from sash.sql.parse import parse_query
 from sash.store.batch import EXPIRES, NEVER, TS
 
 _MAX_SHOWN = 10
-_ROUNDED = ("avg", "median", "stddev", "sum")
+_ROUNDED = ("avg", "median", "percentile_cont", "quantile_cont", "stddev", "sum", "var")
 """Aggregates whose floats depend on the order of the rows, in the last digits."""
 
 

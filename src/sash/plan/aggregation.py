@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import PlanError
+from sash.operators.accumulators.manner import CallManner, SortKey
 from sash.operators.evaluator import quote
 from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call, Grouping
@@ -24,8 +25,17 @@ from sash.store.batch import ID_PREFIX
 
 ROW_ID = f"{ID_PREFIX}_row"
 TIME = "_time"
-ADDED_UP = ("count", "sum", "avg")
+ADDED_UP = ("count", "count_if", "sum", "avg")
 """Aggregates that can be put together from what parts of the tuples add to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPart:
+    """What parts of the tuples add to: a column of numbers, in SQL over what aggregates read."""
+
+    name: str
+    sql: str
+    type: pa.DataType
 
 
 class GroupByClause:
@@ -37,24 +47,21 @@ class GroupByClause:
         self._bound = query.bound
         self._replaces = replaces
         _refuse_order_of_subqueries(query)
-        exprs = [aggregate.argument for aggregate in self._bound.aggregates if aggregate.argument is not None]
-        self._arguments = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_column, exprs)))}
-        self._types = {self._arguments[to_column(expr)]: type_of(expr, self._bound) for expr in exprs}
+        exprs = [expr for aggregate in self._bound.aggregates for expr in aggregate.reads]
+        self._read = {sql: f"_arg.{idx}" for idx, sql in enumerate(dict.fromkeys(map(to_column, exprs)))}
+        """What aggregates read, and under which names."""
 
     def build(self, flow: Flow, with_ids: bool) -> Flow:
         """The groups of a flow's tuples: columns `_group.0` …, and aggregates `_agg.0` …"""
         keys = [(f"_group.{idx}", to_column(group.expr)) for idx, group in enumerate(self._bound.groups or ())]
         time = _time_sql(self._query)
-        items = [*keys, *((name, sql) for sql, name in self._arguments.items()), *([(TIME, time)] if time else [])]
+        items = [*keys, *((name, sql) for sql, name in self._read.items()), *([(TIME, time)] if time else [])]
         flow = self._draft.project(replace(flow, ids=()), items)
         if self._adds_up(flow):
             return self._in_parts(flow, with_ids)
         names = tuple(name for name, _ in keys)
         flow = self._draft.gather(flow, names)
-        calls = tuple(
-            Call(aggregate.function, self._argument(aggregate), f"_agg.{idx}", aggregate.type)
-            for idx, aggregate in enumerate(self._bound.aggregates)
-        )
+        calls = tuple(self._call(aggregate, f"_agg.{idx}") for idx, aggregate in enumerate(self._bound.aggregates))
         having = conjunction(self._bound.having)
         grouping = self._grouping(names, calls, having, TIME if time else None, with_ids)
         return self._grouped(flow, _group_by_spec(grouping, flow))
@@ -67,16 +74,19 @@ class GroupByClause:
             is_spread
             and is_moving
             and self._bound.groups == ()
-            and all(aggregate.function in ADDED_UP for aggregate in self._bound.aggregates)
-            and all(map(can_add_up, self._types.values()))
+            and all(each.function in ADDED_UP and not each.is_distinct for each in self._bound.aggregates)
+            and all(can_add_up(part.type) for part in self._parts())
         )
 
     def _in_parts(self, flow: Flow, with_ids: bool) -> Flow:
         """Each partition group says what an instant adds; one group adds up what all say."""
-        partial = PartialAggregateSpec(tuple(self._types), flow.life_us, flow.expires_by_negatives)
+        parts = {part.name: part for part in self._parts()}
+        if any(part.sql != quote(part.name) for part in parts.values()):
+            flow = self._draft.project(flow, [(part.name, part.sql) for part in parts.values()])
+        partial = PartialAggregateSpec(tuple(parts), flow.life_us, flow.expires_by_negatives)
         flow = flow.then(partial, columns=partial.columns, life_us=None, retracts=False)
         flow = self._draft.distribute(flow, ())
-        calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, self._types)) for name in partial.columns)
+        calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, parts.values())) for name in partial.columns)
         values = [self._put_together(each) for each in self._bound.aggregates]
         having = conjunction(condition.transform(_replace_aggregate, values) for condition in self._bound.having)
         grouping = self._grouping((), calls, having, None, with_ids)
@@ -85,17 +95,38 @@ class GroupByClause:
 
     def _put_together(self, aggregate: Aggregate) -> str:
         """An aggregate, of sums over all that the parts say."""
-        argument = self._argument(aggregate)
-        count = quote(f"_all{count_name(argument) if argument else ROWS}")
+        part = self._part(aggregate)
+        count = quote(f"_all{count_name(part.name) if part else ROWS}")
         if aggregate.function == "count":
             return f"CAST(coalesce({count}, 0) AS BIGINT)"
-        total = quote(f"_all{sum_name(argument or '')}")
+        assert part is not None
+        total = quote(f"_all{sum_name(part.name)}")
         if aggregate.function == "avg":
             total = f"exact_mean(CAST({total} AS VARCHAR), CAST({count} AS BIGINT))"
         return f"CASE WHEN {count} > 0 THEN {total} END"
 
-    def _argument(self, aggregate: Aggregate) -> str | None:
-        return None if aggregate.argument is None else self._arguments[to_column(aggregate.argument)]
+    def _parts(self) -> list[AddedPart]:
+        return [part for part in map(self._part, self._bound.aggregates) if part is not None]
+
+    def _part(self, aggregate: Aggregate) -> AddedPart | None:
+        """What an aggregate that can be put together adds up; None if it counts all rows."""
+        argument, passes = self._name(aggregate.argument), self._name(aggregate.filter)
+        name, sql, type = argument or "", quote(argument) if argument else "1", pa.int32()
+        if aggregate.function == "count_if":
+            name, sql = f"{name}.int", f"CAST({sql} AS INTEGER)"
+        elif aggregate.argument is not None:
+            type = type_of(aggregate.argument, self._bound)
+        if passes is not None:
+            name, sql = f"{name}.if{passes}", f"CASE WHEN {quote(passes)} THEN {sql} END"
+        return AddedPart(name, sql, type) if name else None
+
+    def _name(self, expr: exp.Expr | None) -> str | None:
+        return None if expr is None else self._read[to_column(expr)]
+
+    def _call(self, aggregate: Aggregate, name: str) -> Call:
+        argument, passes = self._name(aggregate.argument), self._name(aggregate.filter)
+        keys = tuple(self._read[to_column(each.expr)] for each in aggregate.order)
+        return Call(aggregate.function, argument, name, aggregate.type, passes, keys, _manner(aggregate))
 
     def _grouping(
         self, keys: tuple[str, ...], calls: tuple[Call, ...], having: str | None, time: str | None, with_ids: bool
@@ -134,23 +165,33 @@ def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroup
     return GroupBySpec(**common, window_us=flow.life_us, expires_by_negatives=flow.expires_by_negatives)
 
 
-def _sum_type(part: str, types: dict[str, pa.DataType]) -> pa.DataType:
-    scales = {sum_name(name): type.scale for name, type in types.items() if pa.types.is_decimal(type)}
-    return pa.decimal128(38, scales.get(part, 0))
+def _manner(aggregate: Aggregate) -> CallManner:
+    keys = tuple(SortKey(each.is_descending, each.nulls_first) for each in aggregate.order)
+    fraction = aggregate.fraction.as_integer_ratio() if aggregate.fraction is not None else None
+    return CallManner(aggregate.is_distinct, keys, fraction, aggregate.is_descending, aggregate.separator)
+
+
+def _sum_type(name: str, parts: Iterable[AddedPart]) -> pa.DataType:
+    scales = {sum_name(part.name): part.type.scale for part in parts if pa.types.is_decimal(part.type)}
+    return pa.decimal128(38, scales.get(name, 0))
 
 
 def _refuse_order_of_subqueries(query: Select) -> None:
-    """FIRST and LAST go by the time of rows, which those of a subquery do not have."""
+    """FIRST and the like go by the time of rows, which those of a subquery do not have."""
     bound = query.bound
-    ordered = [aggregate.function.upper() for aggregate in bound.aggregates if aggregate.function in ("first", "last")]
+    ordered = [aggregate.function for aggregate in bound.aggregates if aggregate.is_timed]
     for source in bound.sources if ordered else ():
         if isinstance(source.info, DerivedInfo):
             raise PlanError(
-                f"`{ordered[0]}` goes by the time of rows, which those of the subquery `{source.alias}` do not have; "
-                "take it within the subquery, or use `MIN` or `MAX`",
+                f"`{ordered[0].upper()}` goes by the time of rows, which those of the subquery `{source.alias}` do not "
+                f"have; take it within the subquery, or {_remedy(ordered[0])}",
                 bound.text,
                 source.span,
             )
+
+
+def _remedy(function: str) -> str:
+    return "use `MIN` or `MAX`" if function in ("first", "last") else "order it, as in `LIST(x ORDER BY x)`"
 
 
 def _time_sql(query: Select) -> str | None:

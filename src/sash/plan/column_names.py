@@ -25,8 +25,8 @@ def columns_of(expr: exp.Expr) -> set[str]:
 
 
 def times_of(query: Select) -> list[exp.Column]:
-    """The time columns that FIRST and LAST order rows by, if a SELECT asks for either."""
-    if not any(aggregate.function in ("first", "last") for aggregate in query.bound.aggregates):
+    """The time columns that FIRST and the like order rows by, if a SELECT asks for one."""
+    if not any(aggregate.is_timed for aggregate in query.bound.aggregates):
         return []
     sources = [source for source in query.bound.sources if isinstance(source.info, StreamInfo)]
     return [exp.column(source.info.time, source.alias, quoted=True) for source in sources]  # type: ignore[union-attr]

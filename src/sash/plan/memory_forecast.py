@@ -2,11 +2,12 @@
 
     joins of streams        segments, whose reads and writes are estimated; see `cost/spill_cost.py` and, of many,
                             `cost/multiway_spill.py`; but a join of many by an algorithm of a paper is as all others
+    traces                  segments as well, see `cost/trace_spill.py`; what is kept by key is in mapped files
     rows that wait, ROWS n  segments, written and read once
     all others              mapped files: the part of what they keep for which there is no room
 
 Who keeps little stays in memory. Of the others, mapped files take all that they keep, as a vector is in memory or in a
-file, whole; joins share equally what is left. Nothing is said of what nobody knows the rates of.
+file, whole; those with segments share equally what is left. Nothing is said of what nobody knows the rates of.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from sash.cost.exact_cost import ExactEstimate, estimate_exact
 from sash.cost.join_cost import EXACT_SETTINGS, JoinLoad
 from sash.cost.multiway_spill import ManyInput, ManyLoad, estimate_multiway_spill
 from sash.cost.prices import load_prices
-from sash.cost.spill_cost import MEAN_ROOM, MemoryShares, SpillEstimate, estimate_spill
+from sash.cost.spill_cost import MemoryShares, SpillEstimate, estimate_spill
+from sash.cost.trace_spill import TraceLoad, estimate_trace_spill, trace_bytes
 from sash.index.probe_order import probe_orders, probed_keys
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
@@ -46,10 +48,10 @@ from sash.plan.sharing.trunk_plan import TrunkPlan
 from sash.plan.statistics import Statistics, StreamKnowledge
 from sash.store.memory_budget import MemoryBudget
 
-TRACE_BYTES = 40
-"""Of a row that is kept beside its columns: the number of its key, and its place among those that expire."""
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
+TRACES = (DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec)
+"""The operators that keep rows until these expire."""
 KEEPERS = (
     CountWindowSpec,
     DistinctSpec,
@@ -79,10 +81,17 @@ class Keeper:
 
     spec: object
     is_tiered: bool
-    """Whether its oldest rows go to segments; what others keep is in mapped files."""
+    """Whether its oldest rows go to segments; what else is kept is in mapped files."""
     kept_bytes: float | None
     """If memory were not limited; None if nobody knows."""
     join: TieredJoin | ManyLoad | None = None
+    traces: tuple[TraceLoad, ...] = ()
+    """Of its inputs, if it keeps them as traces."""
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether it keeps something by key beside rows, which segments have no place for."""
+        return isinstance(self.spec, DistinctSpec | GroupBySpec | MembershipSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +135,12 @@ def forecast_memory(
 
 
 def _room_for_large(keepers: Sequence[Keeper], room: float) -> float:
-    """Who keeps less than an equal share has it; what is left is for the joins among the others, equally."""
+    """Who keeps less than an equal share has it; what is left is for those of the others with segments, equally."""
     known = sorted((each for each in keepers if each.kept_bytes is not None), key=lambda each: each.kept_bytes or 0.0)
     for number, keeper in enumerate(known):
         kept = keeper.kept_bytes or 0.0
         if kept > room / (len(known) - number):
-            return room / max(1, sum(each.join is not None for each in known[number:]))
+            return room / max(1, sum(each.is_tiered for each in known[number:]))
         room -= kept
     return room + (known[-1].kept_bytes or 0.0 if known else 0.0)
 
@@ -140,6 +149,10 @@ def _forecast(keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPri
     """Of an operator that has so much room if it keeps more than others."""
     if keeper.kept_bytes is None:
         return KeeperForecast(keeper, None)
+    if keeper.traces:
+        is_read = not getattr(keeper.spec, "expires_by_negatives", False)
+        spill = estimate_trace_spill(keeper.traces, room, is_read)
+        return KeeperForecast(keeper, spill.disk_bytes, spill)
     if keeper.join is None:
         return KeeperForecast(keeper, 0.0 if keeper.kept_bytes <= room else keeper.kept_bytes)
     shares = MemoryShares(room, budget.step_bytes, budget.disk_bytes)
@@ -196,9 +209,16 @@ def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:
     if isinstance(spec, MultiwayJoinSpec) and spec.algorithm == PROBE:
         return _join_of_many(spec, node.inputs, widths, statistics)
     inputs = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
-    rows = [_n_rows(node, number, statistics.of(child).rate) for number, child in enumerate(inputs)]
-    sizes = [None if n_rows is None else n_rows * _row_size(widths.of(each)) for n_rows, each in zip(rows, inputs)]
-    return Keeper(spec, _is_timed(spec), None if None in sizes else sum(size or 0.0 for size in sizes))
+    loads: list[TraceLoad] = []
+    for number, child in enumerate(inputs):
+        rate = statistics.of(child).rate
+        n_rows = _n_rows(node, number, rate)
+        if n_rows is None:
+            return Keeper(spec, isinstance(spec, TRACES) or _is_timed(spec), None)
+        loads.append(TraceLoad(rate or 0.0, n_rows, widths.of(child)))
+    if isinstance(spec, TRACES):
+        return Keeper(spec, True, trace_bytes(loads), traces=tuple(loads))
+    return Keeper(spec, _is_timed(spec), trace_bytes(loads))
 
 
 def _is_timed(spec: object) -> bool:
@@ -256,10 +276,6 @@ class _Widths:
             return row_bytes(self._slots[node.spec.slot])
         schema = self._schemas.get(id(node))
         return self.of(node.inputs[0]) if schema is None else row_bytes(schema)
-
-
-def _row_size(n_bytes: float) -> float:
-    return MEAN_ROOM * (n_bytes + TRACE_BYTES)
 
 
 def _swapped(load: JoinLoad) -> JoinLoad:

@@ -11,14 +11,16 @@ having      _agg.1 > 5
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
-from sash.sql.bound_query import Aggregate, Output
-from sash.sql.calls import AggregateCall, check_argument, check_call, read_call
+from sash.sql.bound_query import LISTINGS, QUANTILES, Aggregate, OrderBy, Output
+from sash.sql.call_checks import DEAF_TO_DISTINCT, check_argument, check_call, check_key, read_fractions, read_separator
+from sash.sql.calls import AggregateCall, read_call
 from sash.sql.casts import read_as
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
@@ -62,9 +64,11 @@ class AggregateBinder:
         return pa.schema(fields)
 
     def bind_groups(self, items: Sequence[exp.Expr]) -> tuple[Output, ...]:
-        """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position."""
-        for written in _flatten(self._select.groups or ()):
-            expr = _normalised(self._group(written, items))
+        """The expressions of GROUP BY, each once; `items` are those of SELECT, which it may name by position or all."""
+        exprs = [self._group(written, items) for written in _flatten(self._select.groups or ())]
+        if self._select.groups_all:
+            exprs = [item.unnest() for item in items if item.find(exp.Column) and find_aggregate(item) is None]
+        for expr in map(_normalised, exprs):
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
@@ -116,7 +120,7 @@ class AggregateBinder:
         if index is not None:
             return self._column(_GROUP, index, node)
         if call := read_call(node):
-            return self._column(_AGG, self._add(call), node)
+            return self._aggregate(call, node)
         if isinstance(node, exp.Column):
             name = f"{node.table}.{node.name}"
             remedy = "add it to GROUP BY or put it into an aggregate such as MIN"
@@ -133,18 +137,78 @@ class AggregateBinder:
         own = (self._groups if table == _GROUP else self._aggregates)[index]
         return read_as(column, own.sql_type) if duck.is_renamed(own.sql_type, own.type) else column
 
-    def _add(self, call: AggregateCall) -> int:
+    def _aggregate(self, call: AggregateCall, node: exp.Expr) -> exp.Expr:
+        """A call as an expression over aggregates: a column, or of several fractions a list of as many."""
+        aggregate = self._bind(call)
+        if call.function not in QUANTILES:
+            return self._column(_AGG, self._add(aggregate), node)
+        is_list = isinstance(call.arguments[1].unnest(), exp.Array)
+        if is_list:
+            scalar = self._scalars.bind_aggregate(_with_fraction(call))
+            aggregate = replace(aggregate, type=scalar.type, sql_type=scalar.sql_type)
+        added = [self._add(replace(aggregate, fraction=each)) for each in read_fractions(call, self._select.text)]
+        columns = [self._column(_AGG, idx, node) for idx in added]
+        if not is_list:
+            return columns[0]
+        # Over no values DuckDB gives no list, not a list of NULLs.
+        is_there = place(exp.Not(this=exp.Is(this=columns[0].copy(), expression=exp.Null())), node)
+        return place(exp.Case(ifs=[exp.If(this=is_there, true=exp.Array(expressions=columns))]), node)
+
+    def _bind(self, call: AggregateCall) -> Aggregate:
+        """What a call asks for, less the fraction of a quantile."""
         text, argument = self._select.text, call.argument
         check_call(call, text)
+        for expr in (*call.arguments, *(each.this for each in call.order)):
+            refuse_aggregates(expr, text, "another aggregate", "aggregate in a subquery in `FROM` first")
         if argument is not None:
-            remedy = "aggregate in a subquery in `FROM` first"
-            refuse_aggregates(argument, text, "another aggregate", remedy)
             check_argument(call, self._scalars.bind(argument), text)
+        if call.filter is not None:
+            refuse_aggregates(call.filter, text, "`FILTER`", "use `HAVING`, or aggregate in a subquery in `FROM`")
+            self._scalars.bind_condition(call.filter)
+        for constant in call.arguments[1:] if call.function in (*QUANTILES, "string_agg") else ():
+            self._scalars.bind(constant)
+        if call.function in QUANTILES:
+            read_fractions(call, text)
+        separator = read_separator(call, text) if call.function == "string_agg" else ","
         scalar = self._scalars.bind_aggregate(call.node)
-        aggregate = Aggregate(call.function, argument, scalar.type, scalar.sql_type)
+        return Aggregate(
+            call.function,
+            argument,
+            scalar.type,
+            scalar.sql_type,
+            call.filter,
+            is_distinct=call.is_distinct and call.function not in (*DEAF_TO_DISTINCT, "count_distinct"),
+            order=self._bind_order(call),
+            is_descending=any(each.args.get("desc") for each in call.within or ()),
+            separator=separator,
+        )
+
+    def _bind_order(self, call: AggregateCall) -> tuple[OrderBy, ...]:
+        """By what an aggregate places its values, if it does not go by the time of rows."""
+        if call.function in ("arg_min", "arg_max"):
+            keys = [OrderBy(call.arguments[1])]
+        elif call.function in LISTINGS and call.is_distinct and not call.order:
+            keys = [OrderBy(call.arguments[0])]
+        else:
+            keys = [OrderBy(o.this, bool(o.args.get("desc")), bool(o.args.get("nulls_first"))) for o in call.order]
+        for key in keys:
+            check_key(call, self._scalars.bind(key.expr), key.expr, self._select.text)
+        return tuple(keys)
+
+    def _add(self, aggregate: Aggregate) -> int:
         if aggregate not in self._aggregates:
             self._aggregates.append(aggregate)
         return self._aggregates.index(aggregate)
+
+
+def _with_fraction(call: AggregateCall) -> exp.Expr:
+    """The call of a quantile with one fraction instead of several, which tells the type of each."""
+    node = call.node.copy()
+    for fractions in list(node.find_all(exp.Array)):
+        if fractions == call.arguments[1].unnest():
+            fractions.replace(exp.Literal.number("0.5"))
+            break
+    return node
 
 
 def _flatten(groups: Iterable[exp.Expr]) -> Iterator[exp.Expr]:

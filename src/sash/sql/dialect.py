@@ -45,6 +45,9 @@ class Sash(DuckDB):
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
 
     class Generator(DuckDB.Generator):
+        # sqlglot would make one value of several; to DuckDB only the first of them is told apart.
+        MULTI_ARG_DISTINCT = True
+
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
             **DuckDB.Generator.TRANSFORMS,
             # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
@@ -53,6 +56,11 @@ class Sash(DuckDB):
             exp.JSONExtract: partial(_arrow_sql, arrow="->"),
             exp.JSONExtractScalar: partial(_arrow_sql, arrow="->>"),
         }
+
+        def withingroup_sql(self, expression: exp.WithinGroup) -> str:
+            # sqlglot would move the order into the brackets.
+            order = self.sql(expression, "expression").strip()
+            return f"{self.sql(expression, 'this')} WITHIN GROUP ({order})"
 
         def not_sql(self, expression: exp.Not) -> str:
             # `a NOT IN (…) = b` has become a NOT in front of `a`, which without brackets would reach over `= b`.

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypeVar, cast
 from sqlglot import Token, TokenType, exp
 
 from sash.errors import ParseError, Span
-from sash.sql.bound_query import AGGREGATES_THAT_RUN
 from sash.sql.cursor import Cursor
 from sash.sql.table_windows import (
     close_windows,
@@ -40,6 +39,10 @@ _CLAUSES_OF_THE_WHOLE = ("window", "emit_changes")
 _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
 _JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
+_PLAIN_AGGREGATES = {
+    "APPROX_QUANTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "GROUP_CONCAT", "LISTAGG", "MAX_BY", "MIN_BY",
+    "QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "STRING_AGG",
+}  # fmt: skip
 _LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
 _HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 
@@ -47,6 +50,10 @@ _HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 _FUNCTIONS = cast(
     dict[str, Callable[..., exp.Expr]],
     Cursor.FUNCTIONS,  # pyright: ignore[reportUnknownMemberType]
+)
+_FUNCTION_PARSERS = cast(
+    dict[str, Callable[[Cursor], Any]],
+    Cursor.FUNCTION_PARSERS,  # pyright: ignore[reportUnknownMemberType]
 )
 _MODIFIERS = cast(
     dict[TokenType, Callable[[Cursor], Any]],
@@ -69,6 +76,14 @@ class SashParser(Cursor):
     FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
         name: builder for name, builder in _FUNCTIONS.items() if name in _AGGREGATES
     }
+
+    # Likewise the aggregates that sqlglot reads in ways of their own.
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[[SashParser], Any]]] = {
+        name: parse for name, parse in _FUNCTION_PARSERS.items() if name not in _PLAIN_AGGREGATES
+    }
+
+    # `list(x)[1]` is the first of a list, as is `list[1]` if a column is called so; sqlglot would make a list of 1.
+    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {"ARRAY": exp.Array}
 
     QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Callable[[SashParser], Any]]] = {
         **{token: lambda self: self.refuse_token() for token in _MODIFIERS.keys() - {TokenType.WINDOW}},
@@ -146,8 +161,8 @@ class SashParser(Cursor):
         return hint
 
     def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
-        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL, advance=False):
-            self.refuse("`GROUP BY ALL`", "list what to group by", self._span_of_two())
+        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL):
+            return self.expression(exp.Group(all=True))
         group = super()._parse_group(*args, **kwargs)
         if group and not group.expressions:
             self.fail("expected what to group by")
@@ -314,18 +329,9 @@ class SashParser(Cursor):
     def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
         if self._match(TokenType.OVER, advance=False):
             self.refuse_token()
-        if self._match_pair(TokenType.FILTER, TokenType.L_PAREN, advance=False):
-            self.refuse("`FILTER`", "put a CASE into the aggregate, as in `SUM(CASE WHEN … THEN … END)`")
-        if self._match_text_seq("WITHIN", "GROUP", advance=False):
-            self.refuse("`WITHIN GROUP`", f"use one of {AGGREGATES_THAT_RUN}")
         return super()._parse_window(this, alias)
 
     def _parse_respect_or_ignore_nulls(self, this: exp.Expr | None) -> exp.Expr | None:
         if self._match_text_seq("IGNORE", "NULLS", advance=False):
             self.refuse("`IGNORE NULLS`", "leave NULLs out in WHERE, as in `WHERE x IS NOT NULL`")
         return super()._parse_respect_or_ignore_nulls(this)
-
-    def _parse_order(self, this: exp.Expr | None = None, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        if this is not None and self._match(TokenType.ORDER_BY, advance=False):
-            self.refuse("`ORDER BY` in an aggregate", "remove it; `FIRST` and `LAST` go by the stream's own order")
-        return super()._parse_order(this, *args, **kwargs)

@@ -24,7 +24,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.TableAlias: {"this"},
     exp.Join: {"this", "on", "using", "kind"},
     exp.Distinct: set(),
-    exp.Group: {"expressions"},
+    exp.Group: {"expressions", "all"},
 }
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
 
@@ -71,6 +71,8 @@ class ParsedSelect:
     on: tuple[exp.Expr, ...]
     where: exp.Expr | None = None
     groups: tuple[exp.Expr, ...] | None = None
+    groups_all: bool = False
+    """`GROUP BY ALL`: by every item of SELECT that reads a column, and not in an aggregate; `groups` is empty then."""
     having: exp.Expr | None = None
     is_distinct: bool = False
     window: WindowClause | None = None
@@ -177,6 +179,7 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         on=tuple(join.args["on"] for join in joins if join.args.get("on")),
         where=tree.args["where"].this if tree.args.get("where") else None,
         groups=tuple(group.expressions) if group else None,
+        groups_all=bool(group and group.args.get("all")),
         having=having.this if having else None,
         is_distinct=bool(tree.args.get("distinct")),
         window=tree.meta.get("window"),

@@ -215,6 +215,8 @@ def _simplify(node: Any) -> Any:
         return node
     parts = cast(_Node, node).items()
     plain = {name: _simplify(value) for name, value in parts if name not in (*_PLACES, *_FORMS)}
+    if "null_order" in plain:
+        plain = _order(plain)
     if "column_names" in plain:
         plain["column_names"] = [name.lower() for name in plain["column_names"]]
     simplify: dict[str, Callable[[_Node], Any]] = {
@@ -225,6 +227,12 @@ def _simplify(node: Any) -> Any:
         "TYPE": _type,
     }
     return simplify.get(plain.get("class", ""), lambda same: same)(plain)
+
+
+def _order(node: _Node) -> _Node:
+    """What ORDER BY says if it says nothing, in so many words."""
+    defaults = {"type": "ASCENDING", "null_order": "NULLS LAST"}
+    return {name: defaults[name] if value == "ORDER_DEFAULT" else value for name, value in node.items()}
 
 
 def _type(node: _Node) -> Any:

@@ -15,6 +15,7 @@ numbered anew by every process that reads the log.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
@@ -125,6 +126,16 @@ class BlockLog:
         if 2 * (self.base - self.rows.base) > self.rows.n_rows:
             self._drop_before(self.base, aligned)
 
+    def oldest(self, n_rows: int) -> list[Block]:
+        """The oldest blocks of the head, until there are so many rows."""
+        blocks, n_found = list[Block](), 0
+        for block in self.head:
+            if n_found >= n_rows:
+                break
+            blocks.append(block)
+            n_found += block.n_rows
+        return blocks
+
     def seal(self, blocks: Iterable[Block], segment: WindowSegment, *aligned: Vector) -> None:
         """From now on the rows of these blocks, the oldest in memory, are in the segment; their room is given back."""
         for block in blocks:
@@ -134,15 +145,24 @@ class BlockLog:
         self._drop_before(self.base, aligned)
         self._put_guides_away()
 
+    def gone_in_segments(self) -> dict[str, np.ndarray]:
+        """By the name of a segment's file, the dead rows among its own, by the numbers that they had; ascending."""
+        found: dict[str, list[np.ndarray]] = {}
+        for block in self.blocks:
+            if block.segment is not None and block.gone is not None and len(block.gone):
+                found.setdefault(block.segment.name, []).append(block.first + block.gone)
+        return {name: np.concatenate(each) for name, each in found.items()}
+
     @property
     def head(self) -> list[Block]:
-        """The blocks whose rows are in memory."""
-        return [block for block in self.blocks if block.segment is None]
+        """The blocks whose rows are in memory: the newest."""
+        return self.blocks[self._n_sealed :]
 
     @property
     def base(self) -> int:
         """Rows below this number are not in memory: they are gone, or sealed."""
-        return next((block.first for block in self.blocks if block.segment is None), self.next_row)
+        n_sealed = self._n_sealed
+        return self.blocks[n_sealed].first if n_sealed < len(self.blocks) else self.next_row
 
     @property
     def next_row(self) -> int:
@@ -161,7 +181,7 @@ class BlockLog:
     @property
     def n_head_rows(self) -> int:
         """Rows held in memory, dead ones included."""
-        return sum(block.n_rows for block in self.blocks if block.segment is None)
+        return sum(block.n_rows for block in self.head)
 
     @property
     def n_disk_bytes(self) -> int:
@@ -176,7 +196,7 @@ class BlockLog:
     @property
     def is_sparse(self) -> bool:
         """Whether more than half of what is held in memory is dead, so that rewriting it pays for itself."""
-        return 2 * sum(block.n_alive for block in self.blocks if block.segment is None) < self.n_head_rows
+        return 2 * sum(block.n_alive for block in self.head) < self.n_head_rows
 
     def compact(self, cut: Callable[[pa.Table], Iterable[pa.Table]] = lambda rows: [rows]) -> None:
         """Writes the living rows of the head as new blocks with new numbers; indexes over them must be rebuilt.
@@ -243,6 +263,11 @@ class BlockLog:
             see(block)
             self.arena.release_pages()
         self._puts, self._deletes = {}, set()
+
+    @property
+    def _n_sealed(self) -> int:
+        """Blocks that are sealed: they stand before all others."""
+        return bisect_left(self.blocks, True, key=lambda block: block.segment is None) if self.segments else 0
 
     def _add(self, number: int, table: pa.Table) -> Block:
         block = Block(number, self.next_row, table.num_rows, table.nbytes)

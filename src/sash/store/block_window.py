@@ -111,17 +111,6 @@ class BlockWindow(ABC):
     def _write(self, at: int, block: Block, tuples: pa.Table) -> None:
         """Puts a block's tuples into the arrays, from `at` on."""
 
-    def _oldest(self, n_rows: int) -> list[Block]:
-        """The first blocks of the head, until they have so many rows."""
-        blocks: list[Block] = []
-        n_found = 0
-        for block in self.log.head:
-            if n_found >= n_rows:
-                break
-            blocks.append(block)
-            n_found += block.n_rows
-        return blocks
-
     @property
     def _has_gaps(self) -> bool:
         """Whether the arrays are mostly room for rows that are gone, kept apart by a few that stay."""

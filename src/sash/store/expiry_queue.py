@@ -18,6 +18,8 @@ from sash.store.batch import NEVER
 from sash.store.vector import Arena, Memory, Vector
 
 FIRST_PLACES = 1024
+FEWEST_PLACES = 32
+"""Of a queue at the beginning, where memory is limited."""
 
 
 class ExpiryQueue:
@@ -26,6 +28,7 @@ class ExpiryQueue:
     def __init__(self, arena: Arena | None = None):
         arena = arena or Memory()
         self._arena = arena
+        self._least = FIRST_PLACES if arena.budget is None else FEWEST_PLACES
         self._ring, self._heap = (Vector(np.int64, arena, expiry_heap.ENTRY_WIDTH) for _ in range(2))
         self.clear()
 
@@ -35,8 +38,8 @@ class ExpiryQueue:
     def clear(self) -> None:
         """Forgets all entries."""
         self._head, self._count, self._size = 0, 0, 0
-        self._ring.resize(FIRST_PLACES)
-        self._heap.resize(FIRST_PLACES)
+        self._ring.resize(self._least)
+        self._heap.resize(self._least)
 
     def push(self, expires: np.ndarray, rows: np.ndarray) -> None:
         """Adds entries; those that expire `NEVER` are left out."""
@@ -91,16 +94,16 @@ class ExpiryQueue:
 
     def _shrink(self) -> None:
         """Gives back room once most of it is free; with enough left that the next entries find some."""
-        if len(self._ring) > max(8 * self._count, FIRST_PLACES):
-            n_places = _places_for(self._count)
+        if len(self._ring) > max(8 * self._count, self._least):
+            n_places = max(self._least, _places_for(self._count))
             kept = self._ring.array[(self._head + np.arange(self._count)) & (len(self._ring) - 1)]
             self._ring.resize(n_places)
             self._ring.array[: self._count] = kept
             self._head = 0
-        if len(self._heap) > max(8 * self._size, FIRST_PLACES):
-            self._heap.resize(_places_for(self._size))
+        if len(self._heap) > max(8 * self._size, self._least):
+            self._heap.resize(max(self._least, _places_for(self._size)))
 
 
 def _places_for(n_entries: int) -> int:
     """A power of two, of which the entries take a quarter to a half."""
-    return max(FIRST_PLACES, 1 << (2 * n_entries).bit_length())
+    return 1 << (2 * n_entries).bit_length()

@@ -19,6 +19,11 @@ from sash.errors import ResourceError
 
 ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
+TRACE_BYTES = 40
+"""What a trace takes for a row beside its columns: the number of its key, and its place among those that expire."""
+LEAST_SHARE = 16
+"""What is less than one part in so many of what is for state is not sealed: files of a few rows would cost more than
+they free."""
 GROWTH = 1.25
 """How much larger vectors become than what they hold, where memory is short."""
 ROOMY_GROWTH = 1.5

@@ -48,7 +48,7 @@ class RelationFile:
         table = relation.take(pa.array(chosen))
         table = table.append_column(KEY_COLUMN, pa.array(keys[chosen])).append_column(ROW_COLUMN, pa.array(chosen))
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         self._write(memoryview(sink.getvalue()))
         self.sizes = np.append(self.sizes, table.nbytes)
@@ -61,13 +61,13 @@ class RelationFile:
         data = bytearray()
         while first + len(data) < last:
             data += os.pread(self._file, last - first - len(data), first + len(data))
-        return pa.ipc.open_file(pa.py_buffer(data)).read_all().combine_chunks()
+        return pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
 
     def map(self, number: int) -> pa.Table:
         """A segment where it is: what is looked at of it is read by the system, page by page."""
         first, last = self._spans[number]
-        mapped = pa.py_buffer(mmap.mmap(self._file, last, prot=mmap.PROT_READ))
-        return pa.ipc.open_file(mapped.slice(first, last - first)).read_all()
+        mapped = memoryview(mmap.mmap(self._file, last, prot=mmap.PROT_READ))
+        return pa.ipc.open_stream(pa.py_buffer(mapped[first:])).read_all()
 
     def _write(self, data: memoryview) -> None:
         first, n_written = self._spans[-1][1] if self._spans else 0, 0

@@ -62,7 +62,8 @@ class PayloadColumns(NamedTuple):
 class SegmentRegions(NamedTuple):
     """Keys with lives, origins, and what else a segment's rows have."""
 
-    keys: PageRegion
+    keys: PageRegion | None
+    """None in a segment that is in order of expiry, where no key is looked for."""
     origins: PageRegion
     ids: PageRegion | None
     labels: PageRegion | None
@@ -122,6 +123,7 @@ class WindowSegment:
     def key_pages(self, pages: np.ndarray, guide: SegmentGuide) -> Iterator[KeyPages]:
         """Pages of keys, ascending, some at a time; good until the next are asked for. `guide` is its own."""
         region = self.regions.keys
+        assert region is not None
         for frame in self.files.read(self._file(guide.checksums), region.spans(pages)):
             before = frame.first_page - region.first_page
             yield KeyPages(
@@ -145,11 +147,13 @@ class WindowSegment:
 
     def hashes(self, rows: np.ndarray) -> np.ndarray:
         """Of the keys of rows, by which they lie in order."""
+        assert self.regions.keys is not None
         return self._gather(self.regions.keys, rows)[:, 0].copy().view(np.uint64)
 
     def all_times(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Its rows with their `ts`, page by page, some pages at a time."""
         region, guide = self.regions.keys, self.guide.read()
+        assert region is not None
         for pages in self.key_pages(np.arange(region.n_pages), guide):
             n_rows = min(len(pages.wanted) * region.rows_per_page, self.last - pages.first_row)
             ts = pages.words[:, region.rows_per_page : 2 * region.rows_per_page].reshape(-1)[:n_rows]
@@ -157,6 +161,7 @@ class WindowSegment:
 
     def lives(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """`ts` and `expires` of rows."""
+        assert self.regions.keys is not None
         lines = self._gather(self.regions.keys, rows)
         return lines[:, 1], lines[:, 2] if self.life_us == STORED else lines[:, 1] + self.life_us
 

@@ -1,7 +1,8 @@
 """How tuples of a window become a segment.
 
-They are sorted by the hash of their key, and those of one key in order of the log. Whoever calls gives tuples that end
-about the same time, and not more than may be sorted at once: a segment goes when its last tuple has ended.
+Where they are found by key, they are sorted by its hash, and those of one key in order of the log; where they only wait
+for the clock, in order of expiry. Whoever calls gives tuples that end about the same time, and not more than may be
+sorted at once: a segment goes when its last tuple has ended.
 """
 
 from __future__ import annotations
@@ -48,6 +49,20 @@ class SealedRows(NamedTuple):
     labels: np.ndarray | None = None
 
 
+class RegionColumns(NamedTuple):
+    """What a region of a segment holds: columns in order of the log, behind those that are in the segment's order."""
+
+    logged: Sequence[np.ndarray]
+    ordered: Sequence[np.ndarray] = ()
+
+    @property
+    def width(self) -> int:
+        return len(self.logged) + len(self.ordered)
+
+
+NO_COLUMNS = RegionColumns([])
+
+
 def write_segment(
     files: SpillFiles, sealed: SealedRows, take: TakeRows, first: int | None = None, batch_bytes: int = BATCH_BYTES
 ) -> WindowSegment:
@@ -55,91 +70,118 @@ def write_segment(
 
     If it cannot be written, nothing has changed. The tuples may be forgotten afterwards.
     """
-    n_rows = len(sealed.rows)
-    with taking(files.allowance, SCRATCH_BYTES * n_rows):
-        draft = _Draft(files.settings.page_bytes, sealed, take, batch_bytes)
-        file = files.write(draft.parts())
-        try:
-            return draft.finish(files, file, int(sealed.rows[0]) if first is None else first)
-        except BaseException:
-            files.free(file)
-            raise
+    with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
+        order, hashes = order_by_hash(sealed.keys)
+        life_us = common_life(sealed.ts, sealed.expires)
+        lives = [sealed.ts] if life_us != STORED else [sealed.ts, sealed.expires]
+        columns = [RegionColumns(lives, [hashes.view(np.int64)]), RegionColumns([sealed.rows])]
+        columns += [_lines(each) for each in (sealed.ids, sealed.labels)]
+        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
+
+        def guide(file: SpillFile) -> SegmentGuide:
+            assert draft.regions.keys is not None
+            return draft.guide(file, hashes[:: draft.regions.keys.rows_per_page].copy(), _filter_of(hashes))
+
+        bounds = int(sealed.ts.min()), int(sealed.expires.max())
+        return draft.write(guide, int(sealed.rows[0]) if first is None else first, bounds, life_us)
+
+
+def write_expiries(
+    files: SpillFiles, sealed: SealedRows, take: TakeRows, batch_bytes: int = BATCH_BYTES
+) -> WindowSegment:
+    """Seals tuples, at least one, in order of expiry, numbered from that of the first in the log on. `keys` are read
+    back as `ids`; there is nothing by which a key could be found.
+
+    The guide's fences are the first expiry of each batch of payload. If it cannot be written, nothing has changed.
+    """
+    with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
+        order = np.argsort(sealed.expires, kind="stable")
+        columns = [NO_COLUMNS, RegionColumns([sealed.rows]), RegionColumns([sealed.keys]), NO_COLUMNS]
+        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
+
+        def guide(file: SpillFile) -> SegmentGuide:
+            return draft.guide(file, sealed.expires[order[draft.places[:-1]]], np.empty(0, np.uint64))
+
+        bounds = int(sealed.ts.min()), int(sealed.expires.max())
+        return draft.write(guide, int(sealed.rows[0]), bounds, STORED)
 
 
 class _Draft:
-    """A segment that is being written: `parts` are its bytes, `finish` is what is known of it."""
+    """A segment that is being written."""
 
-    def __init__(self, page_bytes: int, sealed: SealedRows, take: TakeRows, batch_bytes: int):
-        self._page_bytes, self._sealed, self._take, self._batch_bytes = page_bytes, sealed, take, batch_bytes
-        self._order, self._hashes = order_by_hash(sealed.keys)
-        self._life_us = common_life(sealed.ts, sealed.expires)
-        self._regions = self._place_regions()
-        self._places, self._starts = [0], [self._n_region_pages * page_bytes]
-        self._schema = take(sealed.rows[:0]).schema
+    def __init__(
+        self,
+        files: SpillFiles,
+        rows: np.ndarray,
+        order: np.ndarray,
+        columns: Sequence[RegionColumns],
+        take: TakeRows,
+        batch_bytes: int,
+    ):
+        """`columns` are those of each of the `SegmentRegions`."""
+        self._files, self._page_bytes = files, files.settings.page_bytes
+        self._rows, self._order, self._columns = rows, order, columns
+        self._take, self._batch_bytes = take, batch_bytes
+        self.regions = self._place_regions()
+        n_pages = max(each.last_page for each in self.regions if each is not None)
+        self.places, self._starts = [0], [n_pages * self._page_bytes]
+        self._schema = take(rows[:0]).schema
         self._with_nulls: set[str] = set()
 
-    def parts(self) -> Iterator[np.ndarray]:
+    def write(
+        self, guide: Callable[[SpillFile], SegmentGuide], first: int, bounds: tuple[int, int], life_us: int
+    ) -> WindowSegment:
+        """The segment, once it is on disk. `bounds` are the least `_ts` and the last `_expires`."""
+        file = self._files.write(self._parts())
+        try:
+            words = {field.name for field in self._schema if _is_word(field.type)} - self._with_nulls
+            return WindowSegment(
+                self._files,
+                file.name,
+                len(file.checksums),
+                first,
+                len(self._order),
+                *bounds,
+                life_us,
+                self.regions,
+                PayloadColumns(self._schema, frozenset(words)),
+                KeptGuide(self._files, guide(file)),
+            )
+        except BaseException:
+            self._files.free(file)
+            raise
+
+    def guide(self, file: SpillFile, fences: np.ndarray, filter: np.ndarray) -> SegmentGuide:
+        """What is known of it, once it is written."""
+        return SegmentGuide(file.checksums, fences, filter, np.array(self.places), np.array(self._starts))
+
+    def _parts(self) -> Iterator[np.ndarray]:
         """The bytes of the file, in order."""
-        sealed, regions = self._sealed, self._regions
-        lives = [sealed.ts] if self._life_us != STORED else [sealed.ts, sealed.expires]
-        yield from self._pages(regions.keys, lives, [self._hashes.view(np.int64)])
-        yield from self._pages(regions.origins, [sealed.rows])
-        for region, lines in ((regions.ids, sealed.ids), (regions.labels, sealed.labels)):
-            if region is not None and lines is not None:
-                yield from self._pages(region, list(lines.view(np.int64).T))
+        for region, columns in zip(self.regions, self._columns, strict=True):
+            if region is not None:
+                yield from self._pages(region, columns)
         if len(self._schema):
             yield from self._batches()
 
-    def finish(self, files: SpillFiles, file: SpillFile, first: int) -> WindowSegment:
-        n_blocks = -(-count_distinct(self._hashes) * BITS_PER_KEY // (64 * BLOCK_WORDS))
-        filter = np.zeros(n_blocks * BLOCK_WORDS, np.uint64)
-        fill_filter(self._hashes, filter)
-        words = {field.name for field in self._schema if _is_word(field.type)} - self._with_nulls
-        fences = self._hashes[:: self._regions.keys.rows_per_page].copy()
-        guide = SegmentGuide(file.checksums, fences, filter, np.array(self._places), np.array(self._starts))
-        return WindowSegment(
-            files,
-            file.name,
-            len(file.checksums),
-            first,
-            len(self._order),
-            int(self._sealed.ts.min()),
-            int(self._sealed.expires.max()),
-            self._life_us,
-            self._regions,
-            PayloadColumns(self._schema, frozenset(words)),
-            KeptGuide(files, guide),
-        )
-
-    @property
-    def _n_region_pages(self) -> int:
-        return max(each.last_page for each in self._regions if each is not None)
-
     def _place_regions(self) -> SegmentRegions:
-        n_rows, page = len(self._order), 0
-        regions: list[PageRegion | None] = []
-        widths = [2 if self._life_us != STORED else 3, 1]
-        widths += [0 if each is None else each.shape[1] for each in (self._sealed.ids, self._sealed.labels)]
-        for n_columns in widths:
-            region = PageRegion.place(page, n_columns, n_rows, self._page_bytes) if n_columns else None
+        page, regions = 0, list[PageRegion | None]()
+        for columns in self._columns:
+            width = columns.width
+            region = PageRegion.place(page, width, len(self._order), self._page_bytes) if width else None
             regions.append(region)
             page = page if region is None else region.last_page
         keys, origins, ids, labels = regions
-        assert keys is not None
         assert origins is not None
         return SegmentRegions(keys, origins, ids, labels)
 
-    def _pages(
-        self, region: PageRegion, logged: list[np.ndarray], ordered: Sequence[np.ndarray] = ()
-    ) -> Iterator[np.ndarray]:
-        """Columns that are in order already, then those that are in the order of the log."""
+    def _pages(self, region: PageRegion, columns: RegionColumns) -> Iterator[np.ndarray]:
         page = np.empty(self._page_bytes // 8, np.int64)
         for start in range(0, len(self._order), region.rows_per_page):
             span = slice(start, start + region.rows_per_page)
             chosen = self._order[span]
-            columns = [*(each[span] for each in ordered), *(each[chosen] for each in logged)]
             page[:] = 0
-            for idx, column in enumerate(columns):
+            every = [*(each[span] for each in columns.ordered), *(each[chosen] for each in columns.logged)]
+            for idx, column in enumerate(every):
                 place = idx * region.rows_per_page
                 page[place : place + len(column)] = column
             yield page.view(np.uint8)
@@ -148,7 +190,7 @@ class _Draft:
         """The payload, in batches that are as long as wished, or have one row."""
         start, n_wished = 0, FIRST_BATCH_ROWS
         while start < len(self._order):
-            rows = self._sealed.rows[self._order[start : start + n_wished]]
+            rows = self._rows[self._order[start : start + n_wished]]
             (batch,) = self._take(rows).combine_chunks().to_batches()
             data = np.frombuffer(batch.serialize(), np.uint8)
             if len(data) > 2 * self._batch_bytes and len(rows) > 1:
@@ -156,10 +198,21 @@ class _Draft:
                 continue
             self._with_nulls.update(name for name in self._schema.names if batch.column(name).null_count)
             start += len(rows)
-            self._places.append(start)
+            self.places.append(start)
             self._starts.append(self._starts[-1] + len(data))
             n_wished = max(1, min(4 * len(rows), self._batch_bytes * len(rows) // len(data)))
             yield data
+
+
+def _lines(lines: np.ndarray | None) -> RegionColumns:
+    return NO_COLUMNS if lines is None else RegionColumns(list(lines.view(np.int64).T))
+
+
+def _filter_of(hashes: np.ndarray) -> np.ndarray:
+    n_blocks = -(-count_distinct(hashes) * BITS_PER_KEY // (64 * BLOCK_WORDS))
+    filter = np.zeros(n_blocks * BLOCK_WORDS, np.uint64)
+    fill_filter(hashes, filter)
+    return filter
 
 
 def common_life(ts: np.ndarray, expires: np.ndarray) -> int:

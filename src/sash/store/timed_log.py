@@ -19,13 +19,10 @@ from sash.errors import ResourceError
 from sash.store.batch import EXPIRES, TS
 from sash.store.block import Block
 from sash.store.block_log import BlockLog
-from sash.store.memory_budget import GROWTH, MemoryBudget
+from sash.store.memory_budget import GROWTH, LEAST_SHARE, MemoryBudget
 from sash.store.segment import WindowSegment
 from sash.store.segment_writer import BATCH_BYTES, SealedRows, write_segment
 from sash.store.vector import Arena
-
-LEAST_SHARE = 16
-"""Less than one part in so many of what is for state is not sealed."""
 
 
 class TimedLog:

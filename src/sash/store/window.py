@@ -118,7 +118,7 @@ class Window(BlockWindow):
 
     def seal(self, n_rows: int) -> None:
         """Moves the oldest tuples of the head to disk: whole blocks, until there are so many."""
-        blocks = self._oldest(n_rows)
+        blocks = self.log.oldest(n_rows)
         if not blocks:
             return
         rows = np.concatenate([np.arange(block.first, block.last) for block in blocks])

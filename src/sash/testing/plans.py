@@ -48,8 +48,23 @@ _FILTERS = {
 }
 _PLAIN_AGGREGATES = ("count(*)", "sum({x}.v)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
 _WHOLE_AGGREGATES = ("count(*)", "CAST(sum({x}.v) AS BIGINT)", "min({x}.v)", "max({x}.v)", "count({x}.v)")
-_ENDLESS_AGGREGATES = (*_PLAIN_AGGREGATES, "avg({x}.v)", "round(stddev({x}.v), 6)", "sum({x}.v * 2) + 1")
-_TOP_AGGREGATES = (*_ENDLESS_AGGREGATES, "count(DISTINCT {x}.v)", "median({x}.v)")
+_ENDLESS_AGGREGATES = (
+    *_PLAIN_AGGREGATES,
+    "avg({x}.v)",
+    "round(stddev({x}.v), 6)",
+    "sum({x}.v * 2) + 1",
+    "sum({x}.v) FILTER (WHERE {x}.v > 1)",
+    "arg_max({x}.v, -{x}.v)",
+)
+_TOP_AGGREGATES = (
+    *_ENDLESS_AGGREGATES,
+    "count(DISTINCT {x}.v)",
+    "median({x}.v)",
+    "sum(DISTINCT {x}.v)",
+    "mode({x}.v)",
+    "quantile_disc({x}.v, 0.3)",
+    "len(list({x}.v ORDER BY {x}.v DESC))",
+)
 # Over streams only: of what an operator puts out, the order in which it entered is not known to the oracle.
 _ORDERED_AGGREGATES = ("first({x}.v)", "last({x}.v)")
 _ENDLESS_HAVING = ("count(*) > 1", "sum({x}.v) > 2", "max({x}.v) = 2", "min({x}.v) IS NULL")

@@ -12,6 +12,12 @@ _FUNCTIONS = (
     "coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
     "list_contains", "||", "NOT ", " OR ", " % ", " // ",
 )  # fmt: skip
+_AGGREGATES = (
+    "count", "sum", "min", "max", "avg", "median", "first", "last", "count_if", "bool_and", "bool_or", "stddev",
+    "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop", "quantile_cont", "quantile_disc", "quantile",
+    "percentile_cont", "percentile_disc", "mode", "arg_min", "arg_max", "min_by", "max_by", "list", "array_agg",
+    "string_agg", "group_concat", "listagg",
+)  # fmt: skip
 EXPECTED = (
     *(f"join of {n}" for n in range(2, 6)),
     *(
@@ -24,7 +30,17 @@ EXPECTED = (
     "3 deep or more",
     *("EMIT CHANGES", "WITH", "hint", "HAVING", "GROUP BY", "aggregate of everything", "SELECT DISTINCT", "relation"),
     "FOR SYSTEM_TIME",
-    *("IN", "NOT IN", "EXISTS", "NOT EXISTS", "boolean operand of IN", "JOIN … USING", "GROUP BY position", "SELECT *"),
+    *(
+        "IN",
+        "NOT IN",
+        "EXISTS",
+        "NOT EXISTS",
+        "boolean operand of IN",
+        "JOIN … USING",
+        "GROUP BY position",
+        "GROUP BY ALL",
+        "SELECT *",
+    ),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
         "[RANGE]",
@@ -40,7 +56,8 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
-    *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
+    *(f"{name}()" for name in _AGGREGATES),
+    *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
@@ -110,12 +127,18 @@ def _of_select(select: Select) -> Iterator[str]:
     yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
     if select.keys is not None:
         yield "GROUP BY" if select.keys else "aggregate of everything"
-    yield "GROUP BY position" if select.key_words else ""
+    if select.key_words:
+        yield "GROUP BY ALL" if select.key_words == ("ALL",) else "GROUP BY position"
     yield "HAVING" if select.having else ""
     yield "SELECT DISTINCT" if select.is_distinct else ""
     yield "SELECT *" if select.is_star else ""
     yield from ("JOIN … USING" for link in select.links if link.using)
-    yield from (f"{call.function}{' distinct' if call.is_distinct else ''}()" for call in select.calls)
+    yield from (f"{call.function}()" for call in select.calls)
+    for call in select.calls:
+        if call.is_distinct:
+            yield "count distinct()" if call.function == "count" else "DISTINCT in another aggregate"
+    yield from ("FILTER" for call in select.calls if call.filter)
+    yield from ("ORDER BY in an aggregate" for call in select.calls if call.order)
     for test in select.tests:
         yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"
         if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):

@@ -10,6 +10,7 @@ from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
 from support.generated.tree import (
+    DECIDED,
     Body,
     Call,
     Derived,
@@ -24,6 +25,7 @@ from support.generated.tree import (
     Window,
     selects_in,
 )
+from support.generated.truth import LISTS, STRINGS
 from support.generated.windows import (
     draw_bracket,
     draw_final_window,
@@ -42,6 +44,12 @@ _HINTS = (
     "partitioned_hash", "partitioned_range", "mesh", "inl",
 )  # fmt: skip
 _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
+DEVIATIONS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
+_QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "percentile_cont", "percentile_disc")
+_FRACTIONS = ("0.5", "0.25", "0.9", "0", "1", "0.333", "0.05")
+_ORDERS = ("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
+_KEEPING = ("distinct", "median", "quantile", "mode", "listing")
+_CONDITIONAL = ("count_if", "bool_and", "bool_or")
 
 
 @dataclass
@@ -175,9 +183,11 @@ class StatementWriter:
         return column.text
 
     def _key_words(self, keys: Sequence[str], outputs: Sequence[Output]) -> tuple[str, ...] | None:
-        """Sometimes by position."""
-        if self.is_plain or not self.choices.chance(10):
+        """Sometimes by position, or all at once."""
+        if self.is_plain or not self.choices.chance(15):
             return None
+        if {output.expr for output in outputs}.issuperset(keys) and self.choices.chance(40):
+            return ("ALL",) if keys else None
         places = {output.expr: str(place + 1) for place, output in reversed(list(enumerate(outputs)))}
         return tuple(places.get(key, key) for key in keys) or None
 
@@ -191,23 +201,73 @@ class StatementWriter:
             return f"coalesce({marker}, {writer.literal(NUMBER)})"
         return f"CASE WHEN {marker} > 1 THEN {marker} END" if kind == "case" else marker
 
-    def _call(self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item]) -> str:
+    def _call(
+        self, writer: ExpressionWriter, calls: list[Call], items: Sequence[Item], is_endless: bool = False
+    ) -> str:
+        """An aggregate that is a number; one that need not keep what it has seen, if that is all for ever."""
         functions = {"count": 4, "sum": 4, "max": 3, "min": 2, "count(x)": 2, "distinct": 1}
         if not self.is_plain:
-            functions |= {"avg": 1, "median": 1}
+            functions |= {"avg": 1, "median": 1, "conditional": 1, "deviation": 1, "quantile": 1, "mode": 1, "arg": 1}
+            functions |= {"listing": 2}
             if all(isinstance(item, Reading) for item in items):
                 functions |= {"first": 1, "last": 1}
+        if is_endless:
+            functions = {name: weight for name, weight in functions.items() if name not in _KEEPING}
         function = self.choices.weighted(functions)
+        passes = writer.condition(1).text if self.choices.chance(12) else None
+        if function == "conditional":
+            function = self.choices.one(_CONDITIONAL)
+            calls.append(Call(function, writer.condition(1).text, filter=passes))
+            return f"CAST(\0{len(calls) - 1}\0 AS INTEGER)"
+        if function == "listing":
+            calls.append(replace(self._listing(writer, items), filter=passes))
+            # As a number, which tells whether values are the same in the same order.
+            return f"CAST(hash(\0{len(calls) - 1}\0) % 1000 AS INTEGER)"
+        variants = {"deviation": DEVIATIONS, "quantile": _QUANTILES, "arg": DECIDED}
+        function = self.choices.one(variants.get(function, (function,)))
         argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
-        if function == "median":
+        if function in ("median", "quantile_cont", "percentile_cont"):
             argument = f"CAST({argument} AS DOUBLE)"
         call = {
             "count": Call("count"),
             "count(x)": Call("count", argument),
             "distinct": Call("count", argument, is_distinct=True),
         }.get(function) or Call(function, argument)  # fmt: skip
-        calls.append(call)
-        return f"\0{len(calls) - 1}\0"
+        if function in _QUANTILES:
+            call = replace(call, further=self.choices.one(_FRACTIONS))
+            if function.startswith("percentile"):
+                call = replace(call, order=((argument, self.choices.one(("", " DESC"))),))
+            elif function != "quantile_cont" and self.choices.chance(20):
+                calls.append(replace(call, filter=passes, further=f"[{call.further}, 0.75]"))
+                return f"CAST(hash(\0{len(calls) - 1}\0) % 1000 AS INTEGER)"
+        elif function in DECIDED:
+            call = replace(call, further=writer.draw(self.choices.one((NUMBER, STRING)), 0).text)
+        elif function in ("first", "last") and self.choices.chance(30):
+            call = replace(call, order=self._order(writer))
+        elif function not in ("count", "count(x)", "first", "last") and not is_endless and self.choices.chance(12):
+            call = replace(call, is_distinct=True)
+        calls.append(replace(call, filter=passes))
+        marker = f"\0{len(calls) - 1}\0"
+        # DuckDB adds up in order of arrival, and what stands around may compare the last digit.
+        return f"round({marker}, 6)" if function in DEVIATIONS else marker
+
+    def _listing(self, writer: ExpressionWriter, items: Sequence[Item]) -> Call:
+        """All values of a group, as a list or a string."""
+        family = self.choices.one((NUMBER, STRING))
+        function = self.choices.one(LISTS if family == NUMBER or self.choices.chance(30) else STRINGS)
+        argument = writer.draw(family, self.choices.weighted({0: 6, 1: 3})).text
+        call = Call(function, argument, further="'-'" if function in STRINGS and self.choices.chance(70) else None)
+        if self.choices.chance(25):
+            order = ((argument, self.choices.one(_ORDERS)),) if self.choices.chance(50) else ()
+            return replace(call, is_distinct=True, order=order)
+        has_times = all(isinstance(item, Reading) for item in items)
+        return call if has_times and self.choices.chance(40) else replace(call, order=self._order(writer))
+
+    def _order(self, writer: ExpressionWriter) -> tuple[tuple[str, str], ...]:
+        """What values are placed by: columns, as a constant would be a position."""
+        families = [self.choices.one((NUMBER, STRING)) for _ in range(1 + self.choices.below(2))]
+        columns = [column.text for column in map(writer.column, families) if column is not None]
+        return tuple((column, self.choices.one(_ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())
@@ -418,12 +478,12 @@ class StatementWriter:
         columns = [(f"{item.alias}.{name}", each) for item in items for name, each in item.columns if each != LIST]
         writer = self._writer(columns)
         keys = [self._key(writer, self.choices.one(self._families())) for _ in range(self.choices.below(3))]
-        functions = [Call("count"), Call("sum", writer.draw(NUMBER, 0).text), Call("max", writer.draw(NUMBER, 1).text)]
-        calls = tuple(functions[: 1 + self.choices.below(3)])
-        exprs = [*dict.fromkeys(keys), *(f"\0{number}\0" for number in range(len(calls)))]
+        calls: list[Call] = []
+        drawn = [self._call(writer, calls, items, is_endless=True) for _ in range(1 + self.choices.below(3))]
+        exprs = [*dict.fromkeys(keys), *drawn]
         outputs = tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(exprs))
         links, where = (join.links, join.where) if join else ((), ())
-        grouped = Select(items, links, outputs, where, (), tuple(dict.fromkeys(keys)), None, calls)
+        grouped = Select(items, links, outputs, where, (), tuple(dict.fromkeys(keys)), None, tuple(calls))
         return replace(grouped, is_interval_join=join is not None)
 
     def _bracket(self) -> Window | None:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import sash
 from support.generated.choices import Choices
 from support.generated.data import Table, draw_tables
-from support.generated.queries import StatementWriter
+from support.generated.queries import DEVIATIONS, StatementWriter
 from support.generated.reading import SYSTEM, difference, read_counted, read_replaced, rows_of
 from support.generated.tree import Derived, Select, SetOperation, Statement, selects_in
 from support.generated.truth import Truth
@@ -288,7 +288,7 @@ def is_join(statement: Statement) -> bool:
 def is_rounded(statement: Statement) -> bool:
     """Whether the last digit of a float may depend on the order in which values are added."""
     functions = {call.function for select in selects_in(statement.body) for call in select.calls}
-    return bool(functions & {"avg", "sum"})
+    return bool(functions & {"avg", "sum", "quantile_cont", "percentile_cont", *DEVIATIONS})
 
 
 _CONNECTIONS: list[duckdb.DuckDBPyConnection] = []

@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeAlias
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Names and families."""
 MARKER = re.compile("\0(\\d+)\0")
+DECIDED = ("arg_min", "arg_max", "min_by", "max_by")
+"""Aggregates whose second argument decides which value is taken."""
 
 
 class Output(NamedTuple):
@@ -142,10 +144,32 @@ class Call:
     function: str
     argument: str | None = None
     is_distinct: bool = False
+    filter: str | None = None
+    further: str | None = None
+    """A second argument: a constant, or, where it decides which value is taken, an expression."""
+    order: tuple[tuple[str, str], ...] = ()
+    """Expressions, each with how it is ordered."""
+
+    @property
+    def exprs(self) -> list[str]:
+        """What it reads of rows."""
+        keys = [self.further, *(expr for expr, _ in self.order)] if self.is_placed else []
+        return [expr for expr in (self.argument, self.filter, *keys) if expr]
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether its second argument decides which value is taken, or ORDER BY where it stands."""
+        return bool(self.order) or self.function in DECIDED
 
     @property
     def text(self) -> str:
-        return f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'})"
+        if self.function.startswith("percentile"):
+            called = f"{self.function}({self.further}) WITHIN GROUP (ORDER BY {self.argument}{self.order[0][1]})"
+            return f"{called} FILTER (WHERE {self.filter})" if self.filter else called
+        further = f", {self.further}" if self.further else ""
+        order = f" ORDER BY {', '.join(f'{expr}{how}' for expr, how in self.order)}" if self.order else ""
+        called = f"{self.function}({'DISTINCT ' if self.is_distinct else ''}{self.argument or '*'}{further}{order})"
+        return f"{called} FILTER (WHERE {self.filter})" if self.filter else called
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +183,7 @@ class Select:
     tests: tuple[Test, ...] = ()
     keys: tuple[str, ...] | None = None
     key_words: tuple[str, ...] | None = None
-    """How GROUP BY names its keys: as expressions, positions or aliases."""
+    """How GROUP BY names its keys, if not as expressions: by their positions, or all at once."""
     calls: tuple[Call, ...] = ()
     having: str | None = None
     is_distinct: bool = False

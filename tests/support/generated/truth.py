@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from support.generated.data import Table
 from support.generated.tree import (
+    DECIDED,
     Body,
     Call,
     Derived,
@@ -33,6 +34,7 @@ from support.generated.tree import (
     fill,
 )
 
+LISTS, STRINGS = ("list", "array_agg"), ("string_agg", "group_concat", "listagg")
 ALWAYS: tuple[int, int] = (-(2**62), 2**62)
 """Of rows that are there from the beginning, or to the end."""
 
@@ -82,17 +84,24 @@ class Truth:
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""
-        arguments = [call.argument for call in body.calls if call.argument]
-        columns = "".join(f", {argument} AS _a{place}" for place, argument in enumerate(arguments))
-        by = ", ".join(_time_of(body)) if any(call.function in ("first", "last") for call in body.calls) else "0"
+        read = dict.fromkeys(expr for call in body.calls for expr in call.exprs)
+        names = {expr: f"_a{place}" for place, expr in enumerate(read)}
+        columns = "".join(f", {expr} AS {name}" for expr, name in names.items())
+        by = ", ".join(_time_of(body)) if any(map(_is_timed, body.calls)) else "0"
         inner = f"SELECT {body.items[0].alias}._i AS _i, 1 AS _there, {_greatest(by)} AS _time{columns} "
         inner += f"FROM {self._from(body, window)}"
 
         def write_call(call: Call) -> str:
-            if call.argument is None:
-                return "count(x._there)"
-            argument = f"x._a{arguments.index(call.argument)}"
-            return _ordered(call, argument, "x._time")
+            passes = [f"x.{names[call.filter]}"] if call.filter else []
+            over = replace(
+                call,
+                argument=f"x.{names[call.argument]}" if call.argument else "x._there",
+                # A list would have the NULL of an instant without rows.
+                filter=" AND ".join([*passes, "x._there = 1"] if call.function in LISTS else passes) or None,
+                further=f"x.{names[call.further]}" if call.further in names else call.further,
+                order=tuple((f"x.{names[expr]}", how) for expr, how in call.order),
+            )
+            return _ordered(over, "x._time")
 
         outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
         text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}g.t AS _i, {outputs} "
@@ -145,8 +154,8 @@ class Truth:
         )
 
     def _call(self, call: Call, select: Select) -> str:
-        by = _greatest(", ".join(_time_of(select))) if call.function in ("first", "last") else ""
-        return call.text if call.argument is None else _ordered(call, call.argument, by)
+        by = _greatest(", ".join(_time_of(select))) if _is_timed(call) else ""
+        return call.text if call.argument is None else _ordered(call, by)
 
 
 def live(table: Table, window: Window | None) -> pa.Table:
@@ -268,8 +277,23 @@ def _greatest(times: str) -> str:
     return f"greatest({times})" if "," in times else times
 
 
-def _ordered(call: Call, argument: str, by: str) -> str:
-    """The call over an argument; FIRST and LAST go by time, then by value."""
-    if call.function in ("first", "last"):
-        return f"{call.function}({argument} ORDER BY {by}, {argument} NULLS FIRST)"
-    return f"{call.function}({'DISTINCT ' if call.is_distinct else ''}{argument})"
+def _is_timed(call: Call) -> bool:
+    return call.function in (*LISTS, *STRINGS, "first", "last") and not call.order and not call.is_distinct
+
+
+def _ordered(call: Call, by: str) -> str:
+    """The call with an order that is total: what it is told or else time decides, then the value."""
+    value = (call.argument or "", " NULLS FIRST")
+    if call.function in DECIDED:
+        # Rows without a value, or without what decides, do not count.
+        there = [f"{call.argument} IS NOT NULL", f"{call.further} IS NOT NULL", *([call.filter] if call.filter else [])]
+        passes = " AND ".join(f"({each})" for each in there)
+        function = "first" if "min" in call.function else "last"
+        return Call(function, call.argument, filter=passes, order=((call.further or "", ""), value)).text
+    if call.function == "mode":
+        return replace(call, order=((call.argument or "", ""),)).text
+    if call.is_distinct and call.function in (*LISTS, *STRINGS):
+        return replace(call, order=call.order or ((call.argument or "", ""),)).text
+    if call.function in (*LISTS, *STRINGS, "first", "last"):
+        return replace(call, order=(*(call.order or ((by, ""),)), value)).text
+    return call.text

@@ -30,6 +30,11 @@ class AggregateRuns:
     ts: np.ndarray
     """When the tuple of each event had entered, also for one that leaves; int64."""
 
+    def only(self, passes: np.ndarray) -> AggregateRuns:
+        """The same runs with the events that pass; one that loses all of them stays, as an empty run."""
+        n_before = np.concatenate([[0], np.cumsum(passes)])
+        return AggregateRuns(n_before[self.starts], self.groups, self.n_groups, self.signs[passes], self.ts[passes])
+
     def for_kernels(self, valid: np.ndarray) -> GroupRuns:
         """As kernels are given them; events that are not `valid` are skipped, none if that is empty."""
         return GroupRuns(self.starts, self.groups, self.signs, valid)

@@ -1,4 +1,4 @@
-"""STDDEV: the sample standard deviation, NULL below two values.
+"""STDDEV, STDDEV_POP, VAR_SAMP and VAR_POP: of a sample, NULL below two values, or of a whole population.
 
 NaN if a value is NaN or infinite; for all others the result is within a few units in the last place, whatever their
 size, and 0.0 exactly when they are equal.
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import running_deviations
+from sash.kernels.running_deviations import Spread
 from sash.kernels.running_sums import N_TALLIES, IntegerWords
 from sash.kernels.wide_integers import N_WORDS
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
@@ -19,13 +20,19 @@ from sash.store.group_array import GroupArray
 from sash.store.vector import Arena
 
 FIRST_PARTS = 4
+MEASURES = {
+    "stddev": Spread(is_sample=True, is_root=True),
+    "stddev_pop": Spread(is_sample=False, is_root=True),
+    "var_samp": Spread(is_sample=True, is_root=False),
+    "var_pop": Spread(is_sample=False, is_root=False),
+}
 
 
 class IntegerDeviation(Tallies):
     """Of integers, booleans and decimals of up to 64 bits."""
 
-    def __init__(self, type: pa.DataType, result: pa.DataType, arena: Arena):
-        self._type = type
+    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, arena: Arena):
+        self._measure = MEASURES[function]._replace(unit=unit_of(type))
         self._result = result
         self.reset(arena)
 
@@ -41,7 +48,7 @@ class IntegerDeviation(Tallies):
         given, out = runs.for_kernels(valid_flags(values)), runs.room_for_doubles()
         words = IntegerWords(*integer_words(values))
         state = self._counts.array, self._sums.array, self._squares.array, self._results.array
-        running_deviations.deviate_integers(given, words, *state, unit_of(self._type), out)
+        running_deviations.deviate_integers(given, words, *state, self._measure, out)
         return both(*out, self._result)
 
     def _arrays(self) -> tuple[GroupArray, ...]:
@@ -51,7 +58,8 @@ class IntegerDeviation(Tallies):
 class DoubleDeviation(Tallies):
     """Of floating-point numbers, and of decimals beyond 64 bits as such."""
 
-    def __init__(self, result: pa.DataType, arena: Arena):
+    def __init__(self, function: str, result: pa.DataType, arena: Arena):
+        self._measure = MEASURES[function]
         self._result = result
         self.reset(arena)
 
@@ -67,7 +75,7 @@ class DoubleDeviation(Tallies):
         at = 0, 0
         while at[0] < len(runs.groups):
             state = self._tallies.array, self._parts.array, self._results.array
-            at = running_deviations.deviate_doubles(at, given, numbers, *state, out)
+            at = running_deviations.deviate_doubles(at, given, numbers, *state, self._measure, out)
             if at[0] < len(runs.groups):
                 self._parts.widen()
         return both(*out, self._result)

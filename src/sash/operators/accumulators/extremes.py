@@ -1,4 +1,7 @@
-"""MIN, MAX, FIRST and LAST where no value leaves: of a group only the present extreme is kept."""
+"""MIN, MAX, BOOL_AND, BOOL_OR, ARG_MIN, ARG_MAX, FIRST and LAST where no value leaves.
+
+Of a group only the present extreme is kept.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type
 from sash.operators.accumulators.members import Members
 from sash.operators.accumulators.ordered import WHAT
+from sash.operators.accumulators.ranked import RankedMembers
 from sash.store.group_array import GroupArray
 from sash.store.vector import Arena
 
@@ -18,15 +22,18 @@ from sash.store.vector import Arena
 class Extreme:
     """The least or greatest value; of the tuples in order of time, then value, for FIRST and LAST."""
 
-    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, arena: Arena):
+    def __init__(self, function: str, members: Members | RankedMembers, result: pa.DataType, arena: Arena):
         self._is_least = WHAT[function] == LEAST
-        self._type = type
+        self._members = members
         self._result = result
-        self._has_time = function in ("first", "last")
-        self.reset(arena)
+        self._has_time = isinstance(members, Members) and members.has_time
+        self._start(arena)
 
     def reset(self, arena: Arena) -> None:
-        self._members = Members(self._type, self._has_time, arena)
+        self._members.reset(arena)
+        self._start(arena)
+
+    def _start(self, arena: Arena) -> None:
         self._extremes = GroupArray(np.int64, arena)
         self._is_there = GroupArray(np.bool_, arena)
 
@@ -53,8 +60,10 @@ class Extreme:
         self._is_there.compact(mapping)
 
     def dump(self, groups: np.ndarray) -> list[pa.Array]:
-        """The values; of FIRST and LAST with their times, which tell a value that is NULL from none."""
+        """The values; of FIRST and LAST with their times, which tell a value that is NULL from none; or with keys."""
         extremes, is_there = self._extremes.array[groups], self._is_there.array[groups]
+        if isinstance(self._members, RankedMembers):
+            return [self._members.written(extremes, is_there)]
         values = self._members.decode(extremes, is_there)
         return [values, self._members.times(extremes, is_there)] if self._has_time else [values]
 

@@ -24,12 +24,17 @@ ALL_VALID = np.empty(0, np.bool_)
 
 
 class Members:
-    """Values of one type, or pairs of a time and such a value, which may be NULL."""
+    """Values of one type, or pairs of a time and such a value, which may be NULL if such are not skipped."""
 
-    def __init__(self, type: pa.DataType, has_time: bool, arena: Arena):
+    def __init__(self, type: pa.DataType, has_time: bool, arena: Arena, skips_nulls: bool = False):
         self._type = type
-        self._has_time = has_time
-        self._strings = None if is_word(type) and not has_time else ByteStrings(arena)
+        self.has_time = has_time
+        self._skips_nulls = skips_nulls or not has_time
+        self.reset(arena)
+
+    def reset(self, arena: Arena) -> None:
+        """Forgets all values."""
+        self._strings = None if is_word(self._type) and not self.has_time else ByteStrings(arena)
 
     @property
     def are_words(self) -> bool:
@@ -43,11 +48,11 @@ class Members:
 
     def encode(self, runs: AggregateRuns, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """The member of each event, and which ones count; all if that is empty. Each is used, by its sign."""
-        valid = ALL_VALID if self._has_time else valid_flags(values)
+        valid = valid_flags(values) if self._skips_nulls else ALL_VALID
         if self._strings is None:
             return to_words(values), valid
         offsets, data = to_bytes(values)
-        if self._has_time:
+        if self.has_time:
             offsets, data = _behind_time(runs.ts, offsets, data, valid_flags(values))
         return self._strings.intern(offsets, data, valid, runs.signs), valid
 
@@ -64,11 +69,11 @@ class Members:
         """The values; NULL where not valid."""
         if self._strings is None:
             return from_words(np.ascontiguousarray(members), valid, self._type)
-        if self._has_time:
+        if self.has_time:
             # The byte behind the time tells NULL, which takes part in FIRST and LAST, from a value.
             valid = valid & (self._prefixes(members, valid)[:, TIME_BYTES] == 1)
         strings = np.where(valid, members, -1)
-        return from_bytes(*self._strings.take(strings, PREFIX_BYTES if self._has_time else 0), valid, self._type)
+        return from_bytes(*self._strings.take(strings, PREFIX_BYTES if self.has_time else 0), valid, self._type)
 
     def times(self, members: np.ndarray, valid: np.ndarray) -> pa.Array:
         """The times of pairs; NULL where not valid."""

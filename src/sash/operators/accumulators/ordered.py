@@ -1,6 +1,7 @@
-"""MIN, MAX, MEDIAN, COUNT(DISTINCT), FIRST and LAST: read off the ordered values of a group.
+"""MIN, MAX, BOOL_AND, BOOL_OR, MEDIAN, COUNT(DISTINCT), ARG_MIN, ARG_MAX, FIRST and LAST.
 
-An event costs a walk down a balanced tree, never a look at all values of the group.
+They are read off the ordered values of a group. An event costs a walk down a balanced tree, never a look at all values
+of the group.
 """
 
 from __future__ import annotations
@@ -12,61 +13,51 @@ from sash.kernels.ordered_aggregates import DISTINCT, GREATEST, LEAST, MIDDLE, f
 from sash.kernels.running_sums import BeforeAfter
 from sash.operators.accumulators.aggregate_runs import AggregateRuns
 from sash.operators.accumulators.argument_columns import as_type, both, unit_of
+from sash.operators.accumulators.in_order import InOrder
 from sash.operators.accumulators.members import Members
+from sash.operators.accumulators.ranked import RankedMembers
 from sash.operators.accumulators.sortable import to_doubles
-from sash.store.group_array import GroupArray
-from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.vector import Arena
 
 WHAT = {
     "min": LEAST,
     "max": GREATEST,
+    "bool_and": LEAST,
+    "bool_or": GREATEST,
     "median": MIDDLE,
     "count_distinct": DISTINCT,
     "first": LEAST,
     "last": GREATEST,
+    "arg_min": LEAST,
+    "arg_max": GREATEST,
 }
 
 
-class Ordered:
+class Ordered(InOrder):
     """An aggregate of values in their order; of the tuples in order of time, then value, for FIRST and LAST."""
 
-    def __init__(self, function: str, type: pa.DataType, result: pa.DataType, arena: Arena):
+    def __init__(
+        self,
+        function: str,
+        members: Members | RankedMembers,
+        type: pa.DataType,
+        result: pa.DataType,
+        arena: Arena,
+    ):
         self._function = function
         self._type = type
         self._result = result
-        self._has_time = function in ("first", "last")
-        self.reset(arena)
-
-    def reset(self, arena: Arena) -> None:
-        self._members = Members(self._type, self._has_time, arena)
-        self._ordered = OrderedMultiset(arena)
-        self._results = GroupArray(np.int64, arena, (2,))
+        super().__init__(members, 2, arena, holds_members=function != "count_distinct")
 
     def apply(self, runs: AggregateRuns, values: pa.Array | None) -> tuple[pa.Array, pa.Array]:
         assert values is not None
         self._forget_members()
         members, valid = self._members.encode(runs, values)
-        self._ordered.reserve(runs.n_groups, len(members))
-        self._results.reserve(runs.n_groups)
+        self._reserve(runs.n_groups, len(members))
         n_runs, treaps = len(runs.groups), self._ordered.treaps(self._members.words)
         out = BeforeAfter(np.empty((2, n_runs, 2), np.int64), np.empty((2, n_runs), np.bool_))
         follow(runs.for_kernels(valid), members, WHAT[self._function], treaps, self._results.array, out)
         return self._read(*out)
-
-    def compact(self, mapping: np.ndarray) -> None:
-        self._ordered.compact(mapping)
-        self._results.compact(mapping)
-
-    def _forget_members(self) -> None:
-        renumbered = self._members.forget()
-        if renumbered is None:
-            return
-        self._ordered.renumber(renumbered)
-        if self._function != "count_distinct":
-            # A group that is empty keeps a result of the past, which nobody reads.
-            results = self._results.array
-            results[:] = renumbered[np.minimum(results, len(renumbered) - 1)]
 
     def _read(self, out: np.ndarray, valid: np.ndarray) -> tuple[pa.Array, pa.Array]:
         if self._function == "count_distinct":

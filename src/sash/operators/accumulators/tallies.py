@@ -11,7 +11,7 @@ from sash.store.group_array import GroupArray
 
 
 class Tallies(ABC):
-    """What COUNT, SUM, AVG and STDDEV share: arrays with an item for each group."""
+    """What COUNT, SUM, AVG, STDDEV and the like share: arrays with an item for each group."""
 
     def compact(self, mapping: np.ndarray) -> None:
         for each in self._arrays():

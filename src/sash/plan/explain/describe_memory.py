@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sash.cost.spill_cost import SpillEstimate
 from sash.plan.explain.describe import Fact
 from sash.plan.explain.describe_join import count_text
 from sash.plan.explain.wording import format_duration
@@ -73,23 +74,34 @@ def measured_line(measure: SpillMeasure) -> str:
 
 def _told(found: KeeperForecast, forecast: MemoryForecast) -> str:
     keeper, spill = found.keeper, found.spill
+    by_key = "; what is kept by key may go to mapped files" if keeper.has_keys else ""
     what = "the oldest rows may go to segments on disk" if keeper.is_tiered else "what is kept may go to mapped files"
     if found.disk_bytes is None or keeper.kept_bytes is None:
-        return f"{what}; {UNKNOWN}"
+        return f"{what}; {UNKNOWN}{by_key}"
     if not found.disk_bytes:
         return f"about {format_bytes(keeper.kept_bytes)}, which fits: nothing is written"
-    if spill is None or keeper.join is None:
+    if spill is None:
         where = "in segments on disk" if keeper.is_tiered else "in mapped files"
         return f"about {format_bytes(found.disk_bytes)} {where}"
-    traffic = f"{format_traffic(spill.bytes_read)} read, {format_traffic(spill.bytes_written)} written per second"
+    return f"{_told_of_segments(spill)}, {_told_of_time(found, spill, forecast)}{by_key}"
+
+
+def _told_of_segments(spill: SpillEstimate) -> str:
     n_segments = round(spill.n_segments)
     segments = "1 segment" if n_segments <= 1 else f"{n_segments:,} segments"
-    times = f"{_ms(spill.disk_s(forecast.prices.disk))} of disk and {_ms(spill.cpu_s)} more of CPU"
+    traffic = f"{format_traffic(spill.bytes_read)} read, {format_traffic(spill.bytes_written)} written per second"
     return (
         f"about {format_bytes(spill.memory_bytes)} of the newest rows; about {format_bytes(spill.disk_bytes)} in "
-        f"{segments} on disk; {traffic}, {times}, if a step brings "
-        f"{format_duration(max(1, round(1e6 * keeper.join.step_s)))}"
+        f"{segments} on disk; {traffic}"
     )
+
+
+def _told_of_time(found: KeeperForecast, spill: SpillEstimate, forecast: MemoryForecast) -> str:
+    join, disk = found.keeper.join, f"{_ms(spill.disk_s(forecast.prices.disk))} of disk"
+    if join is None:
+        return disk
+    step = format_duration(max(1, round(1e6 * join.step_s)))
+    return f"{disk} and {_ms(spill.cpu_s)} more of CPU, if a step brings {step}"
 
 
 def _told_of_exact(found: KeeperForecast) -> str:

@@ -65,6 +65,24 @@ def part_of(call: Call) -> str | None:
 
 def call_text(call: Call, sql: Mapping[str, str]) -> str:
     """An aggregate as it was written; `sql` is what its argument may mean."""
-    function = call.function.removesuffix("_distinct")
+    function, manner = call.function.removesuffix("_distinct"), call.manner
     argument = "*" if call.argument is None else sql.get(call.argument, call.argument)
-    return f"{function}({'DISTINCT ' if function != call.function else ''}{argument})"
+    word = "DISTINCT " if function != call.function or manner.is_distinct else ""
+    passes = f" FILTER (WHERE {sql.get(call.filter, call.filter)})" if call.filter else ""
+    return f"{function}({word}{argument}{_further(call, sql)}){passes}"
+
+
+def _further(call: Call, sql: Mapping[str, str]) -> str:
+    """What stands in an aggregate behind its first argument."""
+    manner, keys = call.manner, [sql.get(key, key) for key in call.keys]
+    if manner.fraction is not None:
+        text = f", {manner.fraction[0] / manner.fraction[1]!r}"
+        return text + (" from the greatest on" if manner.is_descending else "")
+    if call.function in ("arg_min", "arg_max"):
+        return f", {keys[0]}"
+    text = f", '{manner.separator}'" if call.function == "string_agg" else ""
+    order = (
+        f"{key}{' DESC' if each.is_descending else ''}{' NULLS FIRST' if each.nulls_first else ''}"
+        for key, each in zip(keys, manner.keys, strict=True)
+    )
+    return f"{text} ORDER BY {', '.join(order)}" if keys else text

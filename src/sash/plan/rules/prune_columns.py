@@ -33,7 +33,7 @@ def read_on_top(query: Select) -> list[exp.Expr]:
     return [
         *read,
         *(group.expr for group in bound.groups),
-        *(aggregate.argument for aggregate in bound.aggregates if aggregate.argument is not None),
+        *(expr for aggregate in bound.aggregates for expr in aggregate.reads),
         *times_of(query),
     ]
 

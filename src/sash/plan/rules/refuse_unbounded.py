@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
-from sash.sql.bound_query import HopWindow, RowsWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import Aggregate, HopWindow, RowsWindow, StreamInfo, TimeWindow
 
 _BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
-NAMES = {"median": "`MEDIAN`", "count_distinct": "`COUNT(DISTINCT)`"}
 
 
 def refuse_unbounded(query: Select) -> Select:
@@ -54,8 +53,14 @@ def _keeping_aggregate(query: Select) -> str | None:
     """The aggregate that keeps rows; None if all rows stay for ever, and each aggregate can do without them."""
     if not all(map(_lets_none_go, scans_of(query.input))):
         return "the aggregate"
-    unbounded = (call.function for call in query.bound.aggregates if call.function not in BOUNDED)
-    return next((NAMES[function] for function in unbounded), None)
+    unbounded = (call for call in query.bound.aggregates if call.function not in BOUNDED or call.is_distinct)
+    return next(map(_name, unbounded), None)
+
+
+def _name(aggregate: Aggregate) -> str:
+    function = aggregate.function.removesuffix("_distinct")
+    is_distinct = aggregate.is_distinct or function != aggregate.function
+    return f"`{function.upper()}{'(DISTINCT)' if is_distinct else ''}`"
 
 
 def _lets_none_go(scan: Scan) -> bool:
