@@ -154,6 +154,7 @@ QUERIES = {
 
 OFTEN = (
     *("time", "theta", "partitioned rows", "two keys", "relation", "global aggregate in parts", "landmark"),
+    *("intervals", "window close"),
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
     *("directed pairs", "pairs with two keys"),
 )
