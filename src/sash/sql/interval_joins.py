@@ -65,7 +65,7 @@ def bind_intervals(select: ParsedSelect, sources: Sequence[Source]) -> IntervalG
     None if they say nothing, or if FROM has no two streams. PlanError if they leave a stream to be kept for ever.
     """
     streams = [source for source in sources if source.is_stream]
-    if select.pair_windows or len(streams) < 2 or not all(map(_may_be_bounded, streams)):
+    if select.pair_windows or len(streams) < 2 or not all(map(_may_be_bounded, streams)) or _has_outer_join(select):
         return None
     bounds = tuple(bound for part in _comparisons(select, sources) for bound in bounds_of(part, sources))
     if not bounds:
@@ -102,6 +102,11 @@ def is_said_by_reach(conjunct: exp.Expr, sources: Sequence[Source]) -> bool:
     bounds = bounds_of(conjunct, sources)
     is_key = isinstance(conjunct, exp.EQ)
     return bool(bounds) and not is_key and all(bound.is_exact and bound.most_us >= 0 for bound in bounds)
+
+
+def _has_outer_join(select: ParsedSelect) -> bool:
+    """Of an outer join, ON says which rows meet, and not which are in the answer."""
+    return any(join.args.get("side") for join in select.tree.find_all(exp.Join))
 
 
 def _may_be_bounded(source: Source) -> bool:
