@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pyarrow as pa
+
+from support.generated.data import Table
 from support.generated.run import GeneratedCase
 from support.generated.tree import Body, Derived, Reading, Select, SetOperation, Window, operations_in, selects_in
 
@@ -90,7 +93,7 @@ def key_types(case: GeneratedCase) -> Iterator[tuple[str, str]]:
     """The types of plain columns that meet in a key of a join."""
     for select in selects_in(case.statement.body):
         types = {
-            f"{item.alias}.{name}": str(case.tables[item.table].rows.schema.field(name).type)
+            f"{item.alias}.{name}": str(_type_of(case.tables[item.table], name))
             for item in select.items
             if isinstance(item, Reading)
             for name, _ in item.columns
@@ -101,6 +104,11 @@ def key_types(case: GeneratedCase) -> Iterator[tuple[str, str]]:
                 if sides and sides[1] in types and sides[2] in types:
                     one, other = sorted((types[sides[1]], types[sides[2]]))
                     yield one, other
+
+
+def _type_of(table: Table, name: str) -> pa.DataType:
+    """Of a column; windows begin and end at times."""
+    return table.rows.schema.field("ts" if name in ("window_start", "window_end") else name).type
 
 
 def _depth(body: Body) -> int:
