@@ -26,6 +26,7 @@ from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
 from sash.operators import keyed, membership, operator_tree, running_group_by, window_join
+from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -329,6 +330,7 @@ CASES: dict[type, dict[str, Served]] = {
         "passes on": Served(Project, ProjectSpec((), ("s", *SIGNED_NAMES)), ("s v",)),
     },
     Slide: {"slides": Served(Slide, SlideSpec(4), ("s v",))},
+    Close: {"closes": Served(Close, CloseSpec(), ("s v",))},
     Reorder: {
         "by time": Served(Reorder, ReorderSpec(is_total=False), ("s v",), replace(MIXED, are_early=True)),
         "in total": Served(Reorder, ReorderSpec(True, ("v",), "_id.A"), ("s v",), replace(WHOLE, are_early=True)),

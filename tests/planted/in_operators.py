@@ -146,6 +146,30 @@ JOINS = (
 
 WINDOWS = (
     Mistake(
+        "a-window-that-holds-its-end",
+        "time_buckets",
+        "operators/time_buckets.py",
+        "starts + self.length_us > ts[:, None]",
+        "starts + self.length_us >= ts[:, None]",
+        ("tests/operators/test_time_buckets.py",),
+    ),
+    Mistake(
+        "results-that-are-shown-before-their-window-is-over",
+        "close",
+        "operators/close.py",
+        "{TS: ends, EXPIRES: ends + 1}",
+        "{TS: ends - 1, EXPIRES: ends}",
+        ("tests/golden/test_golden.py -k time_buckets",),
+    ),
+    Mistake(
+        "a-window-that-ends-a-length-after-the-row",
+        "time_buckets",
+        "operators/ingest.py",
+        "rows, ts, expires = self.buckets.spread(rows, ts)",
+        "rows, ts, _ = self.buckets.spread(rows, ts)\n            expires = expiries(ts, self.buckets.length_us)",
+        ("tests/golden/test_golden.py -k time_buckets",),
+    ),
+    Mistake(
         "a-partition-that-holds-one-row-less",
         "count_window",
         "operators/count_window.py",

@@ -6,6 +6,30 @@ from planted.mistake import Mistake
 
 RULES = (
     Mistake(
+        "an-interval-whose-least-distance-nobody-checks",
+        "drop_interval_conditions",
+        "sql/interval_joins.py",
+        "all(bound.is_exact and bound.most_us >= 0 for bound in bounds)",
+        "all(bound.is_exact for bound in bounds)",
+        ("tests/golden/test_golden.py -k interval_join",),
+    ),
+    Mistake(
+        "conditions-that-go-with-an-interval",
+        "drop_interval_conditions",
+        "plan/rules/drop_interval_conditions.py",
+        "if not is_said_by_reach(each, query.bound.sources)",
+        "if each.key == 'eq'",
+        ("tests/plan/test_rules.py -k drop_interval", "tests/golden/test_golden.py -k interval_join"),
+    ),
+    Mistake(
+        "an-open-interval-that-is-closed",
+        "interval_joins",
+        "sql/interval_joins.py",
+        "(-1 if is_strict else 0) if is_exact else 1",
+        "0 if is_exact else 1",
+        ("tests/golden/test_golden.py -k interval_join",),
+    ),
+    Mistake(
         "a-relation-that-leads-the-join",
         "order_joins",
         "plan/rules/order_joins.py",

@@ -130,6 +130,18 @@ QUERIES = {
     "WINDOW (A, B) = 3 SECONDS AND WINDOW (B, C) = 2 SECONDS",
     "directed pairs": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, b C WHERE A.name = B.name AND C.price = B.price "
     "DWINDOW (A, B) = 5 SECONDS AND DWINDOW (B, C) = 2 SECONDS EMIT CHANGES",
+    "intervals": "SELECT A.v, B.v AS w FROM a A JOIN b B ON A.k = B.k "
+    "AND B.ts BETWEEN A.ts - INTERVAL 1 SECOND AND A.ts + INTERVAL 2 SECONDS",
+    "intervals with two keys": "SELECT C.name, count(*) AS n FROM a A, b B, a C "
+    "WHERE A.k = B.k AND B.v % 10 = C.v % 10 AND B.ts >= A.ts AND "
+    "B.ts < A.ts + INTERVAL 3 SECONDS AND C.ts - B.ts BETWEEN INTERVAL 1 SECOND AND "
+    "INTERVAL 4 SECONDS GROUP BY C.name",
+    "tumble": "SELECT window_start, A.name, count(*) AS n, sum(A.price) AS total "
+    "FROM TUMBLE(a, ts, INTERVAL '5 seconds') A GROUP BY window_start, A.name",
+    "hop": "SELECT A.window_end, A.v, B.v AS w FROM TABLE(HOP(TABLE a, DESCRIPTOR(ts), INTERVAL '2' SECONDS, "
+    "INTERVAL '6' SECONDS)) A JOIN b B [RANGE 3 SECONDS] ON A.k = B.k EMIT CHANGES",
+    "window close": "SELECT window_start, count(*) AS n, max(A.v) AS most FROM HOP(a, ts, 2 s, 6 s) A "
+    "GROUP BY window_start HAVING count(*) > 3 EMIT ON WINDOW CLOSE",
     "pairs with two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.v % 10 = C.v % 10 "
     "WINDOW (A, B) = 4 SECONDS AND DWINDOW (C, B) = 9 SECONDS",
     "pairs without keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.v < B.v "
@@ -142,6 +154,7 @@ QUERIES = {
 
 OFTEN = (
     *("time", "theta", "partitioned rows", "two keys", "relation", "global aggregate in parts", "landmark"),
+    *("intervals", "window close"),
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
     *("directed pairs", "pairs with two keys"),
 )

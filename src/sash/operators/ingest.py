@@ -1,6 +1,7 @@
 """How a stream's rows become tuples: names, filter, computed columns, and the life that a time window gives them.
 
     WINDOW w:   _expires = ts + w            UNBOUNDED, SINCE, ROWS:   _expires = NEVER
+    TUMBLE, HOP: once for every window, _expires = its end
 
 No state, so on Spark it runs before the rows are exchanged.
 """
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.project import ProjectSpec
+from sash.operators.time_buckets import TimeBuckets
 from sash.store.batch import BEGINNING, NEVER, arrive, expiries
 
 
@@ -25,6 +27,8 @@ class IngestSpec:
     project: ProjectSpec
     life_us: int | None
     since_us: int = BEGINNING
+    buckets: TimeBuckets | None = None
+    """The windows that rows have as columns; `life_us` is then the longest that a row is in one."""
 
     def schema(self, stream: pa.Schema) -> pa.Schema:
         return _schema_of(self, stream)
@@ -34,8 +38,10 @@ class IngestSpec:
         if self.since_us > BEGINNING:
             after = ts >= self.since_us
             rows, ts = rows.filter(pa.array(after)), ts[after]
-        named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
         expires = np.full(len(ts), NEVER) if self.life_us is None else expiries(ts, self.life_us)
+        if self.buckets is not None:
+            rows, ts, expires = self.buckets.spread(rows, ts)
+        named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
         return self.project.apply(arrive(named, ts, expires))
 
 

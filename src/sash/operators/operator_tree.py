@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -67,6 +68,7 @@ Spec: TypeAlias = (
     | RelationSpec
     | ProjectSpec
     | SlideSpec
+    | CloseSpec
     | ReorderSpec
     | CountWindowSpec
     | WindowJoinSpec
@@ -84,6 +86,7 @@ Spec: TypeAlias = (
 OPERATORS: dict[type, Callable[..., Operator]] = {
     ProjectSpec: Project,
     SlideSpec: Slide,
+    CloseSpec: Close,
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
     WindowJoinSpec: WindowJoin,

@@ -36,10 +36,13 @@ from sash.errors import Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
+from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.bound_query import (
+    WINDOW_COLUMNS,
     Catalog,
+    HopWindow,
     RelationInfo,
     RowsWindow,
     SinceWindow,
@@ -177,7 +180,8 @@ class RelationalQuery:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
-        columns = [*info.schema.names, *([TIME] if table.meta.get("shows_time") else [])]
+        shown = WINDOW_COLUMNS if isinstance(reading.window, HopWindow) else ()
+        columns = [*info.schema.names, *shown, *([TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
         return _as_item(held, table)
@@ -186,8 +190,10 @@ class RelationalQuery:
         """The rows with their lives; those of a relation are always there."""
         info, rows = self.catalog[reading.name], self.tables[reading.name]
         is_stream = isinstance(info, StreamInfo)
+        if is_stream and isinstance(reading.window, HopWindow):
+            rows = spread_rows(info, reading.window, rows)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
-        times = self._times(reading.name) if is_stream else [BEGINNING] * rows.num_rows
+        times = read_times(rows.column(info.time)).tolist() if is_stream else [BEGINNING] * rows.num_rows
         rows = rows.append_column(TIME, pa.array(times, pa.int64()))
         rows = rows.append_column(_ENTERS, pa.array([life.enters for life in lives], pa.int64()))
         return rows.append_column(_LEAVES, pa.array([life.leaves for life in lives], pa.int64()))

@@ -2,6 +2,8 @@
 
     window              enters at    leaves at                                        expires at
     RANGE w, NOW        ts           ts + w                                           ts + w
+    TUMBLE, HOP         ts           the window's end, once for each that holds ts    when it leaves
+    … ON WINDOW CLOSE   the window's end, and never leaves                            never
     RANGE w SLIDE s     the first multiple of s at or after ts, at or after ts + w    when it leaves
     ROWS n              ts           the ts of the n-th tuple after it (never, if     never
                                      there is none), of its partition if there are
@@ -27,9 +29,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.operators.changes import read_times
+from sash.oracle.hop_walks import spread_rows
 from sash.oracle.pair_walks import are_in_windows
 from sash.sql import duck
-from sash.sql.bound_query import BoundQuery, Catalog, RowsWindow, SinceWindow, Source, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import (
+    WINDOW_COLUMNS,
+    BoundQuery,
+    Catalog,
+    HopWindow,
+    RowsWindow,
+    SinceWindow,
+    Source,
+    StreamInfo,
+    TimeWindow,
+    Window,
+)
 from sash.sql.expressions import to_duckdb
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
@@ -102,6 +116,9 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
         case TimeWindow(length_us, slide_us):
             ends = [(_slid(t, slide_us), _slid(t + length_us, slide_us)) for t in ts]
             return [Life(enters, leaves, leaves) for enters, leaves in ends]
+        case HopWindow():
+            ends = read_times(table.column(WINDOW_COLUMNS[1])).tolist()
+            return [Life(end, NEVER, NEVER) if window.is_final else Life(t, end, end) for t, end in zip(ts, ends)]
         case RowsWindow(n_rows, partition_by):
             return _displaced_lives(table, ts, info.tie, n_rows, partition_by)
         case SinceWindow(since_us):
@@ -116,8 +133,9 @@ def _slid(time: int, slide_us: int | None) -> int:
 
 def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
     """All rows that are ever in the answer, each with its life; equal rows as often as they are there."""
-    lives = [find_lives(source, tables[source.name]) for source in bound.sources]
-    times = [_times_of(source, tables[source.name]) for source in bound.sources]
+    read = [_rows_read(source, tables) for source in bound.sources]
+    lives = [find_lives(source, rows) for source, rows in zip(bound.sources, read)]
+    times = [_times_of(source, rows) for source, rows in zip(bound.sources, read)]
     aliases = [source.alias for source in bound.sources]
     pairs = bound.window_graph.pairs if bound.window_graph else ()
     found = []
@@ -246,12 +264,19 @@ def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], 
     """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
     with duck.connect() as connection:
         for source in bound.sources:
-            connection.register(source.alias, name_columns(source, tables[source.name], "#row"))
+            connection.register(source.alias, name_columns(source, _rows_read(source, tables), "#row"))
         numbers = [f'"{source.alias}.#row"' for source in bound.sources]
         answer = connection.sql(select_sql(bound, numbers, [f'"{source.alias}"' for source in bound.sources]))
         columns = [column.to_pylist() for column in answer.to_arrow_table().columns]
     n_sources = len(bound.sources)
     return [(row[:n_sources], row[n_sources:]) for row in zip(*columns)]
+
+
+def _rows_read(source: Source, tables: Tables) -> pa.Table:
+    """The rows of an item of FROM as a query reads them."""
+    if isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow):
+        return spread_rows(source.info, source.window, tables[source.name])
+    return tables[source.name]
 
 
 def name_columns(source: Source, table: pa.Table, number: str, numbers: Sequence[int] | None = None) -> pa.Table:

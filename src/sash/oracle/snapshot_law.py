@@ -19,7 +19,17 @@ from sash.oracle.literals import draw, write_cell
 from sash.oracle.plain_sql import INSTANT, RelationalQuery
 from sash.oracle.reference import Tables, accept, row_keys, value_of
 from sash.sql.bind import bind
-from sash.sql.bound_query import Block, BoundSet, Catalog, DerivedInfo, TimeWindow, Window, replaced_by, sources_in
+from sash.sql.bound_query import (
+    Block,
+    BoundSet,
+    Catalog,
+    DerivedInfo,
+    HopWindow,
+    TimeWindow,
+    Window,
+    replaced_by,
+    sources_in,
+)
 from sash.sql.parse import parse_query
 from sash.store.batch import EXPIRES, NEVER, TS
 
@@ -141,6 +151,9 @@ def is_join(bound: Block) -> bool:
 
 
 def _is_sliding(window: Window | None) -> bool:
+    """Whether rows enter after their time."""
+    if isinstance(window, HopWindow):
+        return window.is_final
     return isinstance(window, TimeWindow) and window.slide_us is not None
 
 

@@ -24,6 +24,7 @@ from sash.plan.relational import FromClause
 from sash.sql.bound_query import Output, StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
 from sash.sql.expressions import to_column
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
@@ -71,6 +72,8 @@ class _Builder:
     def _emitted(self) -> Flow:
         """The answer; where changes are asked for, with a negative for all that expires."""
         body = self._body
+        if _is_final(body):
+            return self._draft.finish(self._build(body, False))
         if not body.bound.emit_changes:
             return self._build(body, False)
         flow = self._build(body, self._schedule == "tpa" and _retracts(body))
@@ -106,6 +109,7 @@ class _Builder:
             return body.bound.operation != "union" or not body.bound.is_all
         scans = scans_of(body.input)
         slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
+        slides = slides or _is_final(body)
         counts = any(scan.counts_rows for scan in scans)
         is_consumed = body.is_grouped or body.bound.is_distinct or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
@@ -211,6 +215,11 @@ class _Builder:
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
 
 
+def _is_final(body: Body) -> bool:
+    """Whether a query shows what is final alone, when its window is over."""
+    return isinstance(body, Select) and any(scan.source.is_final for scan in scans_of(body.input))
+
+
 def _operand_sql(expr: exp.Expr) -> str:
     """An expression as the operand of an operator: in brackets, unless it is a name."""
     sql = to_column(expr)
@@ -221,7 +230,7 @@ def _refuse_unhashable(query: Select) -> None:
     """A test tells rows apart by all that is read of them."""
     for scan in scans_of(query.input):
         for name in scan.columns:
-            type = scan.source.info.schema.field(name).type
+            type = scan.source.schema.field(name).type
             if not is_hashable(type):
                 raise PlanError(
                     f"`IN` and `EXISTS` cannot pass on `{scan.source.alias}.{name}`, whose values of type {type} they "
@@ -231,10 +240,11 @@ def _refuse_unhashable(query: Select) -> None:
                 )
 
 
-def _graphs(body: Body) -> Iterator[WindowGraph]:
+def _graphs(body: Body) -> Iterator[WindowGraph | IntervalGraph]:
     for each in bodies_of(body):
-        if isinstance(each, Select) and each.bound.window_graph is not None:
-            yield each.bound.window_graph
+        graph = (each.bound.window_graph or each.bound.interval_graph) if isinstance(each, Select) else None
+        if graph is not None:
+            yield graph
 
 
 def _streams_read(body: Body) -> Iterator[StreamInfo]:

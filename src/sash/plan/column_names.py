@@ -64,4 +64,4 @@ def _named_type(sql: str, columns: pa.Schema) -> str | None:
 
 
 def _typed_columns(bound: BoundQuery) -> list[tuple[str, pa.DataType]]:
-    return [(f"{source.alias}.{field.name}", field.type) for source in bound.sources for field in source.info.schema]
+    return [(f"{source.alias}.{field.name}", field.type) for source in bound.sources for field in source.schema]

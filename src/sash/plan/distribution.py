@@ -165,6 +165,6 @@ def _may_partition(scan: Scan, name: str) -> bool:
 
 def own_partition(scan: Scan) -> Columns:
     """A stream by itself may be spread as its window allows: by anything, unless the window counts rows."""
-    window, schema = scan.source.window, scan.source.info.schema
+    window, schema = scan.source.window, scan.source.schema
     columns = window.partition_by if isinstance(window, RowsWindow) else scan.columns
     return tuple(f"{scan.source.alias}.{name}" for name in columns if is_hashable(schema.field(name).type))

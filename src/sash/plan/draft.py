@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
@@ -16,14 +17,25 @@ from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
+from sash.operators.time_buckets import TimeBuckets
 from sash.plan.distribution import own_partition
 from sash.plan.flow import Distribution, Flow, distributed_by
 from sash.plan.logical import Scan
 from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
-from sash.sql.bound_query import RowsWindow, SinceWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import (
+    WINDOW_COLUMNS,
+    HopWindow,
+    RowsWindow,
+    SinceWindow,
+    Source,
+    StreamInfo,
+    TimeWindow,
+    Window,
+    window_time_type,
+)
 from sash.sql.expressions import to_column, to_duckdb
-from sash.store.batch import BEGINNING, ID_PREFIX
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS
 from sash.store.keys import is_hashable
 
 
@@ -64,6 +76,8 @@ class Draft:
         elif self.is_ordered:
             if isinstance(window, TimeWindow) and window.slide_us:
                 node = Node(SlideSpec(window.slide_us), (node,))
+            elif scan.source.is_final:
+                node = Node(CloseSpec(), (node,))
             node = Node(ReorderSpec(is_total=False, id_column=id_column if with_ids else None), (node,))
         ids = (id_column,) if with_ids else ()
         columns = (*(f"{alias}.{name}" for name in scan.columns), *(name for name, _ in scan.computed))
@@ -109,6 +123,11 @@ class Draft:
             return replace(flow, expires_by_negatives=True)
         return flow.then(ExpireSpec(flow.life_us), expires_by_negatives=True)
 
+    def finish(self, flow: Flow) -> Flow:
+        """What a flow puts out, for ever: of rows that are final, the first word is the last."""
+        spec = ProjectSpec(((EXPIRES, f"CAST({NEVER} AS BIGINT)"),), (OP, TS, *flow.columns), f"{quote(OP)} > 0")
+        return flow.then(spec, ids=(), life_us=None, retracts=False)
+
     def agree(self, left: Flow, right: Flow) -> tuple[Flow, Flow]:
         """Two inputs of one operator tell expirations in the same way."""
         expiring = [flow for flow in (left, right) if flow.life_us is not None]
@@ -153,7 +172,7 @@ class Draft:
         if isinstance(window, RowsWindow):
             by = own_partition(scan)
             return replace(distributed_by(by), slot=number, origins={name: name for name in by})
-        alias, schema = scan.source.alias, scan.source.info.schema
+        alias, schema = scan.source.alias, scan.source.schema
         unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
         return Distribution(None, number, {name: name for name in columns if name not in unhashable})
 
@@ -168,9 +187,16 @@ def ingest_spec(scan: Scan) -> IngestSpec:
     alias, window = source.alias, source.window
     passed = (*SIGNED, *(f"{alias}.{name}" for name in scan.columns))
     project = ProjectSpec((), passed) if scan.counts_rows else _project(scan, passed)
-    life_us = window.length_us if isinstance(window, TimeWindow) else None
+    life_us = window.length_us if isinstance(window, TimeWindow | HopWindow) else None
     since_us = window.since_us if isinstance(window, SinceWindow) else BEGINNING
-    return IngestSpec(alias, project, life_us, since_us)
+    return IngestSpec(alias, project, life_us, since_us, _buckets(source))
+
+
+def _buckets(source: Source) -> TimeBuckets | None:
+    window, info = source.window, source.info
+    if not isinstance(window, HopWindow) or not isinstance(info, StreamInfo):
+        return None
+    return TimeBuckets(window.length_us, window.hop_us, window.offset_us, WINDOW_COLUMNS, window_time_type(info))
 
 
 def _project(scan: Scan, passed: tuple[str, ...]) -> ProjectSpec:
@@ -189,6 +215,8 @@ def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
 
 def _life_us(window: Window | None) -> int | None:
     """The longest life of a tuple; with a slide it may begin late and end late."""
+    if isinstance(window, HopWindow):
+        return 1 if window.is_final else window.length_us
     if not isinstance(window, TimeWindow):
         return None
     slide_us = window.slide_us or 1

@@ -101,7 +101,7 @@ def logical_plan(bound: Block) -> Body:
 
 def _scan(source: Source) -> Scan:
     body = logical_plan(source.info.block) if isinstance(source.info, DerivedInfo) else None
-    return Scan(source, tuple(source.info.schema.names), body=body)
+    return Scan(source, tuple(source.schema.names), body=body)
 
 
 def map_selects(body: Body, change: Callable[[Select], Select]) -> Body:

@@ -125,7 +125,7 @@ def joins_many(query: Select, hints: Hints) -> bool:
     That needs windows of time on all of them, and operators that look at the clock themselves. Two inputs have a join
     of their own, unless a hint asks for this one; and a hint for that one gets it.
     """
-    if query.bound.window_graph is not None:
+    if has_pair_bounds(query):
         return True
     streams = [scan for scan in scans_of(query.input) if scan.source.is_stream]
     if hints.multiway:
@@ -136,9 +136,14 @@ def joins_many(query: Select, hints: Hints) -> bool:
     return is_free and len(streams) > 2 and all(map(_is_plain, streams)) and _most_inputs(query) > 2
 
 
+def has_pair_bounds(query: Select) -> bool:
+    """Whether windows of pairs, or the conditions of an interval join, say how far apart tuples may be."""
+    return query.bound.window_graph is not None or query.bound.interval_graph is not None
+
+
 def reach_of(query: Select) -> Reach:
-    """From the graph of pair windows, or from the window of each stream: the older tuple must still be in its own."""
-    graph = query.bound.window_graph
+    """From the graph of pairs, or from the window of each stream: the older tuple must still be in its own."""
+    graph = query.bound.window_graph or query.bound.interval_graph
     if graph is not None:
         return Reach(graph.aliases, graph.reach_us)
     windows = {scan.source.alias: scan.source.window for scan in scans_of(query.input) if scan.source.is_stream}

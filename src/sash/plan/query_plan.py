@@ -13,6 +13,7 @@ from sash.operators.operator_tree import Node, OperatorTree, in_order_of_time
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
 from sash.sql.bound_query import Source, StreamInfo
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS, content_order
 
@@ -116,8 +117,8 @@ class QueryPlan:
     """Whether that was asked for."""
     serving_order: str | None = None
     """What was asked for if its join is shared; one of `SERVING_ORDERS`."""
-    graphs: tuple[WindowGraph, ...] = field(default=(), repr=False)
-    """The pair windows that the query was written with, for people: what runs has them in its operators."""
+    graphs: tuple[WindowGraph | IntervalGraph, ...] = field(default=(), repr=False)
+    """The pair windows and intervals that the query was written with, for people: operators have them already."""
 
     @property
     def fingerprint(self) -> str:

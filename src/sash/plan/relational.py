@@ -27,6 +27,7 @@ from sash.plan.multiway import (
     JoinDraft,
     JoinInput,
     cut_points,
+    has_pair_bounds,
     joins_in,
     joins_many,
     reach_of,
@@ -69,7 +70,7 @@ class FromClause:
         """All streams, many at a time; relations where they can first be looked up."""
         first, joins = joins_in(self._query.input)
         cut_at = cut_points(first, joins, self._partitioning.exchanges)
-        self._carries_times = bool(cut_at) and self._query.bound.window_graph is not None
+        self._carries_times = bool(cut_at) and has_pair_bounds(self._query)
         joining = JoinDraft([self._input(first, with_ids)])
         postponed: list[Join] = []
         for number, join in enumerate(joins):
@@ -119,9 +120,9 @@ class FromClause:
         """
         if len(joining.inputs) == 1:
             return joining.inputs[0].flow
-        reach, graph = reach_of(self._query), self._query.bound.window_graph
+        reach, has_bounds = reach_of(self._query), has_pair_bounds(self._query)
         flows = [input.flow for input in joining.inputs]
-        if len(flows) == 2 and graph is None and not self._multiway:
+        if len(flows) == 2 and not has_bounds and not self._multiway:
             return self._join_two(joining.joins[0], flows[0], flows[1])
         if self._carries_times:
             joining.conditions += time_conditions(joining, reach)
@@ -138,7 +139,7 @@ class FromClause:
             stream_reach_us=joining.stream_reach_us(reach) if joining.has_joins else None,
             conditions=tuple(joining.conditions_read()),
             columns=columns,
-            checks_lives=graph is None and joining.has_joins,
+            checks_lives=not has_bounds and joining.has_joins,
             algorithm=self._multiway or PROBE,
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )
@@ -150,7 +151,7 @@ class FromClause:
             *flows[1:],
             columns=columns,
             ids=tuple(name for flow in flows for name in flow.ids),
-            life_us=min(flow.life_us for flow in flows if flow.life_us is not None),
+            life_us=min((flow.life_us for flow in flows if flow.life_us is not None), default=None),
             distribution=distribution.with_equal(joining.keys).renamed({name: [name] for name in columns}),
         )
 

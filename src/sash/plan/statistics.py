@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from sash.cost.join_cost import JoinLoad, total_work
 from sash.errors import SashError
 from sash.operators.changes import read_times
+from sash.operators.close import CloseSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
 from sash.operators.join_keys import count_keys, without_null_keys
@@ -204,7 +205,7 @@ def _derive(spec: object, inputs: list[FlowStatistics]) -> FlowStatistics:
 
 @_derive.register
 def _(
-    spec: SlideSpec | ReorderSpec | ExchangeSpec | ExpireSpec | LookupJoinSpec, inputs: list[FlowStatistics]
+    spec: SlideSpec | CloseSpec | ReorderSpec | ExchangeSpec | ExpireSpec | LookupJoinSpec, inputs: list[FlowStatistics]
 ) -> FlowStatistics:
     """A row is taken to meet one of a relation."""
     return inputs[0]

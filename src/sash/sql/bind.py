@@ -11,7 +11,9 @@ from sash.sql.aggregates import refuse_aggregates
 from sash.sql.as_of import bind_as_of, period_conditions
 from sash.sql.bound_query import Block, BoundQuery, Catalog
 from sash.sql.expressions import ScalarBinder, split_conjuncts
+from sash.sql.final_results import check_final
 from sash.sql.hashable import check_hashable
+from sash.sql.interval_joins import bind_intervals
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
@@ -61,12 +63,14 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             ),
             is_distinct=select.is_distinct,
             window_graph=bind_window_graph(select, sources),
+            interval_graph=bind_intervals(select, sources),
         )
         query = bind_outputs(query, select, scope, scalars)
         for conjunct in query.conjuncts:
             scalars.bind_condition(conjunct)
     if query.is_distinct:
         check_hashable(query.outputs, "`DISTINCT`", select.text)
+    check_final(select, query)
     check_reading(select)
     return query
 

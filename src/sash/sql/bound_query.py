@@ -12,10 +12,14 @@ from sqlglot import exp
 
 from sash.errors import Span
 from sash.sql.casts import without_read
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+"""What rows of a `HopWindow` have beside their own columns."""
 
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
@@ -41,6 +45,21 @@ class RowsWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class HopWindow:
+    """Windows of `length_us` begin every `hop_us`, of which `offset_us` is one; with equal lengths they tumble.
+
+    A tuple is in each of them that holds its timestamp, `start <= ts < end`, once, from `ts` until before `end`, and
+    has the two as columns.
+    """
+
+    length_us: int
+    hop_us: int
+    offset_us: int = 0
+    is_final: bool = False
+    """Whether rows are heard of when their window is over, and stay: EMIT ON WINDOW CLOSE."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnboundedWindow:
     """A tuple never leaves."""
 
@@ -52,7 +71,7 @@ class SinceWindow:
     since_us: int
 
 
-Window: TypeAlias = TimeWindow | RowsWindow | UnboundedWindow | SinceWindow
+Window: TypeAlias = TimeWindow | HopWindow | RowsWindow | UnboundedWindow | SinceWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +163,19 @@ class Source:
     def is_stream(self) -> bool:
         """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
         return not isinstance(self.info, RelationInfo)
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its rows are shown when their window is over."""
+        return isinstance(self.window, HopWindow) and self.window.is_final
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that a query can read of it: its own, and those that its window gives it."""
+        if not isinstance(self.window, HopWindow) or not isinstance(self.info, StreamInfo):
+            return self.info.schema
+        type_ = window_time_type(self.info)
+        return pa.schema([*self.info.schema, *((name, type_) for name in WINDOW_COLUMNS)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +316,8 @@ class BoundQuery:
 
     Each stream then has the window that the graph says its tuples live for.
     """
+    interval_graph: IntervalGraph | None = None
+    """Of an interval join: what `conjuncts` say about how far apart the times of streams without windows may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +358,14 @@ def replaced_by(bound: Block) -> tuple[int, ...] | None:
         if isinstance(expr, exp.Column) and expr.table == GROUP:
             shown.setdefault(int(expr.name), idx)
     return tuple(shown[number] for number in sorted(shown)) if len(shown) == len(bound.groups) else None
+
+
+def window_time_type(info: StreamInfo) -> pa.DataType:
+    """Of where windows of time begin and end: integers where times are, else timestamps in microseconds."""
+    type_ = info.schema.field(info.time).type
+    if pa.types.is_integer(type_):
+        return pa.int64()
+    return pa.timestamp("us", tz=type_.tz if pa.types.is_timestamp(type_) else None)
 
 
 def sources_in(block: Block) -> Iterator[Source]:

@@ -6,6 +6,7 @@ and whose expressions remember where they stand in the text.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any, NoReturn, cast
 
@@ -20,6 +21,7 @@ _NO_WORDS = cast(
     frozenset[TokenType],
     DuckDBParser.TEXT_MATCH_EXCLUDED_TOKENS,  # pyright: ignore[reportUnknownMemberType]
 )
+_HAS_UNIT = re.compile(r"[^\W\d_]")
 _SIGNS = {TokenType.DASH: "-", TokenType.PLUS: ""}
 
 
@@ -139,6 +141,16 @@ class Cursor(DuckDBParser):
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         span = Span(token.start, token.end + 1) if token else self._span_here()
         raise MisreadError(_reword(message, self._found()), span)
+
+    def _parse_interval(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, match_interval: bool = True
+    ) -> exp.Expr | None:
+        # sqlglot takes `INTERVAL '1 minute'` for `INTERVAL '1' MINUTE`; DuckDB casts the string.
+        is_typed = match_interval and self._match_pair(TokenType.INTERVAL, TokenType.STRING, advance=False)
+        if not is_typed or not _HAS_UNIT.search(self._next.text):
+            return super()._parse_interval(match_interval)
+        self._advance()
+        return self.expression(exp.Cast(this=self._parse_string(), to=exp.DataType(this=exp.DType.INTERVAL)))
 
     def _parse_unary(self) -> exp.Expr | None:
         return self._covered(super()._parse_unary, ())

@@ -13,6 +13,14 @@ from sqlglot import Token, TokenType, exp
 
 from sash.errors import ParseError, Span
 from sash.sql.cursor import Cursor
+from sash.sql.table_windows import (
+    close_windows,
+    expand_group_window,
+    is_group_window,
+    is_table_window,
+    parse_group_window,
+    parse_table_window,
+)
 from sash.sql.windows import parse_stream_window, parse_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
@@ -129,6 +137,9 @@ class SashParser(Cursor):
         for star in query.expressions if isinstance(query, exp.Select) else ():
             if isinstance(star, exp.Star) and not self.sql.startswith("*", star.meta.get("start", 0)):
                 star.meta.clear()  # where FROM alone is a query, sqlglot adds a `*` and makes up a place for it
+        if isinstance(query, exp.Select):
+            expand_group_window(self, query)
+            close_windows(query)
         return query
 
     def _parse_subquery(self, this: exp.Expr | None, parse_alias: bool = True) -> exp.Subquery | None:
@@ -202,6 +213,8 @@ class SashParser(Cursor):
         return parts
 
     def _parse_table_parts(self, *args: Any, **kwargs: Any) -> exp.Table | exp.Dot | None:
+        if is_table_window(self):
+            return parse_table_window(self)
         table = super()._parse_table_parts(*args, **kwargs)
         if table and self._match(TokenType.L_BRACKET, advance=False):
             table.meta["window"] = parse_stream_window(self)
@@ -274,12 +287,16 @@ class SashParser(Cursor):
 
     def _is_clause_ahead(self) -> bool:
         words = (self._curr.text.upper(), self._next.text.upper())
-        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"))
+        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"))
 
     def _parse_clause(self, query: exp.Query) -> None:
         start = self._index
         if self.take("EMIT", "CHANGES"):
             query.meta["emit_changes"] = self.span_since(start)
+        elif self.take("EMIT"):
+            self.expect("ON", "WINDOW", "CLOSE")
+            query.meta["emit_final"] = self.span_since(start)
+            close_windows(query)
         else:
             parse_window(self, query)
 
@@ -289,6 +306,8 @@ class SashParser(Cursor):
                 f"a `{self._curr.text.upper()}` is no condition; put it behind all conditions, without an `AND` before"
             )
             raise ParseError(reason, self.sql, self._span_here())
+        if is_group_window(self):
+            return parse_group_window(self)
         return super()._parse_function(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:

@@ -157,6 +157,9 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
     if query.emit_changes:
         reason = f"`EMIT CHANGES` cannot stand in {what}; put it at the end of the statement"
         raise PlanError(reason, query.text, query.tree.meta["emit_changes"])
+    if "emit_final" in query.tree.meta:
+        reason = f"`EMIT ON WINDOW CLOSE` cannot stand in {what}; put it at the end of a statement of one SELECT"
+        raise PlanError(reason, query.text, query.tree.meta["emit_final"])
     if query.hints and hints_too:
         reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
         raise PlanError(reason, query.text, query.spans.get("hint"))

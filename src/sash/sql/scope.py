@@ -32,7 +32,7 @@ class Scope:
 
     def columns(self) -> pa.Schema:
         """All columns, called `alias.column`."""
-        named = ((source, field) for source in self._sources.values() for field in source.info.schema)
+        named = ((source, field) for source in self._sources.values() for field in source.schema)
         return pa.schema([field.with_name(f"{source.alias}.{field.name}") for source, field in named])
 
     def equate(self, source: Source, name: exp.Identifier) -> exp.EQ:
@@ -47,7 +47,7 @@ class Scope:
         """The columns behind `*` or `alias.*`."""
         if isinstance(star, exp.Column):
             source = self._source(star.args["table"])
-            return [read(source, name, star) for name in source.info.schema.names]
+            return [read(source, name, star) for name in source.schema.names]
         return [read(source, name, star) for source, name in self._visible()]
 
     def resolve(self, expr: exp.Expr) -> exp.Expr:
@@ -89,7 +89,7 @@ class Scope:
 
     def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expr:
         expr = self._read(column)
-        type_ = self._sources[column.table.lower()].info.schema.field(column.name).type
+        type_ = self._sources[column.table.lower()].schema.field(column.name).type
         for field in fields:
             types = {inner.name: inner.type for inner in type_.fields} if pa.types.is_struct(type_) else {}
             name = _match(field.name, list(types))
@@ -117,7 +117,7 @@ class Scope:
         for source in self._sources.values():
             if source is until:
                 return
-            yield from ((source, name) for name in source.info.schema.names if (source.alias, name) not in self._merged)
+            yield from ((source, name) for name in source.schema.names if (source.alias, name) not in self._merged)
 
     def _source(self, name: exp.Identifier) -> Source:
         if name.name.lower() not in self._sources:
@@ -142,7 +142,7 @@ class Scope:
 
 def column_in(source: Source, name: exp.Identifier, text: str) -> exp.Column:
     """The column that a name means in one item of FROM."""
-    names = source.info.schema.names
+    names = source.schema.names
     declared = _match(name.name, names)
     if declared is None:
         reason = f"`{source.alias}` has no column `{name.name}`; {suggest(name.name, names)}"

@@ -10,8 +10,19 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
-from sash.sql.bound_query import Block, Catalog, DerivedInfo, RelationInfo, RowsWindow, Source, StreamInfo, Window
+from sash.sql.bound_query import (
+    WINDOW_COLUMNS,
+    Block,
+    Catalog,
+    DerivedInfo,
+    RelationInfo,
+    RowsWindow,
+    Source,
+    StreamInfo,
+    Window,
+)
 from sash.sql.expressions import span_of
+from sash.sql.interval_joins import bind_intervals, without_end
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.scope import column_in
@@ -61,6 +72,7 @@ def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
             raise BindError(reason, select.text, item.span)
         sources[source.alias.lower()] = source
     windowed = with_lives(tuple(sources.values()), bind_window_graph(select, tuple(sources.values())))
+    windowed = without_end(windowed, bind_intervals(select, windowed))
     _check_streams(select, windowed, context)
     return windowed
 
@@ -124,10 +136,24 @@ def _bind_window(source: Source, item: ParsedSource, text: str, context: Context
         return None
     if clause is None:
         return context.window.window if context.window else None
+    if clause.time is not None:
+        _check_time(source, clause.time, text)
     if isinstance(clause.window, RowsWindow):
         columns = tuple(column_in(source, name, text).name for name in clause.partition_by)
         return replace(clause.window, partition_by=columns)
     return clause.window
+
+
+def _check_time(source: Source, time: exp.Identifier, text: str) -> None:
+    """Windows that begin at fixed instants are of a stream's own time, and add columns to it."""
+    assert isinstance(source.info, StreamInfo)
+    if column_in(source, time, text).name != source.info.time:
+        reason = f"the time of `{source.name}` is `{source.info.time}`, not `{time.name}`; name that"
+        raise BindError(reason, text, span_of(time))
+    for name in WINDOW_COLUMNS:
+        if any(name == own.lower() for own in source.info.schema.names):
+            reason = f"`{source.name}` has a column `{name}` already, which the window would add; rename it"
+            raise BindError(reason, text, source.span)
 
 
 def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: Context) -> None:

@@ -50,6 +50,8 @@ class WindowClause:
     window: Window
     span: Span
     partition_by: tuple[exp.Identifier, ...] = ()
+    time: exp.Identifier | None = None
+    """The column that TUMBLE and HOP name, which must be the stream's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,17 @@ def parse_stream_window(parser: Cursor) -> WindowClause:
 def parse_length(parser: Cursor, what: str, remedy: str = "give a positive length") -> int:
     """A length of time longer than zero, in microseconds; `what` names it in errors, `remedy` says what else to do."""
     start = parser.index
+    length_us = parse_signed_length(parser, what)
+    if length_us <= 0:
+        span = parser.span_since(start)
+        words = parser.sql[span.start : span.end].removeprefix("INTERVAL").strip(" '")
+        raise ParseError(f"{what} must be longer than zero, not `{words}`; {remedy}", parser.sql, span)
+    return length_us
+
+
+def parse_signed_length(parser: Cursor, what: str) -> int:
+    """A length of time, which may be negative, in microseconds."""
+    start = parser.index
     parser.take("INTERVAL")
     if not parser.at_string():
         words = parser.amounts()
@@ -183,12 +196,9 @@ def parse_length(parser: Cursor, what: str, remedy: str = "give a positive lengt
     if not words:
         parser.fail(f"expected the length of {what}, as in `5 SECONDS`,")
     try:
-        length_us = _length_us(words)
+        return _length_us(words)
     except ParseError as error:
         raise ParseError(error.reason, parser.sql, span) from None
-    if length_us <= 0:
-        raise ParseError(f"{what} must be longer than zero, not `{words}`; {remedy}", parser.sql, span)
-    return length_us
 
 
 def _parse_bracketed(parser: Cursor) -> Window:

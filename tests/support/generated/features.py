@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pyarrow as pa
+
+from support.generated.data import Table
 from support.generated.run import GeneratedCase
 from support.generated.tree import Body, Derived, Reading, Select, SetOperation, Window, operations_in, selects_in
 
@@ -48,11 +51,14 @@ EXPECTED = (
         "[ROWS]",
         "[PARTITION BY ROWS]",
         "[NOW]",
+        "TUMBLE",
+        "HOP",
+        "EMIT ON WINDOW CLOSE",
         "[UNBOUNDED]",
         "[SINCE]",
         "WINDOW at the end",
     ),
-    *("WINDOW of pairs", "DWINDOW of pairs"),
+    *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
@@ -68,6 +74,7 @@ def features_of(case: GeneratedCase) -> set[str]:
     found |= {"held against SQLite too"} if case.is_plain else set()
     found |= {f"memory of {case.memory}"} if case.memory else set()
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
+    found |= {"EMIT ON WINDOW CLOSE"} if statement.is_final else set()
     found |= {"WITH"} if statement.named else set()
     found |= {"hint"} if statement.hint else set()
     depth = _depth(statement.body)
@@ -86,7 +93,7 @@ def key_types(case: GeneratedCase) -> Iterator[tuple[str, str]]:
     """The types of plain columns that meet in a key of a join."""
     for select in selects_in(case.statement.body):
         types = {
-            f"{item.alias}.{name}": str(case.tables[item.table].rows.schema.field(name).type)
+            f"{item.alias}.{name}": str(_type_of(case.tables[item.table], name))
             for item in select.items
             if isinstance(item, Reading)
             for name, _ in item.columns
@@ -97,6 +104,11 @@ def key_types(case: GeneratedCase) -> Iterator[tuple[str, str]]:
                 if sides and sides[1] in types and sides[2] in types:
                     one, other = sorted((types[sides[1]], types[sides[2]]))
                     yield one, other
+
+
+def _type_of(table: Table, name: str) -> pa.DataType:
+    """Of a column; windows begin and end at times."""
+    return table.rows.schema.field("ts" if name in ("window_start", "window_end") else name).type
 
 
 def _depth(body: Body) -> int:
@@ -118,6 +130,8 @@ def _of_select(select: Select) -> Iterator[str]:
             yield _window_name(item.window) if item.is_stream else "relation"
             yield "FOR SYSTEM_TIME" if item.as_of else ""
     yield "WINDOW at the end" if select.window else ""
+    if select.is_interval_join:
+        yield "interval join" if select.keys is None else "aggregate of an interval join"
     yield from (f"{'D' if pair.is_directed else ''}WINDOW of pairs" for pair in select.pairs)
     if select.keys is not None:
         yield "GROUP BY" if select.keys else "aggregate of everything"
@@ -154,6 +168,8 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "hop":
+        return "TUMBLE" if window.slide == window.size else "HOP"
     names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}
     return "[PARTITION BY ROWS]" if window.partition_by else names.get(window.kind, f"[{window.kind.upper()}]")
 

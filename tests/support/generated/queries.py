@@ -26,7 +26,14 @@ from support.generated.tree import (
     selects_in,
 )
 from support.generated.truth import LISTS, STRINGS
-from support.generated.windows import draw_bracket, draw_final_window, draw_landmark, draw_pairs
+from support.generated.windows import (
+    draw_bracket,
+    draw_final_window,
+    draw_hop,
+    draw_intervals,
+    draw_landmark,
+    draw_pairs,
+)
 
 MAX_DEPTH = 3
 _SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT ALL": 2, "INTERSECT ALL": 2, "MINUS": 1}
@@ -63,13 +70,14 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 93, "endless": 7})
+        kind = self.choices.weighted({"windows": 87, "endless": 6, "intervals": 4, "closing": 3})
         if kind == "windows" and self.choices.chance(12):
             self.named.append(("w", self._body(2, None)))
-        body = self._endless() if kind == "endless" else self._body(1, None)
+        drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) else None
         named = tuple(each for each in self.named if _reads_name(body, each[0]))
-        return Statement(body, named, hint, self.choices.chance(45))
+        return Statement(body, named, hint, self.choices.chance(45) and kind != "closing")
 
     def _body(self, depth: int, families: Sequence[str] | None) -> Body:
         """A query of the columns asked for; with a window if nothing around it has one."""
@@ -307,7 +315,10 @@ class StatementWriter:
 
     def _reading(self, table: Table, window: Window | None) -> Reading:
         self.n_left -= 1
-        return Reading(table.name, self._alias(), tuple(table.families.items()), table.is_stream, window)
+        families = dict(table.families)
+        if window is not None and window.kind == "hop":
+            families |= {"window_start": families["ts"], "window_end": families["ts"]}
+        return Reading(table.name, self._alias(), tuple(families.items()), table.is_stream, window)
 
     def _pair_items(self) -> tuple[Item, ...]:
         return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))
@@ -407,10 +418,10 @@ class StatementWriter:
         if kind == "filter":
             return self._endless_select(None)
         if kind == "group":
-            return self._endless_groups(self._reading(self._stream(), draw_landmark(self.choices)))
+            return self._endless_groups((self._reading(self._stream(), draw_landmark(self.choices)),))
         families = [self.choices.one(self._families()) for _ in range(1 + self.choices.below(2))] + [NUMBER]
         union = SetOperation("UNION ALL", self._endless_select(families), self._endless_select(families))
-        return union if kind == "union" else self._endless_groups(Derived(union, self._alias()))
+        return union if kind == "union" else self._endless_groups((Derived(union, self._alias()),))
 
     def _endless_select(self, families: Sequence[str] | None) -> Select:
         item = self._reading(self._stream(), draw_landmark(self.choices))
@@ -419,15 +430,61 @@ class StatementWriter:
         where = (_conjunct(writer.condition()),) if self.choices.chance(50) else ()
         return Select((item,), (), self._outputs(writer, families), where)
 
-    def _endless_groups(self, item: Item) -> Select:
-        columns = [(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST]
+    def _intervals(self) -> Body:
+        """An interval join, by itself, or with something above it that need not keep its rows."""
+        kind = self.choices.weighted({"join": 5, "group": 2, "grouped subquery": 1, "union": 1})
+        if kind == "union":
+            return SetOperation("UNION ALL", self._interval_join([NUMBER]), self._endless_select([NUMBER]))
+        if kind == "grouped subquery":
+            return self._endless_groups((Derived(self._interval_join(None), self._alias()),))
+        join = self._interval_join(None)
+        return self._endless_groups(join.items, join) if kind == "group" else join
+
+    def _closing(self) -> Select:
+        """What is final when windows are over: rows, or groups of one window each."""
+        kind = self.choices.one(("tumble", "hop"))
+        item = self._reading(self._stream(), replace(draw_hop(self.choices, kind), is_final=True))
+        writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
+        where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()
+        select = Select((item,), (), (), where)
+        if self.choices.chance(30):
+            return replace(select, outputs=self._outputs(writer, None))
+        select = self._grouped(select, writer, None)
+        key = f"{item.alias}.{self.choices.one(('window_start', 'window_end'))}"
+        if key in (select.keys or ()):
+            return select
+        words = (*select.key_words, key) if select.key_words else None
+        shown = Output(key, "w", dict(item.columns)["window_end"])
+        return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
+
+    def _interval_join(self, families: Sequence[str] | None) -> Select:
+        """Streams without windows, and conditions on their times that connect all of them."""
+        items = self._pair_items()
+        conditions = draw_intervals(self.choices, [(item.alias, dict(item.columns)["ts"] == NUMBER) for item in items])
+        if "r" in self.tables and self.choices.chance(20):
+            items = (*items, self._reading(self.tables["r"], None))
+        columns = [(f"{item.alias}.{name}", family) for item in items for name, family in item.columns]
+        writer = self._writer([each for each in columns if each[1] != LIST])
+        links = list(self._links(items, writer))
+        for place, link in enumerate(links):
+            if link.word == "JOIN" and not link.using and place < len(conditions) and self.choices.chance(70):
+                links[place] = replace(link, conditions=(*link.conditions, *conditions[place]))
+                conditions[place] = ()
+        where = tuple(each for own in conditions for each in own)
+        return Select(items, tuple(links), self._outputs(writer, families), where, is_interval_join=True)
+
+    def _endless_groups(self, items: tuple[Item, ...], join: Select | None = None) -> Select:
+        """Groups of rows that stay, of one item or of a join."""
+        columns = [(f"{item.alias}.{name}", each) for item in items for name, each in item.columns if each != LIST]
         writer = self._writer(columns)
         keys = [self._key(writer, self.choices.one(self._families())) for _ in range(self.choices.below(3))]
         calls: list[Call] = []
-        drawn = [self._call(writer, calls, (item,), is_endless=True) for _ in range(1 + self.choices.below(3))]
+        drawn = [self._call(writer, calls, items, is_endless=True) for _ in range(1 + self.choices.below(3))]
         exprs = [*dict.fromkeys(keys), *drawn]
         outputs = tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(exprs))
-        return Select((item,), (), outputs, (), (), tuple(dict.fromkeys(keys)), None, tuple(calls))
+        links, where = (join.links, join.where) if join else ((), ())
+        grouped = Select(items, links, outputs, where, (), tuple(dict.fromkeys(keys)), None, tuple(calls))
+        return replace(grouped, is_interval_join=join is not None)
 
     def _bracket(self) -> Window | None:
         """The window of a stream of its own; it needs none where a query around it has one."""

@@ -279,7 +279,9 @@ def is_join(statement: Statement) -> bool:
     if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests:
         return False
     windows = [body.window, *(getattr(item, "window", None) for item in body.items)]
-    slides = any(window is not None and window.slide for window in windows)
+    slides = any(
+        window is not None and window.slide and (window.kind != "hop" or window.is_final) for window in windows
+    )
     return not slides and not any(isinstance(item, Derived) for item in body.items)
 
 

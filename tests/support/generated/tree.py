@@ -28,12 +28,20 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time."""
+    """`kind` is range, hop, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time.
+
+    Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
+    """
 
     kind: str
     size: int = 0
     slide: int | None = None
     partition_by: tuple[str, ...] = ()
+    offset: int = 0
+    spelling: str = ""
+    """Of windows that hop or tumble: whose words say it, `flink` or others."""
+    is_final: bool = False
+    """Of windows that hop or tumble: whether rows are shown when they are over, and stay."""
 
     @property
     def is_endless(self) -> bool:
@@ -46,6 +54,15 @@ class Window:
         since = f"SINCE TIMESTAMP '1970-01-01 00:00:00.{self.size:06d}'"
         texts = {"range": f"RANGE {self.size} us{slide}", "rows": f"{partition}ROWS {self.size}", "since": since}
         return f" [{texts.get(self.kind, self.kind.upper())}]"
+
+    def around(self, stream: str) -> str:
+        """A stream with a window that hops or tumbles."""
+        is_flink, is_hop = self.spelling == "flink", self.slide != self.size
+        lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
+        parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
+        parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
+        call = f"{'HOP' if is_hop else 'TUMBLE'}({', '.join(parts)})"
+        return f"TABLE({call})" if is_flink else call
 
     @property
     def at_the_end(self) -> str:
@@ -174,6 +191,8 @@ class Select:
     """Whether `outputs`, which are all columns of all items, are written as `*`."""
     window: Window | None = None
     pairs: tuple[PairWindow, ...] = ()
+    is_interval_join: bool = False
+    """Whether it has conditions on times in the place of windows."""
 
     @property
     def replaced_by(self) -> list[int] | None:
@@ -214,7 +233,13 @@ class Statement:
         text = write(self.body)
         if self.hint:
             text = text.replace("SELECT ", f"SELECT /*+ {self.hint} */ ", 1)
-        return named + text + (" EMIT CHANGES" if self.emit_changes else "")
+        emit = " EMIT ON WINDOW CLOSE" if self.is_final else " EMIT CHANGES" if self.emit_changes else ""
+        return named + text + emit
+
+    @property
+    def is_final(self) -> bool:
+        items = self.body.items if isinstance(self.body, Select) else ()
+        return any(isinstance(item, Reading) and item.window is not None and item.window.is_final for item in items)
 
 
 def write(body: Body) -> str:
@@ -290,6 +315,8 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
+    if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
+        return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
         return f"{item.table}{as_of} {item.alias}{item.window.in_brackets if item.window else ''}"

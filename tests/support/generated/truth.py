@@ -165,11 +165,35 @@ def live(table: Table, window: Window | None) -> pa.Table:
         lives, times = [ALWAYS] * rows.num_rows, [ALWAYS[0]] * rows.num_rows
     else:
         times = [table.times[number] for number in table.accepted]
+        if window is not None and window.kind == "hop":
+            return _in_each_window(rows, times, window)
         lives = _stream_lives(rows, times, table.tie, window)
     for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
         rows = rows.append_column(name, pa.array(values, pa.int64()))
     for name, bound in (("_from", "vf"), ("_until", "vt")) if table.has_periods else ():
         rows = rows.append_column(name, rows.column(bound).cast(pa.int64()))
+    return rows
+
+
+def _in_each_window(rows: pa.Table, times: list[int], window: Window) -> pa.Table:
+    """The rows of TUMBLE and HOP: one for each window that holds its time, up to the window's end."""
+    slide = window.slide or window.size
+    least, most = min(times, default=0) - window.size, max(times, default=0)
+    starts = [start for start in range(least, most + 1) if (start - window.offset) % slide == 0]
+    found = [
+        (place, time, start, start + window.size)
+        for place, time in enumerate(times)
+        for start in starts
+        if start <= time < start + window.size
+    ]
+    rows = rows.take(pa.array([place for place, *_ in found], pa.int64()))
+    kind = rows.schema.field("ts").type
+    for name, at in (("window_start", 2), ("window_end", 3)):
+        rows = rows.append_column(name, pa.array([each[at] for each in found], pa.int64()).cast(kind))
+    lives = [(end, ALWAYS[1]) if window.is_final else (time, end) for _, time, _, end in found]
+    times = [time for _, time, *_ in found]
+    for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
+        rows = rows.append_column(name, pa.array(values, pa.int64()))
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
@@ -23,7 +24,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
-from sash.plan.explain.wording import computed, format_duration, format_window, plain
+from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
 from sash.plan.query_plan import SIGNED, QueryPlan, Slot
 from sash.store.batch import ID_PREFIX
@@ -96,6 +97,8 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Description:
     if alias is not None:
         columns = [name.removeprefix(f"{alias}.") for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
         return f"Subquery AS {alias}", [("columns", ", ".join(columns)), ("state", "none")]
+    if is_last_word(spec):
+        return "Project", [("filter", "what enters; it stays for ever"), ("state", "none")]
     return "Project", [("columns", computed(spec)), ("filter", plain(spec.predicate)), ("state", "none")]
 
 
@@ -106,6 +109,11 @@ def _(spec: SlideSpec, node: Node, plan: QueryPlan) -> Description:
         ("does", f"lets tuples enter and leave at multiples of {slide} only, each at the next one"),
         ("state", "none"),
     ]
+
+
+@describe.register
+def _(spec: CloseSpec, node: Node, plan: QueryPlan) -> Description:
+    return "Close", [("does", "lets tuples enter when their window is over, for that instant"), ("state", "none")]
 
 
 @describe.register

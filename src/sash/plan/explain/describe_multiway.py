@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
+from typing import TypeAlias
 
 import numpy as np
 
@@ -22,20 +23,23 @@ from sash.plan.explain.wording import format_duration, plain
 from sash.plan.multiway import TIME_PREFIX, Reach
 from sash.plan.query_plan import MULTIWAY_ALGORITHMS
 from sash.sql.graph_text import mermaid
+from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import CompletedWindow, WindowGraph
 from sash.store.block_window import CUTS
 
 Fact = tuple[str, str]
+PairGraph: TypeAlias = WindowGraph | IntervalGraph
 
 HEAD = ("pair", "window", "order", "from")
 EITHER = "either"
+CONDITIONS = "conditions on times"
 PROBING = "each arriving tuple probes the other buffers, by key where streams share one, else by time"
 CHOSEN = "probes in the order that is expected to find the fewest tuples; once the query runs, as observed"
 EXPIRY = "by the clock of each stream: when no other one can still bring a tuple within reach"
 
 
-def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> list[Fact]:
-    """The lines of EXPLAIN about a join of many; `graphs` are the pair windows that the query was written with."""
+def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[PairGraph]) -> list[Fact]:
+    """The lines of EXPLAIN about a join of many; `graphs` are the pair windows or intervals of the whole query."""
     keys = [pair for key in spec.keys for pair in key_texts(key)]
     graph = graph_of(spec, graphs)
     conditions = conditions_text(spec.conditions) or "none"
@@ -44,7 +48,7 @@ def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> lis
         *_method_facts(spec),
         ("keys", ", ".join(keys) or "none"),
         ("conditions", conditions),
-        *_listed("windows", _table([HEAD, *(_windows(spec) if graph is None else _graph_windows(spec, graph))])),
+        *_listed("windows", _table([HEAD, *_windows(spec, graph)])),
         *(_listed("probes", _probes(spec)) if spec.algorithm == PROBE else []),
         ("expiry", EXPIRY),
         *_listed("state", [_buffer_bound(spec, number) for number in range(len(spec.names))]),
@@ -52,10 +56,10 @@ def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> lis
     ]
 
 
-def pictures(graphs: Sequence[WindowGraph]) -> list[str]:
+def pictures(graphs: Sequence[PairGraph]) -> list[str]:
     """The completed graphs as Mermaid, each under a title; nothing of it is indented by anything else."""
     lines: list[str] = []
-    for graph in dict.fromkeys(graphs):
+    for graph in dict.fromkeys(each for each in graphs if isinstance(each, WindowGraph)):
         lines += [f"Windows of {', '.join(graph.aliases)} as a picture (Mermaid):", *mermaid(graph).splitlines()]
     return lines
 
@@ -67,7 +71,7 @@ def orders_text(names: Sequence[str], orders: Sequence[Sequence[int]]) -> str:
     )
 
 
-def graph_of(spec: MultiwayJoinSpec, graphs: Sequence[WindowGraph]) -> WindowGraph | None:
+def graph_of(spec: MultiwayJoinSpec, graphs: Sequence[PairGraph]) -> PairGraph | None:
     """The graph that a join's windows come from: it has its streams, and lets them reach as far as the join does."""
     parts = spec.members
     for graph in graphs:
@@ -108,6 +112,12 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
     return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
 
 
+def _windows(spec: MultiwayJoinSpec, graph: PairGraph | None) -> Iterator[tuple[str, ...]]:
+    if graph is None:
+        return _stream_windows(spec)
+    return _graph_windows(spec, graph) if isinstance(graph, WindowGraph) else _intervals(spec)
+
+
 def _graph_windows(spec: MultiwayJoinSpec, graph: WindowGraph) -> Iterator[tuple[str, ...]]:
     """Of the streams that meet in this join."""
     parts = spec.members
@@ -129,7 +139,7 @@ def _origin(window: CompletedWindow) -> str:
     return "given" if window.via is None else f"the windows via {', '.join(window.via)}"
 
 
-def _windows(spec: MultiwayJoinSpec) -> Iterator[tuple[str, ...]]:
+def _stream_windows(spec: MultiwayJoinSpec) -> Iterator[tuple[str, ...]]:
     """Where every stream has a window: the older tuple must still be in its own."""
     for one, other in combinations(range(len(spec.names)), 2):
         pair = f"{spec.names[one]}, {spec.names[other]}"
@@ -139,6 +149,23 @@ def _windows(spec: MultiwayJoinSpec) -> Iterator[tuple[str, ...]]:
         for older, newer in ((one, other), (other, one)):
             name, length = spec.names[older], format_duration(spec.reach_us[older][newer] + 1)
             yield pair, length, f"{name} first", f"the window of {name}"
+
+
+def _intervals(spec: MultiwayJoinSpec) -> Iterator[tuple[str, ...]]:
+    """Of an interval join: how much later the tuple of one input may be, both ends included."""
+    for one, other in combinations(range(len(spec.names)), 2):
+        pair = f"{spec.names[one]}, {spec.names[other]}"
+        later = [(older, newer) for older, newer in ((one, other), (other, one)) if spec.reach_us[older][newer]]
+        for older, newer in later:
+            yield pair, _interval(spec.reach_us[older][newer]), f"{spec.names[older]} first", CONDITIONS
+        if not later:
+            yield pair, "the same instant", EITHER, CONDITIONS
+
+
+def _interval(most_us: int) -> str:
+    """A microsecond less than whole milliseconds is how `<` is kept."""
+    is_open = most_us % 1000 == 999
+    return f"less than {format_duration(most_us + 1)}" if is_open else f"up to {format_duration(most_us)}"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -60,6 +60,8 @@ def short_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequ
 
 def _read_answer(plan: QueryPlan) -> str:
     """What a reader of the changes has to know, in short."""
+    if any(slot.source.is_final for slot in plan.slots):
+        return "rows are final, and stay"
     replacing = [node.spec for node in plan.root.walk() if isinstance(node.spec, Grouping) and not node.spec.retracts]
     if replacing:
         return f"the newest row{' of a group' if replacing[0].keys else ''} replaces the older one"

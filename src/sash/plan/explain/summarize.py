@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
 
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
@@ -27,7 +28,7 @@ from sash.plan.explain.describe import ROW_RULES, TEST_RULES, alias_given
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
-from sash.plan.explain.wording import format_duration, format_window, plain
+from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX, OP
 
@@ -94,6 +95,8 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
     names = [name for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
     if alias is not None:
         return Summary(f"Subquery AS {alias}", ", ".join(name.removeprefix(f"{alias}.") for name in names))
+    if is_last_word(spec):
+        return Summary("Project", "what enters, for ever")
     known = meanings(node.inputs[0], plan)
     if names and all(name.startswith("_agg.") for name in names):
         return Summary("Project", f"the aggregates, of {', '.join(known.values())}")
@@ -110,6 +113,11 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> list[str]:
 @summarize.register
 def _(spec: SlideSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("Slide", f"every {format_duration(spec.slide_us)}")
+
+
+@summarize.register
+def _(spec: CloseSpec, node: Node, plan: QueryPlan) -> Summary:
+    return Summary("Close", "when windows are over")
 
 
 @summarize.register

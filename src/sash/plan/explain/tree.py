@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Grouping
@@ -23,7 +24,7 @@ from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.query_plan import EXPIRY_SCHEDULES, QueryPlan
 
-SCAN = InputSpec | SlideSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
+SCAN = InputSpec | SlideSpec | CloseSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
 """What may stand between a stream and the first operator that has something to do with others."""
 Tell: TypeAlias = Callable[[Node], Description]
 """What there is to say of a node."""
@@ -82,6 +83,8 @@ def _answer_facts(plan: QueryPlan, fragments: Sequence[Fragment]) -> list[str]:
 
 def _reading(plan: QueryPlan) -> str:
     """What a reader of the changes has to know."""
+    if any(slot.source.is_final for slot in plan.slots):
+        return "rows are final, and stay: each comes when its window is over (EMIT ON WINDOW CLOSE)"
     grouping = next((node.spec for node in plan.root.walk() if _is_replacing(node)), None)
     if isinstance(grouping, Grouping):
         if not grouping.keys:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.operators.project import ProjectSpec
-from sash.sql.bound_query import RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.bound_query import HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.sql.durations import format_duration
 from sash.sql.quoted_names import QuotedName, rewrite_names
-from sash.store.batch import ID_PREFIX
+from sash.store.batch import EXPIRES, ID_PREFIX
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
 
@@ -22,6 +22,10 @@ def format_window(window: Window | None) -> str:
             return "the present instant" if length_us == 1 else f"the last {format_duration(length_us)}"
         case TimeWindow(length_us, int(slide_us)):
             return f"the last {format_duration(length_us)}, moving every {format_duration(slide_us)}"
+        case HopWindow(length_us, hop_us, offset_us):
+            every = f"one every {format_duration(hop_us)}" if hop_us != length_us else "one after the other"
+            shift = f", {format_duration(offset_us)} later than from 1970 on" if offset_us else ""
+            return f"windows of {format_duration(length_us)}, {every}{shift}; a row is in each until its end"
         case RowsWindow(n_rows, by):
             return f"the last {n_rows} rows" + (f" for each {', '.join(by)}" if by else "")
         case SinceWindow(since_us):
@@ -40,6 +44,11 @@ def plain(sql: str | None, meanings: Mapping[str, str] | None = None) -> str:
     while _is_bracketed(text):
         text = text[1:-1]
     return text
+
+
+def is_last_word(spec: ProjectSpec) -> bool:
+    """Whether it passes on what is final."""
+    return EXPIRES in dict(spec.columns)
 
 
 def computed(project: ProjectSpec) -> str:

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
-from sash.sql.bound_query import Aggregate, RowsWindow, StreamInfo, TimeWindow
+from sash.sql.bound_query import Aggregate, HopWindow, RowsWindow, StreamInfo, TimeWindow
+
+_BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
 
 
 def refuse_unbounded(query: Select) -> Select:
     """Whoever keeps a stream's rows must be able to let them go: a join, DISTINCT, GROUP BY, IN and EXISTS.
 
-    An aggregate need not keep rows that never leave, if what it has come to says enough.
+    An aggregate need not keep rows that never leave, if what it has come to says enough; an interval join lets go of
+    those that nothing to come can meet.
     """
     keeper = _keeper(query)
     if keeper is not None:
@@ -36,7 +39,8 @@ def refuse_unbounded_sets(body: Body) -> None:
 
 def _keeper(query: Select) -> str | None:
     """The operator of a SELECT that keeps rows, if there is one."""
-    if sum(scan.source.is_stream for scan in scans_of(query.input)) > 1:
+    n_streams = sum(scan.source.is_stream for scan in scans_of(query.input))
+    if n_streams > 1 and query.bound.interval_graph is None:
         return "the join"
     if query.tests:
         return "the test against the subquery"
@@ -63,7 +67,7 @@ def _lets_none_go(scan: Scan) -> bool:
     """Whether what FROM reads there neither leaves nor is taken back."""
     if scan.body is not None:
         return _is_endless(scan.body)
-    return not isinstance(scan.source.window, TimeWindow | RowsWindow)
+    return not isinstance(scan.source.window, _BOUNDED_WINDOWS)
 
 
 def _is_endless(body: Body) -> bool:
@@ -88,7 +92,7 @@ def _endless_scans(query: Select) -> Iterator[Scan]:
     for scan in scans_of(query.input):
         if scan.body is not None:
             yield from _endless(scan.body)
-        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, TimeWindow | RowsWindow):
+        elif isinstance(scan.source.info, StreamInfo) and not isinstance(scan.source.window, _BOUNDED_WINDOWS):
             yield scan
 
 

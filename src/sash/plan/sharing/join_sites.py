@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sash.cost.join_cost import HASH
+from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.multiway_join import MultiwayJoinSpec
@@ -163,7 +164,7 @@ def _site(plan: QueryPlan, node: Node) -> Site:
 
 def _slot(plan: QueryPlan, node: Node) -> Slot:
     """The stream that stands directly below a join."""
-    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SlideSpec):
+    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SlideSpec | CloseSpec):
         (node,) = node.inputs
     if not isinstance(node.spec, InputSpec):
         raise RunsAlone("below its join stands more than two streams: a relation, a subquery or another join")

@@ -1,0 +1,129 @@
+"""TUMBLE and HOP read and bound, in all the ways in which others write them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.errors import BindError, ParseError, PlanError
+from sash.sql.bind import bind
+from sash.sql.bound_query import BoundQuery, Catalog, HopWindow, StreamInfo
+from sash.sql.parse import parse_query
+
+MINUTE = 60_000_000
+STREAM = StreamInfo(pa.schema({"at": pa.timestamp("ms", "UTC"), "k": pa.int64()}), "at")
+CATALOG: Catalog = {"s": STREAM, "w": StreamInfo(pa.schema({"at": pa.int64(), "Window_End": pa.int64()}), "at")}
+
+
+def bind_select(text: str) -> BoundQuery:
+    bound = bind(parse_query(text), CATALOG)
+    assert isinstance(bound, BoundQuery)
+    return bound
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("TUMBLE(s, at, INTERVAL '1 minute')", HopWindow(MINUTE, MINUTE)),
+        ("tumble(S, \"AT\", INTERVAL '1' MINUTE) t", HopWindow(MINUTE, MINUTE)),
+        ("TABLE(TUMBLE(TABLE s, DESCRIPTOR(at), INTERVAL '1' MINUTES)) AS t", HopWindow(MINUTE, MINUTE)),
+        ("TUMBLE(s, at, INTERVAL 1 MINUTE, INTERVAL 5 SECONDS)", HopWindow(MINUTE, MINUTE, 5_000_000)),
+        ("TUMBLE(s, at, INTERVAL 1 MINUTE, INTERVAL '-5 seconds')", HopWindow(MINUTE, MINUTE, 55_000_000)),
+        ("HOP(s, at, INTERVAL '20 s', INTERVAL '1 minute')", HopWindow(MINUTE, 20_000_000)),
+        ("TABLE(HOP(TABLE s, DESCRIPTOR(at), 20 s, 1 minute, 10 s))", HopWindow(MINUTE, 20_000_000, 10_000_000)),
+    ],
+)
+def test_windows_in_from(text: str, window: HopWindow) -> None:
+    bound = bind_select(f"SELECT * FROM {text}")
+    assert bound.sources[0].window == window
+    assert [output.name for output in bound.outputs] == ["at", "k", "window_start", "window_end"]
+    assert {output.type for output in bound.outputs[2:]} == {pa.timestamp("us", "UTC")}
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups"),
+    [
+        ("window_start", ["window_start"]),
+        ("HOP_END(at, 20 s, 1 minute)", ["window_end"]),
+        ("hop_start(at, 20 s, 1 minute), HOP_END(at, 20 s, 1 minute)", ["window_start", "window_end"]),
+        ("COUNT(*)", ["window_start"]),
+    ],
+)
+def test_windows_in_group_by(outputs: str, groups: list[str]) -> None:
+    bound = bind_select(f"SELECT {outputs} FROM s A GROUP BY k, HOP(A.at, 20 s, 1 minute)")
+    assert bound.sources[0].window == HopWindow(MINUTE, 20_000_000)
+    assert bound.groups is not None
+    assert [group.name for group in bound.groups] == ["k", *groups]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "reason"),
+    [
+        ("SELECT 1 FROM TUMBLE(s, k, 1 minute)", BindError, "the time of `s` is `at`, not `k`; name that"),
+        ("SELECT 1 FROM TUMBLE(s, x, 1 minute)", BindError, "`s` has no column `x`"),
+        ("SELECT 1 FROM TUMBLE(w, at, 1 minute)", BindError, "`w` has a column `window_end` already"),
+        ("SELECT 1 FROM TUMBLE(s, at, 0 minutes)", ParseError, "a window must be longer than zero"),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 month)", ParseError, "the length of a `month` varies"),
+        ("SELECT 1 FROM HOP(s, at, 1 ms, 1 minute)", PlanError, "each row would be in 60000 windows, and 1000 are"),
+        ("SELECT 1 FROM TABLE(s)", ParseError, "expected `TUMBLE` or `HOP`"),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 s) t [NOW]", ParseError, "`s` has two windows; remove one of them"),
+        ("SELECT 1 FROM s [NOW] GROUP BY TUMBLE(at, 1 s)", ParseError, "`s` has two windows; remove one of them"),
+        ("SELECT 1 FROM s a, s b GROUP BY TUMBLE(a.at, 1 s)", PlanError, "`TUMBLE` in the `GROUP BY` of a join"),
+        ("SELECT TUMBLE(at, 1 s) FROM s", PlanError, "`TUMBLE` here cannot run in this version"),
+        ("SELECT TUMBLE_END(at, 2 s) FROM s GROUP BY TUMBLE(at, 1 s)", PlanError, "`TUMBLE_END` here cannot run"),
+        ("SELECT 1 FROM s GROUP BY TUMBLE(at, 1 s), HOP(at, 1 s, 2 s)", PlanError, "`HOP` here cannot run"),
+    ],
+)
+def test_what_is_refused(text: str, error: type, reason: str) -> None:
+    with pytest.raises(error) as caught:
+        bind_select(text)
+    assert str(caught.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT COUNT(*) FROM TUMBLE(s, at, 1 s)", "needs groups of one window each; group by `window_start` or"),
+        ("SELECT k, COUNT(*) FROM TUMBLE(s, at, 1 s) GROUP BY k", "needs groups of one window each"),
+        ("SELECT k FROM s [NOW]", "needs one stream with `TUMBLE` or `HOP`; read one, beside any tables"),
+        ("SELECT a.k FROM TUMBLE(s, at, 1 s) a, TUMBLE(s, at, 1 s) b", "needs one stream with `TUMBLE` or `HOP`"),
+        ("SELECT DISTINCT k FROM TUMBLE(s, at, 1 s)", "cannot stand with `DISTINCT`, `IN` or `EXISTS`"),
+        ("SELECT k FROM TUMBLE(s, at, 1 s) EMIT CHANGES", "and `EMIT CHANGES` exclude each other"),
+        (
+            "SELECT k FROM s [NOW] UNION ALL SELECT k FROM TUMBLE(s, at, 1 s)",
+            "cannot stand in a part of a set operation",
+        ),
+    ],
+)
+def test_what_has_no_final_results(text: str, reason: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        bind_select(f"{text} EMIT ON WINDOW CLOSE")
+    assert str(caught.value).startswith(f"`EMIT ON WINDOW CLOSE` {reason}")
+
+
+def test_windows_that_show_what_is_final() -> None:
+    for text in (
+        "SELECT k FROM TUMBLE(s, at, 1 minute) EMIT ON WINDOW CLOSE",
+        "(SELECT k FROM TUMBLE(s, at, 1 minute)) EMIT ON WINDOW CLOSE",
+        "SELECT window_end FROM s GROUP BY TUMBLE(at, 1 minute) EMIT ON WINDOW CLOSE",
+    ):
+        assert bind_select(text).sources[0].window == HopWindow(MINUTE, MINUTE, is_final=True)
+
+
+def test_a_stream_may_be_called_tumble() -> None:
+    bound = bind(parse_query("SELECT tumble.at FROM tumble"), {"tumble": STREAM})
+    assert bound.outputs[0].name == "at"
+
+
+def test_rows_are_kept_until_their_window_ends() -> None:
+    schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
+    text = "SELECT window_start, COUNT(DISTINCT k) AS n FROM HOP(s, ts, 20 us, 40 us) GROUP BY window_start"
+    query = sash.query(text, s=sash.stream(schema, time="ts"))
+    most = 0
+    for start in range(0, 4000, 10):
+        times = pa.array(range(start, start + 10), pa.int64())
+        query.push("s", pa.table([times, times], schema=schema))
+        most = max(most, query.n_state_rows)
+    # 60 are in windows that are open, an eighth more, and what a step brings, once for each window.
+    assert most <= 60 * 9 / 8 + 2 * 10
