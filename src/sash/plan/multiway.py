@@ -24,6 +24,7 @@ from sash.plan.hints import Hints
 from sash.plan.logical import Join, Relational, Scan, Select, scans_of
 from sash.sql.bound_query import TimeWindow
 from sash.sql.expressions import to_duckdb
+from sash.sql.join_trees import INNER
 from sash.sql.window_graph import FAR
 
 TIME_PREFIX = "_time."
@@ -169,6 +170,8 @@ def cut_points(first: Scan, joins: Sequence[Join], exchanges: Mapping[tuple[str,
                 found.add(number)
                 owners = dict.fromkeys([*owners, *(name for name, _ in join.computed)], alias)
             owners |= dict.fromkeys(own_columns(join.right), alias)
+            continue
+        if join.kind != INNER:
             continue
         readers = {owners.get(name) for name in read_by_lookup(join)}
         if len(readers) == 1 and None not in readers:

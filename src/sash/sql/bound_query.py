@@ -16,6 +16,9 @@ from sash.sql.window_graph import WindowGraph
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
 
+JOINED = "_joined"
+"""What the aliases begin with of subqueries that stand for a part of FROM with an outer join."""
+
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
 
@@ -192,11 +195,31 @@ class MembershipCondition:
     is_negated: bool
     is_null_aware: bool
     span: Span
+    nulls_match: bool = False
+    """Whether NULL equals NULL: of operands that are columns of a row, to find that very row again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OuterLookup:
+    """A relation of FROM whose rows are looked up for each row of all that stands before it.
+
+    LEFT    each row with its partners; with NULLs, if it has none
+    SEMI    each row that has a partner, once
+    ANTI    each row that has none
+    """
+
+    alias: str
+    kind: str
+    conjuncts: tuple[exp.Expr, ...]
+    """What a partner must satisfy: ON, taken apart at AND."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND."""
+    """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND.
+
+    All sources are joined by inner joins, less those of `lookups`, which come after them in this order.
+    """
 
     text: str
     sources: tuple[Source, ...]
@@ -213,6 +236,7 @@ class BoundQuery:
     having: tuple[exp.Expr, ...] = ()
     """Conjuncts over `_group` and `_agg` columns."""
     is_distinct: bool = False
+    lookups: tuple[OuterLookup, ...] = ()
     window_graph: WindowGraph | None = None
     """The windows of pairs, if there are any: the conditions on the times of tuples beside those on their windows.
 

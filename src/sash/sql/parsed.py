@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
+from sash.sql.join_trees import ParsedTree, read_join_trees
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _READ: dict[type[exp.Expr], set[str]] = {
@@ -22,7 +23,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.Subquery: {"this", "alias", "joins"},
     exp.Table: {"this", "alias", "joins"},
     exp.TableAlias: {"this"},
-    exp.Join: {"this", "on", "using", "kind"},
+    exp.Join: {"this", "on", "using", "kind", "side", "method"},
     exp.Distinct: set(),
     exp.Group: {"expressions"},
 }
@@ -34,9 +35,8 @@ _PARTS = {
     "pivots": "`PIVOT`",
     "recursive": "`WITH RECURSIVE`",
     "sample": "`TABLESAMPLE`",
-    "side": "an outer join",
 }
-_KINDS = (None, "INNER", "CROSS")
+_KINDS = (None, "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 _OPERATIONS: dict[type[exp.SetOperation], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
 NamedQueries: TypeAlias = Mapping[str, exp.Query]
@@ -67,6 +67,8 @@ class ParsedSelect:
     outputs: tuple[exp.Expr, ...]
     sources: tuple[ParsedSource, ...]
     on: tuple[exp.Expr, ...]
+    trees: tuple[ParsedTree, ...]
+    """FROM, item by item between commas: how its sources are joined."""
     where: exp.Expr | None = None
     groups: tuple[exp.Expr, ...] | None = None
     having: exp.Expr | None = None
@@ -170,6 +172,7 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         outputs=tuple(tree.expressions),
         sources=sources,
         on=tuple(join.args["on"] for join in joins if join.args.get("on")),
+        trees=read_join_trees(tree),
         where=tree.args["where"].this if tree.args.get("where") else None,
         groups=tuple(group.expressions) if group else None,
         having=having.this if having else None,

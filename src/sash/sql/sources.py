@@ -10,14 +10,24 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
-from sash.sql.bound_query import Block, Catalog, DerivedInfo, RelationInfo, RowsWindow, Source, StreamInfo, Window
+from sash.sql.bound_query import (
+    JOINED,
+    Block,
+    Catalog,
+    DerivedInfo,
+    RelationInfo,
+    RowsWindow,
+    Source,
+    StreamInfo,
+    Window,
+)
 from sash.sql.expressions import span_of
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time")
+_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs"),
+    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"),
     *(f"{name}()" for name in ("count", "sum", "min", "max", "avg", "median", "first", "last", "count distinct")),
     *(each.strip(" (") for each in _FUNCTIONS),
     *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
@@ -107,6 +108,7 @@ def _of_select(select: Select) -> Iterator[str]:
     yield "SELECT DISTINCT" if select.is_distinct else ""
     yield "SELECT *" if select.is_star else ""
     yield from ("JOIN … USING" for link in select.links if link.using)
+    yield from (link.word for link in select.links if link.is_outer)
     yield from (f"{call.function}{' distinct' if call.is_distinct else ''}()" for call in select.calls)
     for test in select.tests:
         yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"

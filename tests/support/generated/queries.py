@@ -51,6 +51,8 @@ class StatementWriter:
     n_aliases: int = 0
     is_windowed: bool = False
     """Whether a query around the current place has a window."""
+    is_padded: bool = False
+    """Whether rows of the current SELECT may be without a partner, so that they have no order."""
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
@@ -94,6 +96,7 @@ class StatementWriter:
         pairs_wanted = not self.is_windowed and not is_compared and self.choices.chance(6)
         items = self._pair_items() if pairs_wanted else self._items(depth)
         pairs = draw_pairs(self.choices, [item.alias for item in items]) if pairs_wanted else ()
+        words = self._outer_words(items) if not pairs_wanted and self.choices.chance(25) else ()
         has_tests = self.n_left > 0 and self.choices.chance(18)
         is_grouped, is_distinct = self.choices.chance(28 if depth == 1 else 42), self.choices.chance(10)
         if families is not None and LIST in families:
@@ -102,10 +105,13 @@ class StatementWriter:
             (f"{item.alias}.{name}", family)
             for item in items
             for name, family in item.columns
-            if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared)
+            if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared or any(words))
         ]
+        links = self._links(items, self._writer(columns), words)
+        hidden = tuple(f"{item.alias}." for item, link in zip(items[1:], links) if not link.shows)
+        columns = [each for each in columns if not each[0].startswith(hidden)] if hidden else columns
         writer = self._writer(columns)
-        links = self._links(items, writer)
+        self.is_padded = any(link.is_outer for link in links)
         n_conditions = self.choices.weighted({0: 15, 1: 1} if self.is_tame else {0: 3, 1: 2, 2: 1})
         where = tuple(_conjunct(writer.condition()) for _ in range(n_conditions))
         tests = self._tests(depth, items, writer) if has_tests else ()
@@ -114,7 +120,7 @@ class StatementWriter:
             return self._grouped(select, writer, families)
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
-            is_star = len(every) == sum(len(item.columns) for item in items)
+            is_star = len(every) == sum(len(item.columns) for item in items if f"{item.alias}." not in hidden)
             return replace(select, outputs=every, is_star=is_star)
         return replace(select, outputs=self._outputs(writer, families))
 
@@ -186,7 +192,7 @@ class StatementWriter:
         functions = {"count": 4, "sum": 4, "max": 3, "min": 2, "count(x)": 2, "distinct": 1}
         if not self.is_plain:
             functions |= {"avg": 1, "median": 1}
-            if all(isinstance(item, Reading) for item in items):
+            if all(isinstance(item, Reading) for item in items) and not self.is_padded:
                 functions |= {"first": 1, "last": 1}
         function = self.choices.weighted(functions)
         argument = writer.draw(NUMBER, self.choices.weighted({0: 6, 1: 3})).text
@@ -243,7 +249,23 @@ class StatementWriter:
     def _pair_items(self) -> tuple[Item, ...]:
         return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))
 
-    def _links(self, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Link, ...]:
+    def _outer_words(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """How each item but the first is joined, where some joins are outer ones; only rows of streams are padded."""
+        words = []
+        for place in range(1, len(items)):
+            before = [_has_rows_of_streams(item) for item in items[:place]]
+            known = {"JOIN": 3}
+            if any(before):
+                known |= {"LEFT JOIN": 6}
+            if _has_rows_of_streams(items[place]) and (any(before) or place == 1):
+                known |= {"RIGHT JOIN": 3}
+                known |= {"FULL JOIN": 3} if any(before) else {}
+            if any(before) and place == len(items) - 1 and not self.is_plain:
+                known |= {"SEMI JOIN": 2, "ANTI JOIN": 2}
+            words.append(self.choices.weighted(known))
+        return tuple(words)
+
+    def _links(self, items: Sequence[Item], writer: ExpressionWriter, words: Sequence[str]) -> tuple[Link, ...]:
         links = []
         for place in range(1, len(items)):
             conditions = []
@@ -254,8 +276,19 @@ class StatementWriter:
                 columns = [each for each in writer.columns if each[0].startswith(known)]
                 own = self._writer(columns)
                 conditions.append(_conjunct(own.condition(1)))
-            links.append(self._link(items, place, [each for each in conditions if each]))
+            conditions = [each for each in conditions if each]
+            links.append(
+                self._outer_link(items, place, conditions, words[place - 1])
+                if words
+                else self._link(items, place, conditions)
+            )
         return tuple(links)
+
+    def _outer_link(self, items: Sequence[Item], place: int, conditions: list[str], word: str) -> Link:
+        names = [{name for name, _ in item.columns} for item in items[:2]]
+        if len(items) == 2 and "k" in names[0] & names[1] and self.choices.chance(15):
+            return Link(word, (f"{items[0].alias}.k = {items[1].alias}.k",), using="k")
+        return Link(word, tuple(conditions) or ("TRUE",))
 
     def _link(self, items: Sequence[Item], place: int, conditions: list[str]) -> Link:
         names = [{name for name, _ in item.columns} for item in items[:2]]
@@ -377,6 +410,10 @@ class StatementWriter:
     def _alias(self) -> str:
         self.n_aliases += 1
         return f"t{self.n_aliases}"
+
+
+def _has_rows_of_streams(item: Item) -> bool:
+    return isinstance(item, Derived) or item.is_stream
 
 
 def _conjunct(expression: Expression) -> str:
