@@ -147,7 +147,7 @@ def _refuse_order_of_subqueries(query: Select) -> None:
         if isinstance(source.info, DerivedInfo):
             raise PlanError(
                 f"`{ordered[0]}` goes by the time of rows, which those of the subquery `{source.alias}` do not have; "
-                "take it within the subquery, or use `MIN` or `MAX`",
+                "leave it out, or take it of a stream itself",
                 bound.text,
                 source.span,
             )

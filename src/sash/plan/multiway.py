@@ -223,7 +223,7 @@ def time_conditions(joining: JoinDraft, reach: Reach) -> Iterator[tuple[str, set
 def _require_time_window(scan: Scan, algorithm: str, query: Select) -> None:
     if not _is_plain(scan):
         raise PlanError(
-            f"the hint `{algorithm}` needs a window of time without `SLIDE` on every stream, and `{scan.source.alias}` "
+            f"the hint `{algorithm}` needs a window of time without `SLIDE` on every stream, and `{scan.source.title}` "
             "has none; give it one such as [RANGE 1 HOUR], or leave the hint out",
             query.bound.text,
             scan.source.span,

@@ -231,7 +231,7 @@ class FromClause:
     def _choose_method(self, join: Join, left: Flow, right: Flow) -> JoinChoice:
         if self._hint.algorithm in (HASH, WHJ, *EXACT_SETTINGS) and not join.keys:
             raise PlanError(
-                f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.alias}` and the "
+                f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.title}` and the "
                 "streams before it; add one, or leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,
@@ -239,7 +239,7 @@ class FromClause:
         if self._hint.algorithm in EXACT_SETTINGS and (left.ids or right.ids):
             raise PlanError(
                 f"the hint `{self._hint.algorithm}` is for tuples that leave by the clock alone, but where "
-                f"`{join.right.source.alias}` is joined some may be taken back, and would have to be looked for on "
+                f"`{join.right.source.title}` is joined some may be taken back, and would have to be looked for on "
                 "disk; leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,

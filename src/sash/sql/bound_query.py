@@ -128,6 +128,11 @@ class Source:
     span: Span
 
     @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        return self.alias.removeprefix(JOINED).strip() if self.alias.startswith(JOINED) else self.alias
+
+    @property
     def is_stream(self) -> bool:
         """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
         return not isinstance(self.info, RelationInfo)

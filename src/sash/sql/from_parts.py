@@ -89,7 +89,7 @@ class PartMaker:
     needed: set[tuple[str, str]]
     """The columns that are read of any item, by alias and name."""
     _sources: dict[str, Source] = field(init=False)
-    _taken: set[str] = field(init=False, default_factory=set)
+    _taken: set[str] = field(init=False, default_factory=set[str])
 
     def __post_init__(self) -> None:
         self._sources = {source.alias: source for source in self.query.sources}

@@ -27,7 +27,7 @@ from sash.sql.sets import cast, cast_outputs, common_types, compared_types, sele
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, strip_negations
 
-_OUTSIDE_REMEDY = "move a condition without its own columns out of it, or join the subquery in `FROM`"
+_OUTSIDE_REMEDY = "write it as a `SEMI JOIN`, or an `ANTI JOIN` for NOT, with the condition in `ON`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,8 @@ class _Joining:
         if ordered and kind not in (SEMI, ANTI):
             remedy = f"leave `{ordered[0]}` out"
             self._refuse(join, f"of streams has no order of rows for `{ordered[0]}` to go by", remedy)
-        for alias, name in self.maker.columns(left.aliases | (right.aliases if kind == FULL else frozenset())):
+        kept = left.aliases | right.aliases if kind == FULL else left.aliases
+        for alias, name in self.maker.columns(kept):
             output = self.maker.column(alias, name)
             if not is_hashable(output.type):
                 reason = f"of streams cannot tell values of `{alias}.{name}` apart, whose type is {output.sql_type}"

@@ -17,6 +17,7 @@ from sqlglot import exp
 from sash.errors import BindError
 from sash.sql.bound_joins import BoundJoin
 from sash.sql.bound_query import MembershipCondition, Output
+from sash.sql.casts import without_read
 from sash.sql.from_parts import NOTHING, Part, PartMaker
 from sash.sql.hashable import check_hashable, is_hashable
 from sash.sql.memberships import can_compare
@@ -36,6 +37,13 @@ def split_by_items(
     return own, others
 
 
+def _key_name(number: int, output: Output) -> str:
+    """What a key is called in plans: like its column, with a number where it may not be the only one."""
+    column = without_read(output.expr)
+    name = f"{column.table}.{column.name}" if isinstance(column, exp.Column) else "key"
+    return f"{name}#{number}" if number else name
+
+
 @dataclass(frozen=True, slots=True)
 class PartnerTest:
     """The rows of `left` for which `right` has a row such that all conjuncts of the join hold, or has none."""
@@ -53,7 +61,7 @@ class PartnerTest:
         if len(pairs) < len(keys):
             return self._by_pairs(is_negated)
         operands = [operand.expr for operand, _ in pairs]
-        outputs = [replace(output, name=f"key{number}") for number, (_, output) in enumerate(pairs)]
+        outputs = [replace(output, name=_key_name(number, output)) for number, (_, output) in enumerate(pairs)]
         if own:
             # NULL equals nothing: a row that does not satisfy the conditions on itself has no partner.
             outputs, operands = outputs or [NOTHING], operands or [NOTHING.expr]
