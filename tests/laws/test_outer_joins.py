@@ -39,7 +39,8 @@ def outer_cases(draw: st.DrawFn, is_lookup: bool = False) -> Case:
     # What slides may enter after the end of the run, which the reference does not know.
     left, right = (draw(st.sampled_from(WINDOWS[:-1] if is_lookup else WINDOWS)) for _ in range(2))
     other = "r y" if is_lookup else f"b y {right}"
-    text = f"FROM a x {left} {kind} JOIN {other} ON {' AND '.join(on)}"
+    before = draw(st.sampled_from(("", "", " SEMI JOIN r q ON q.k = x.k", " LEFT JOIN r q ON q.k = x.k")))
+    text = f"FROM a x {left}{before} {kind} JOIN {other} ON {' AND '.join(on)}"
     shows = kind not in ("SEMI", "ANTI")
     if not is_lookup and draw(st.booleans()):
         text += draw(st.sampled_from((" LEFT JOIN r z ON z.k = x.k", " JOIN b z [RANGE 4 us] ON z.k = x.k")))

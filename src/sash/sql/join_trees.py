@@ -2,6 +2,7 @@
 
     FROM c, a LEFT JOIN b ON … JOIN d ON …        two trees:  c    and    (a LEFT b) JOIN d
     FROM a LEFT JOIN b JOIN d ON … ON …           one:        a LEFT (b JOIN d)
+    FROM a LEFT JOIN (b JOIN d ON …) ON …         the same
 
 Where all joins are inner ones the trees do not matter: every condition holds for every row of the answer. What stands
 beside an outer join has to know which side of it is meant.
@@ -66,8 +67,18 @@ def are_plain(trees: tuple[ParsedTree, ...]) -> bool:
     return all(join.kind == INNER and not join.is_natural for tree in trees for join in joins_of(tree))
 
 
+def within_brackets(item: exp.Expr) -> exp.Expr | None:
+    """What stands between the brackets of `(a JOIN b ON …)`, which is no subquery and has no name."""
+    if not isinstance(item, exp.Subquery) or item.args.get("alias"):
+        return None
+    inner = item.this
+    is_item = inner.args.get("alias") or within_brackets(inner) if isinstance(inner, exp.Subquery) else None
+    return inner if is_item or not isinstance(inner, exp.Query) else None
+
+
 def _item(item: exp.Expr, numbers: Iterator[int]) -> ParsedTree:
-    tree: ParsedTree = next(numbers)
+    inner = within_brackets(item)
+    tree: ParsedTree = next(numbers) if inner is None else _item(inner, numbers)
     for join in item.args.get("joins") or ():
         tree = _join(tree, join, numbers)
     return tree

@@ -144,5 +144,5 @@ def _looked_up(kind: str, left: Part, right: Part, join: BoundJoin) -> Part:
     """A relation beside what its rows are looked up for."""
     (relation,) = right.sources
     lookup = OuterLookup(relation.alias, kind, (*join.conjuncts, *right.conjuncts))
-    sources, places = (*left.sources, relation), left.places | right.places
-    return replace(left, sources=sources, places=places, lookups=(*left.lookups, lookup))
+    places = left.places | right.places if kind == LEFT else left.places
+    return replace(left, sources=(*left.sources, relation), places=places, lookups=(*left.lookups, lookup))

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
-from sash.sql.join_trees import ParsedTree, read_join_trees
+from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _READ: dict[type[exp.Expr], set[str]] = {
@@ -202,15 +202,24 @@ def _joins(node: exp.Expr) -> Iterator[exp.Join]:
     """All joins below a SELECT or table, innermost first: `a JOIN b JOIN c ON … ON …` nests them in its tables."""
     if isinstance(node, exp.Select):
         yield from _joins(node.args["from_"].this)
+    if (inner := within_brackets(node)) is not None:
+        yield from _joins(inner)
     for join in node.args.get("joins") or ():
         yield join
         yield from _joins(join.this)
 
 
 def _items(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[tuple[exp.Expr, list[exp.Identifier]]]:
-    yield tree.args["from_"].this, []
+    yield _first_within(tree.args["from_"].this), []
     for join in joins:
-        yield join.this, join.args.get("using") or []
+        yield _first_within(join.this), join.args.get("using") or []
+
+
+def _first_within(item: exp.Expr) -> exp.Expr:
+    """The item that a join in brackets begins with."""
+    while (inner := within_brackets(item)) is not None:
+        item = inner
+    return item
 
 
 def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: NamedQueries) -> ParsedSource:
