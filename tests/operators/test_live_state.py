@@ -240,9 +240,9 @@ UNEVEN = ("025", "306", "710")
 RELATION = pa.table({"R.k": [0, 1, 1, None, 2], "R.s": ["a", "b", "c", "d", None]})
 
 
-def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None) -> Served:
+def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None, kind: str = "INNER") -> Served:
     make: Callable[..., Any] = lambda spec, stream: LookupJoin(spec, stream, RELATION)  # noqa: E731
-    return Served(make, LookupJoinSpec(tuple(keys), residual), ("A.k A.s A.n",))
+    return Served(make, LookupJoinSpec(tuple(keys), residual, kind), ("A.k A.s A.n",))
 
 
 def call(function: str, column: str | None, type: pa.DataType) -> Call:
@@ -366,6 +366,7 @@ CASES: dict[type, dict[str, Served]] = {
         "by key": lookup([("A.k", "R.k")]),
         "by string": lookup([("A.s", "R.s")], '"A.k" < "R.k"'),
         "with all": lookup([], '"A.k" < "R.k"'),
+        **{kind: lookup([("A.k", "R.k")], '"A.s" < "R.s"', kind) for kind in ("LEFT", "SEMI", "ANTI")},
     },
     Distinct: {
         "clocked": distinct(MIXED),

@@ -62,7 +62,12 @@ def _show(node: Relational, indent: str) -> Iterator[str]:
         yield indent + _facts(title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed)
         return
     keys = [" = ".join(pair) for pair in node.keys]
-    yield indent + _facts("Join", keys=keys, where=_sql(node.conjuncts), computes=computed)
+    yield indent + _facts(
+        "Join" if node.kind == "INNER" else f"{node.kind} JOIN",
+        keys=keys,
+        where=_sql(node.conjuncts),
+        computes=computed,
+    )
     yield from _show(node.left, indent + "  ")
     yield from _show(node.right, indent + "  ")
 

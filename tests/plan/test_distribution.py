@@ -115,6 +115,11 @@ def partition_of(plan) -> dict[str, tuple[str, ...]]:
             {"A": ("A.k", "A.s")},
             id="rows of row-count windows by their partitions",
         ),
+        pytest.param(
+            "SELECT A.x FROM A CROSS JOIN B LEFT JOIN R ON A.k = R.k AND B.k = R.k WINDOW 1 MINUTE",
+            ONE_GROUP,
+            id="keys of a relation that need not be found",
+        ),
         pytest.param("SELECT 1 AS one FROM A", ONE_GROUP, id="one stream of which nothing is read"),
     ],
 )

@@ -136,6 +136,14 @@ JOINS = (
         ("tests/golden/test_golden.py -k lookup", "tests/laws/test_generated.py"),
     ),
     Mistake(
+        "a-row-that-finds-nothing-and-is-lost",
+        "lookup_join",
+        "operators/lookup_join.py",
+        "np.flatnonzero(~has_partner)",
+        "np.flatnonzero(~has_partner)[:0]",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+    Mistake(
         "nulls-that-equal-each-other-unless-all-keys-are-null",
         "keys",
         "operators/join_keys.py",

@@ -180,4 +180,62 @@ MEANING = (
     ),
 )
 
-MISTAKES = (*RULES, *PLANS, *MEANING)
+OUTER_JOINS = (
+    Mistake(
+        "a-condition-on-what-was-not-found-asked-too-early",
+        "push_filters",
+        "plan/rules/push_filters.py",
+        "late = tuple(conjunct for conjunct in query.conjuncts if aliases_of(conjunct) & padded)",
+        "late = ()",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+    Mistake(
+        "a-key-computed-before-it-is-padded",
+        "split_join_condition",
+        "plan/rules/split_join_condition.py",
+        "if len(read) == 1 and not read & padded_aliases(join.left):",
+        "if len(read) == 1:",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+    Mistake(
+        "keys-of-a-lookup-taken-for-equal-in-every-row",
+        "partition",
+        "plan/distribution.py",
+        "for join in _joins_of(node) if join.kind == INNER for pair",
+        "for join in _joins_of(node) for pair",
+        ("tests/plan/test_distribution.py",),
+    ),
+    Mistake(
+        "a-full-join-that-pads-one-side",
+        "outer_joins",
+        "sql/outer_joins.py",
+        "[: 2 if kind == FULL else 1]",
+        "[:1]",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+    Mistake(
+        "a-condition-of-ON-asked-before-a-left-join",
+        "outer_joins",
+        "sql/outer_joins.py",
+        "if tree.kind == INNER:\n            conjuncts",
+        "if tree.kind in (INNER, LEFT):\n            conjuncts",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+    Mistake(
+        "a-condition-on-the-kept-side-that-nobody-asks",
+        "partner_tests",
+        "sql/partner_tests.py",
+        "        if own:\n",
+        "        if own and not pairs:\n",
+    ),
+    Mistake(
+        "a-row-with-nulls-that-does-not-find-its-pairs",
+        "partner_tests",
+        "sql/partner_tests.py",
+        "nulls_match=True",
+        "nulls_match=False",
+        ("tests/golden/test_golden.py -k outer_join",),
+    ),
+)
+
+MISTAKES = (*RULES, *PLANS, *MEANING, *OUTER_JOINS)

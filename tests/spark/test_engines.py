@@ -92,6 +92,15 @@ QUERIES = {
     "WHERE A.k = B.k",
     "emit changes": "SELECT A.k, A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS EMIT CHANGES",
     "relation": "SELECT A.v, R.label FROM a A [RANGE 5 SECONDS] JOIN r R ON A.k = R.id WHERE R.label <> 'two'",
+    "left join with a relation": "SELECT A.v, R.label FROM a A [RANGE 5 SECONDS] LEFT JOIN r R ON A.k = R.id "
+    "AND A.v > 20 WHERE R.label IS NULL OR R.label <> 'two'",
+    "left join": "SELECT A.k, A.v, B.v AS w FROM a A [RANGE 6 SECONDS] LEFT JOIN b B [RANGE 2 SECONDS] ON A.k = B.k "
+    "AND B.v > 40",
+    "full join": "SELECT k, A.v, B.v AS w FROM a A FULL JOIN b B USING (k) WINDOW 2 SECONDS EMIT CHANGES",
+    "left join by any condition": "SELECT A.v, B.v AS w FROM a A LEFT JOIN b B ON A.k = B.k AND A.v < B.v "
+    "WINDOW 3 SECONDS",
+    "semi and anti join": "SELECT A.k, A.v FROM a A SEMI JOIN r R ON A.k = R.id ANTI JOIN b B ON A.k = B.k "
+    "AND A.v < B.v WINDOW 3 SECONDS",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",
     "three streams": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, a C WHERE A.k = B.k AND B.k = C.k WINDOW 2 SECONDS",
     "two keys": "SELECT A.v, B.v AS w, C.v AS x FROM a A, b B, b C WHERE A.k = B.k AND B.v = C.v WINDOW 5 SECONDS "
@@ -156,7 +165,7 @@ OFTEN = (
     *("time", "theta", "partitioned rows", "two keys", "relation", "global aggregate in parts", "landmark"),
     *("intervals", "window close"),
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
-    *("directed pairs", "pairs with two keys"),
+    *("directed pairs", "pairs with two keys", "left join", "left join by any condition"),
 )
 """One for each operator at least, in one group and in many, in one fragment and in several."""
 

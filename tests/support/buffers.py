@@ -99,7 +99,7 @@ class NeededTuples:
         own = tuple(source for source in self._bound.sources if source.alias == alias)
         filters = tuple(conjunct for conjunct in self._bound.conjuncts if aliases_of(conjunct) == {alias})
         part = replace(self._bound, sources=own, conjuncts=filters, outputs=(), window_graph=None)
-        return [row for (row,), _ in find_rows(part, self._case.arrivals)]
+        return [row for (row,), _ in find_rows(part, self._case.arrivals) if row is not None]
 
 
 def joins_of_many(running: Query) -> Mapping[str, MultiwayJoin]:

@@ -2,8 +2,12 @@
 
     Law: (t, r) is in the answer at T iff t is in its window at T and the condition holds for t and r.
 
-With a period, r must be valid at the time of t: `start <= t.time < end`, where a NULL is no bound. Whatever time T has
-become, t keeps the row that was valid when it came:
+    LEFT     beside these, t with NULLs if the condition holds for no r
+    SEMI     t, once, if it holds for some r
+    ANTI     t, if it holds for none
+
+With a period, the condition is also that r is valid at the time of t: `start <= t.time < end`, where a NULL is no
+bound. Whatever time T has become, t keeps the row that was valid when it came:
 
     r1, r2       |-- r1: 3.50 --|------- r2: 3.80 ------
     t                      |----------- t --------|
@@ -26,11 +30,16 @@ from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
 from sash.operators.segmented_lookup import REPLICATED, SegmentedLookup, in_order
+from sash.store.batch import ID_PREFIX
 from sash.store.keys import encode_keys
 from sash.store.memory_budget import MemoryBudget
 from sash.store.rows import Rows
 from sash.store.vector import Arena, Memory
 
+INNER, OUTER, SEMI, ANTI = "INNER", "LEFT", "SEMI", "ANTI"
+NO_PARTNER = -1
+"""The identity of the row of a relation that is not there."""
+_AT = "_at"
 _FROM_EVER, _FOR_EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -58,6 +67,10 @@ class LookupJoinSpec:
     method: str = REPLICATED
     """Where the relation is: in memory, or in a file that is read by one of the methods of `segmented_lookup`."""
     period: ValidPeriod | None = None
+    kind: str = INNER
+
+    def __post_init__(self) -> None:
+        assert self.kind in (INNER, OUTER, SEMI, ANTI)
 
 
 class LookupJoin(TimeKeeping, Stateless):
@@ -65,7 +78,8 @@ class LookupJoin(TimeKeeping, Stateless):
 
     def __init__(self, spec: LookupJoinSpec, stream: pa.Schema, relation: pa.Table):
         self.spec = spec
-        self.schema = pa.unify_schemas([stream, relation.schema])
+        self._pairs = pa.unify_schemas([stream, relation.schema])
+        self.schema = self._pairs if spec.kind in (INNER, OUTER) else stream
         self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
         relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
@@ -84,11 +98,25 @@ class LookupJoin(TimeKeeping, Stateless):
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
-        batch = join_keys.without_null_keys(batch, self._stream_keys)
-        keys = encode_keys(batch, self._stream_keys)
-        times = None if self.spec.period is None else _microseconds(batch.column(self.spec.period.time), _FROM_EVER)
-        found = [self._form(batch, at, rows) for at, rows in self._find(keys, times)]
-        return pa.concat_tables(found).combine_chunks() if found else self.schema.empty_table()
+        found = list(self._pairs_of(batch))
+        if self.spec.kind == INNER:
+            return _concat([pairs for pairs, _ in found], self.schema)
+        has_partner = np.zeros(batch.num_rows, bool)
+        for _, at in found:
+            has_partner[at] = True
+        if self.spec.kind != OUTER:
+            return batch.filter(pa.array(has_partner if self.spec.kind == SEMI else ~has_partner))
+        return self._padded(batch, found, np.flatnonzero(~has_partner))
+
+    def _pairs_of(self, batch: pa.Table) -> Iterator[tuple[pa.Table, np.ndarray]]:
+        """Pairs that satisfy the condition, and which tuples of the batch they are of."""
+        numbers = pa.array(np.arange(batch.num_rows))
+        batch = join_keys.without_null_keys(batch.append_column(_AT, numbers), self._stream_keys)
+        period = self.spec.period
+        times = None if period is None else _microseconds(batch.column(period.time), _FROM_EVER)
+        for at, rows in self._find(encode_keys(batch, self._stream_keys), times):
+            pairs = self._form(batch, at, rows)
+            yield pairs.select(self._pairs.names).cast(self._pairs), pairs.column(_AT).to_numpy()
 
     def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Places among the keys, and the row of the relation for each, valid at the time of that place."""
@@ -116,7 +144,25 @@ class LookupJoin(TimeKeeping, Stateless):
         pairs = batch.take(pa.array(at))
         for name in relation.column_names:
             pairs = pairs.append_column(name, relation.column(name))
-        return keep(pairs, self._check).cast(self.schema) if self._check else pairs
+        return keep(pairs, self._check) if self._check else pairs
+
+    def _padded(self, batch: pa.Table, found: Sequence[tuple[pa.Table, np.ndarray]], alone: np.ndarray) -> pa.Table:
+        """The pairs and the tuples without a partner, in the order of the batch."""
+        rows = batch.take(pa.array(alone))
+        for field in self.schema:
+            if field.name not in rows.column_names:
+                is_id = field.name.startswith(ID_PREFIX)
+                nothing = pa.array(np.full(len(alone), NO_PARTNER)) if is_id else pa.nulls(len(alone), field.type)
+                rows = rows.append_column(field.name, nothing)
+        answer = _concat(
+            [*(pairs for pairs, _ in found), rows.select(self.schema.names).cast(self.schema)], self.schema
+        )
+        places = np.concatenate([*(at for _, at in found), alone])
+        return answer.take(pa.array(np.argsort(places, kind="stable")))
+
+
+def _concat(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    return pa.concat_tables(tables).combine_chunks() if tables else schema.empty_table()
 
 
 def _spans(relation: pa.Table, period: ValidPeriod | None) -> Spans | None:

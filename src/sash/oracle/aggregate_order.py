@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from sash.errors import PlanError
+from sash.sql.join_trees import within_brackets
 
 TIME = "#time"
 """The column with the time of a row."""
@@ -46,6 +47,8 @@ def items_of(node: exp.Expr) -> Iterator[exp.Expr]:
     """The items of FROM, also where joins nest."""
     if isinstance(node, exp.Select):
         yield from items_of(node.args["from_"].this)
+    elif (inner := within_brackets(node)) is not None:
+        yield from items_of(inner)
     else:
         yield node
     for join in node.args.get("joins") or ():

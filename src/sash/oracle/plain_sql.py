@@ -32,7 +32,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
-from sash.errors import Span
+from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
@@ -52,6 +52,7 @@ from sash.sql.bound_query import (
 )
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
+from sash.sql.join_trees import within_brackets
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
@@ -120,8 +121,8 @@ class RelationalQuery:
                 exp.column(exp.to_identifier(name, quoted=True), alias_of(item).copy())
                 for name in (info.validity.start, info.validity.end)
             )
-            select.where(start.is_(exp.Null()).or_(start <= time.copy()), copy=False)
-            select.where(end.is_(exp.Null()).or_(time.copy() < end), copy=False)
+            begun, lasts = start.is_(exp.Null()).or_(start <= time.copy()), end.is_(exp.Null()).or_(time.copy() < end)
+            _add_condition(select, item, exp.and_(begun, lasts))
 
     def _time_us(self, table: exp.Expr) -> exp.Expr:
         """The time of a stream's rows, in microseconds."""
@@ -201,6 +202,31 @@ class RelationalQuery:
     def _times(self, name: str) -> list[int]:
         info = self.catalog[name]
         return read_times(self.tables[name].column(info.time)).tolist() if isinstance(info, StreamInfo) else []
+
+
+def _add_condition(select: exp.Select, item: exp.Expr, condition: exp.Expr) -> None:
+    """Asks a condition of an item's rows: in WHERE, or beside outer joins in ON of the join in which it stands."""
+    if not any(join.args.get("side") or join.args.get("kind") in ("SEMI", "ANTI") for join in _joins_of(select)):
+        select.where(condition, copy=False)
+        return
+    following = (select if isinstance(item.parent, exp.From) else item).args.get("joins") or []
+    join = item.parent if isinstance(item.parent, exp.Join) and not following else next(iter(following), None)
+    if join is None or join.meta.get("is_comma"):
+        select.where(condition, copy=False)
+    elif join.args.get("on"):
+        join.set("on", exp.and_(join.args["on"], condition))
+    else:
+        raise PlanError("FOR SYSTEM_TIME beside outer joins is known here with `ON` alone; use it in place of `USING`")
+
+
+def _joins_of(node: exp.Expr) -> Iterator[exp.Join]:
+    """The joins of FROM, also those in brackets."""
+    inner = node.args["from_"].this if isinstance(node, exp.Select) else within_brackets(node)
+    if inner is not None:
+        yield from _joins_of(inner)
+    for join in node.args.get("joins") or ():
+        yield join
+        yield from _joins_of(join.this)
 
 
 def _inline_named_queries(tree: exp.Query) -> None:

@@ -140,9 +140,11 @@ def find_combinations(bound: BoundQuery, tables: Tables) -> list[Combination]:
     pairs = bound.window_graph.pairs if bound.window_graph else ()
     found = []
     for numbers, values in find_rows(bound, tables):
-        if not are_in_windows(pairs, {alias: ts[number] for alias, ts, number in zip(aliases, times, numbers)}):
+        if not are_in_windows(
+            pairs, {alias: ts[number] for alias, ts, number in zip(aliases, times, numbers) if number is not None}
+        ):
             continue
-        members = [each[number] for each, number in zip(lives, numbers)]
+        members = [ALWAYS if number is None else each[number] for each, number in zip(lives, numbers)]
         life = Life(
             max(member.enters for member in members),
             min(member.leaves for member in members),
@@ -260,13 +262,14 @@ def _positive_zero(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int, ...], tuple]]:
+def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int | None, ...], tuple]]:
     """Row numbers, one per source, and output values of the cross product's rows that satisfy the condition."""
     with duck.connect() as connection:
         for source in bound.sources:
             connection.register(source.alias, name_columns(source, _rows_read(source, tables), "#row"))
-        numbers = [f'"{source.alias}.#row"' for source in bound.sources]
-        answer = connection.sql(select_sql(bound, numbers, [f'"{source.alias}"' for source in bound.sources]))
+        hidden = {lookup.alias for lookup in bound.lookups if lookup.kind != "LEFT"}
+        numbers = ["NULL" if source.alias in hidden else f'"{source.alias}.#row"' for source in bound.sources]
+        answer = connection.sql(select_sql(bound, numbers, [_joined_items(bound)]))
         columns = [column.to_pylist() for column in answer.to_arrow_table().columns]
     n_sources = len(bound.sources)
     return [(row[:n_sources], row[n_sources:]) for row in zip(*columns)]
@@ -277,6 +280,16 @@ def _rows_read(source: Source, tables: Tables) -> pa.Table:
     if isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow):
         return spread_rows(source.info, source.window, tables[source.name])
     return tables[source.name]
+
+
+def _joined_items(bound: BoundQuery) -> str:
+    """FROM: all items side by side, and then those that are looked up."""
+    lookups = {lookup.alias for lookup in bound.lookups}
+    text = " CROSS JOIN ".join(f'"{source.alias}"' for source in bound.sources if source.alias not in lookups)
+    for lookup in bound.lookups:
+        condition = " AND ".join(f"({to_duckdb(conjunct)})" for conjunct in lookup.conjuncts) or "TRUE"
+        text += f' {lookup.kind} JOIN "{lookup.alias}" ON {condition}'
+    return text
 
 
 def name_columns(source: Source, table: pa.Table, number: str, numbers: Sequence[int] | None = None) -> pa.Table:

@@ -183,15 +183,11 @@ def _refuse_order_of_subqueries(query: Select) -> None:
     for source in bound.sources if ordered else ():
         if isinstance(source.info, DerivedInfo):
             raise PlanError(
-                f"`{ordered[0].upper()}` goes by the time of rows, which those of the subquery `{source.alias}` do not "
-                f"have; take it within the subquery, or {_remedy(ordered[0])}",
+                f"`{ordered[0].upper()}` goes by the time of rows, which those of the subquery `{source.title}` do not "
+                f"have; order it, as in `{ordered[0].upper()}(x ORDER BY x)`, or take it of a stream itself",
                 bound.text,
                 source.span,
             )
-
-
-def _remedy(function: str) -> str:
-    return "use `MIN` or `MAX`" if function in ("first", "last") else "order it, as in `LIST(x ORDER BY x)`"
 
 
 def _time_sql(query: Select) -> str | None:

@@ -14,6 +14,7 @@ from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
 from sash.plan.aggregation import ROW_ID, GroupByClause
+from sash.plan.column_names import columns_of
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
@@ -21,6 +22,7 @@ from sash.plan.logical import Body, RowTest, Scan, Select, SetOperation, bodies_
 from sash.plan.multiway import joins_many
 from sash.plan.query_plan import QueryPlan
 from sash.plan.relational import FromClause
+from sash.plan.rules.prune_columns import read_on_top
 from sash.sql.bound_query import Output, StreamInfo, TimeWindow, replaced_by
 from sash.sql.casts import without_read
 from sash.sql.expressions import to_column
@@ -98,10 +100,17 @@ class _Builder:
         flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
         if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
+        if query.tests:
+            flow = self._told_apart(flow, query)
         for test in query.tests:
-            _refuse_unhashable(query)
             flow = self._test(flow, test, with_ids and not is_consumed)
         return flow
+
+    def _told_apart(self, flow: Flow, query: Select) -> Flow:
+        """The flow without columns that nobody reads and by which a test could not tell rows apart."""
+        unread = set(_unhashable_unread(query))
+        kept = [name for name in flow.columns if name not in unread]
+        return self._draft.project(flow, [(name, quote(name)) for name in kept]) if unread else flow
 
     def _relies_on_order(self, body: Body) -> bool:
         """Whether a part of a query has an operator that needs to know the order of what happens."""
@@ -122,7 +131,7 @@ class _Builder:
         operands = list(map(to_column, test.operands))
         rule = "absent" if test.is_negated else "present"
         if not test.is_null_aware:
-            return self._member(flow, operands, self._build(test.body, False), rule, with_ids)
+            return self._member(flow, operands, self._build(test.body, False), rule, with_ids, test.nulls_match)
         (operand,) = test.operands
         any_row, null_row = self._build(test.body, False), self._build(test.body, False)
         (column,) = any_row.columns
@@ -133,8 +142,10 @@ class _Builder:
         any_row = self._draft.project(any_row, [(column, "0")])
         return self._member(flow, [f"CASE WHEN {_operand_sql(operand)} IS NULL THEN 0 END"], any_row, rule, with_ids)
 
-    def _member(self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool) -> Flow:
-        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing."""
+    def _member(
+        self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool, nulls_match: bool = False
+    ) -> Flow:
+        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked."""
         keys = tuple(f"_operand.{idx}" for idx in range(len(operands)))
         columns = flow.columns
         items = [*((name, quote(name)) for name in columns), *zip(keys, operands)]
@@ -144,6 +155,7 @@ class _Builder:
         ids = flow.ids if with_ids else ()
         return self._membership(flow, matches, MembershipSpec(
             rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
+            nulls_match,
         ), columns=columns, ids=ids)  # fmt: skip
 
     def _membership(
@@ -226,12 +238,17 @@ def _operand_sql(expr: exp.Expr) -> str:
     return sql if isinstance(without_read(expr), exp.Column) else f"({sql})"
 
 
-def _refuse_unhashable(query: Select) -> None:
-    """A test tells rows apart by all that is read of them."""
+def _unhashable_unread(query: Select) -> Iterator[str]:
+    """A test tells rows apart by all that is read of them, beside which a window that counts rows keeps all columns."""
+    read = {name for expr in read_on_top(query) for name in columns_of(expr)}
     for scan in scans_of(query.input):
         for name in scan.columns:
-            type = scan.source.schema.field(name).type
-            if not is_hashable(type):
+            type, column = scan.source.schema.field(name).type, f"{scan.source.alias}.{name}"
+            if is_hashable(type):
+                continue
+            if column not in read:
+                yield column
+            else:
                 raise PlanError(
                     f"`IN` and `EXISTS` cannot pass on `{scan.source.alias}.{name}`, whose values of type {type} they "
                     "cannot tell apart; leave the column out, or cast it in a subquery",

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from sash.plan.logical import Join, Relational, Scan, scans_of
 from sash.sql.bound_query import RowsWindow
+from sash.sql.join_trees import INNER
 from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]
@@ -135,8 +136,11 @@ def _joins_of(node: Relational) -> Iterator[Join]:
 
 
 def _classes(node: Relational) -> list[set[str]]:
-    """Sets of key columns that are equal in every answer, in order of their least member."""
-    return equal_columns([pair for join in _joins_of(node) for pair in join.keys])
+    """Sets of key columns that are equal in every answer, in order of their least member.
+
+    Beside a row without a partner they are not.
+    """
+    return equal_columns([pair for join in _joins_of(node) if join.kind == INNER for pair in join.keys])
 
 
 def equal_columns(pairs: Sequence[tuple[str, str]]) -> list[set[str]]:

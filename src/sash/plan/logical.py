@@ -9,6 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from sash.sql.bound_query import Block, BoundQuery, BoundSet, DerivedInfo, Output, RowsWindow, Source
+from sash.sql.join_trees import INNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,10 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs that satisfy all conjuncts. `keys` are columns of the left and the right input that must be equal."""
+    """Pairs that satisfy all conjuncts. `keys` are columns of the left and the right input that must be equal.
+
+    Joins that are no inner ones look up a relation, and are above all others: see `OuterLookup`.
+    """
 
     left: Relational
     right: Scan
@@ -41,6 +45,8 @@ class Join:
     keys: tuple[tuple[str, str], ...] = ()
     computed: tuple[tuple[str, exp.Expr], ...] = ()
     """Key columns to be computed from the left input, where that is itself a join."""
+    kind: str = INNER
+    """INNER, or the kind of an `OuterLookup`."""
 
 
 Relational: TypeAlias = Scan | Join
@@ -54,6 +60,7 @@ class RowTest:
     operands: tuple[exp.Expr, ...]
     is_negated: bool
     is_null_aware: bool
+    nulls_match: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +95,16 @@ def logical_plan(bound: Block) -> Body:
     """The query as written: sources joined in the order of FROM, everything else on top."""
     if isinstance(bound, BoundSet):
         return SetOperation(logical_plan(bound.left), logical_plan(bound.right), bound)
-    scans = [_scan(source) for source in bound.sources]
-    tree: Relational = scans[0]
-    for scan in scans[1:]:
+    scans = {source.alias: _scan(source) for source in bound.sources}
+    lookups = [(scans.pop(lookup.alias), lookup) for lookup in bound.lookups]
+    first, *others = scans.values()
+    tree: Relational = first
+    for scan in others:
         tree = Join(tree, scan)
+    for scan, lookup in lookups:
+        tree = Join(tree, scan, lookup.conjuncts, kind=lookup.kind)
     tests = tuple(
-        RowTest(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware)
+        RowTest(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware, each.nulls_match)
         for each in bound.memberships
     )
     return Select(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
@@ -130,6 +141,18 @@ def bodies_of(body: Body) -> Iterator[Body]:
 def scans_of(node: Relational) -> list[Scan]:
     """The leaves, left to right."""
     return [node] if isinstance(node, Scan) else [*scans_of(node.left), node.right]
+
+
+def outer_joins_of(node: Relational) -> list[Join]:
+    """The joins that are no inner ones, in their order."""
+    if isinstance(node, Scan) or node.kind == INNER:
+        return []
+    return [*outer_joins_of(node.left), node]
+
+
+def padded_aliases(node: Relational) -> frozenset[str]:
+    """The relations whose columns are NULL in rows that they have no partner for, or are not there at all."""
+    return frozenset(join.right.source.alias for join in outer_joins_of(node))
 
 
 def aliases_of(node: Relational | exp.Expr) -> frozenset[str]:

@@ -24,6 +24,7 @@ from sash.plan.hints import Hints
 from sash.plan.logical import Join, Relational, Scan, Select, scans_of
 from sash.sql.bound_query import TimeWindow
 from sash.sql.expressions import to_duckdb
+from sash.sql.join_trees import INNER
 from sash.sql.window_graph import FAR
 
 TIME_PREFIX = "_time."
@@ -175,6 +176,8 @@ def cut_points(first: Scan, joins: Sequence[Join], exchanges: Mapping[tuple[str,
                 owners = dict.fromkeys([*owners, *(name for name, _ in join.computed)], alias)
             owners |= dict.fromkeys(own_columns(join.right), alias)
             continue
+        if join.kind != INNER:
+            continue
         readers = {owners.get(name) for name in read_by_lookup(join)}
         if len(readers) == 1 and None not in readers:
             owners |= dict.fromkeys([*own_columns(join.right), *(name for name, _ in join.computed)], readers.pop())
@@ -225,7 +228,7 @@ def time_conditions(joining: JoinDraft, reach: Reach) -> Iterator[tuple[str, set
 def _require_time_window(scan: Scan, algorithm: str, query: Select) -> None:
     if not _is_plain(scan):
         raise PlanError(
-            f"the hint `{algorithm}` needs a window of time without `SLIDE` on every stream, and `{scan.source.alias}` "
+            f"the hint `{algorithm}` needs a window of time without `SLIDE` on every stream, and `{scan.source.title}` "
             "has none; give it one such as [RANGE 1 HOUR], or leave the hint out",
             query.bound.text,
             scan.source.span,

@@ -10,7 +10,7 @@ from sash.cost.join_cost import EXACT_SETTINGS, HASH, WHJ
 from sash.cost.prices import load_prices
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
-from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.lookup_join import OUTER, LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import Node, RelationSpec
 from sash.operators.project import ProjectSpec
@@ -37,6 +37,7 @@ from sash.plan.multiway import (
 from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
+from sash.sql.join_trees import INNER
 from sash.store.batch import ID_PREFIX, TS
 
 BuildBody = Callable[[Body, bool], Flow]
@@ -64,7 +65,8 @@ class FromClause:
             self._partitioning = Partitioning(dict.fromkeys(streams, ()), {})
 
     def build(self, with_ids: bool) -> Flow:
-        return self._many(with_ids) if self._joins_many else self._relational(self._query.input, with_ids)
+        flow = self._many(with_ids) if self._joins_many else self._relational(self._query.input, with_ids)
+        return self._draft.keep(flow, self._query.conjuncts)
 
     def _many(self, with_ids: bool) -> Flow:
         """All streams, many at a time; relations where they can first be looked up."""
@@ -76,6 +78,9 @@ class FromClause:
         for number, join in enumerate(joins):
             if number in cut_at:
                 joining = self._cut(joining)
+            if join.kind != INNER:
+                postponed.append(join)
+                continue
             if not join.right.source.is_stream:
                 input = next((input for input in joining.inputs if number in cut_at or _may_look_up(input, join)), None)
                 if input is None:
@@ -216,12 +221,11 @@ class FromClause:
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
         period, conjuncts = split_period(join, left.columns)
-        method = self._lookup_method(join)
-        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), method, period)
-        flow = replace(left, columns=left.columns + columns, ids=left.ids + ids)
-        distribution = (
-            left.distribution if left.distribution.slot is not None else left.distribution.with_equal(join.keys)
-        )
+        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), self._lookup_method(join), period, join.kind)
+        shows = join.kind in (INNER, OUTER)
+        flow = replace(left, columns=left.columns + columns, ids=left.ids + ids) if shows else left
+        is_equal = join.kind == INNER and left.distribution.slot is None
+        distribution = left.distribution.with_equal(join.keys) if is_equal else left.distribution
         return replace(flow, node=Node(spec, (left.node, Node(RelationSpec(lookup.label)))), distribution=distribution)
 
     def _lookup_method(self, join: Join) -> str:
@@ -243,7 +247,7 @@ class FromClause:
     def _choose_method(self, join: Join, left: Flow, right: Flow) -> JoinChoice:
         if self._hint.algorithm in (HASH, WHJ, *EXACT_SETTINGS) and not join.keys:
             raise PlanError(
-                f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.alias}` and the "
+                f"the hint `{self._hint.algorithm}` needs an equality between `{join.right.source.title}` and the "
                 "streams before it; add one, or leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,
@@ -251,7 +255,7 @@ class FromClause:
         if self._hint.algorithm in EXACT_SETTINGS and (left.ids or right.ids):
             raise PlanError(
                 f"the hint `{self._hint.algorithm}` is for tuples that leave by the clock alone, but where "
-                f"`{join.right.source.alias}` is joined some may be taken back, and would have to be looked for on "
+                f"`{join.right.source.title}` is joined some may be taken back, and would have to be looked for on "
                 "disk; leave the hint out",
                 self._query.bound.text,
                 join.right.source.span,

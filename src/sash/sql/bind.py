@@ -9,12 +9,15 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.sql.aggregates import refuse_aggregates
 from sash.sql.as_of import bind_as_of, period_conditions
-from sash.sql.bound_query import Block, BoundQuery, Catalog
+from sash.sql.bound_joins import bind_trees, conditions_in
+from sash.sql.bound_query import Block, BoundQuery, Catalog, Source
 from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.final_results import check_final
 from sash.sql.hashable import check_hashable
 from sash.sql.interval_joins import bind_intervals
+from sash.sql.join_trees import are_plain
 from sash.sql.memberships import Surroundings, bind_membership
+from sash.sql.outer_joins import restructure
 from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
@@ -46,15 +49,18 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
     sources = bind_sources(select, context)
     scope = Scope(sources, select.text, context.outside)
     sources = bind_as_of(select, sources, scope)
-    using = [scope.equate(source, name) for source, item in zip(sources, select.sources) for name in item.using]
-    periods = [condition for source in sources for condition in period_conditions(source)]
+    trees = () if are_plain(select.trees) else bind_trees(select, sources, scope)
+    using = [] if trees else _equalities(select, sources, scope)
+    # What stands in a join has its period there.
+    alone = [source for source in sources if not trees or source in trees]
+    periods = [condition for source in alone for condition in period_conditions(source)]
     with ScalarBinder(scope.columns(), select.text) as scalars:
         around = Surroundings(select, scope, scalars, context)
         query = BoundQuery(
             text=select.text,
             sources=sources,
             outputs=(),
-            conjuncts=(*using, *periods, *_conjuncts(select, scope)),
+            conjuncts=(*using, *periods, *_conjuncts(select, scope, () if trees else select.on)),
             hints=select.hints,
             emit_changes=select.emit_changes,
             spans=select.spans,
@@ -66,8 +72,9 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             interval_graph=bind_intervals(select, sources),
         )
         query = bind_outputs(query, select, scope, scalars)
-        for conjunct in query.conjuncts:
+        for conjunct in (*query.conjuncts, *conditions_in(trees)):
             scalars.bind_condition(conjunct)
+        query = restructure(query, trees, scalars) if trees else query
     if query.is_distinct:
         check_hashable(query.outputs, "`DISTINCT`", select.text)
     check_final(select, query)
@@ -88,9 +95,14 @@ def _keeper(select: ParsedSelect, context: Context) -> str | None:
     return None
 
 
-def _conjuncts(select: ParsedSelect, scope: Scope) -> Iterator[exp.Expr]:
+def _equalities(select: ParsedSelect, sources: tuple[Source, ...], scope: Scope) -> list[exp.EQ]:
+    """What USING means where all joins are inner ones."""
+    return [scope.equate(source, name) for source, item in zip(sources, select.sources) for name in item.using]
+
+
+def _conjuncts(select: ParsedSelect, scope: Scope, on: tuple[exp.Expr, ...]) -> Iterator[exp.Expr]:
     """The conditions of ON and WHERE, less those that look into a subquery."""
-    parts = [part for condition in select.on for part in split_conjuncts(condition)]
+    parts = [part for condition in on for part in split_conjuncts(condition)]
     for part in [*parts, *(part for part in split_conjuncts(select.where) if not is_membership(part))]:
         refuse_aggregates(part, select.text, "`WHERE` or `ON`", "use `HAVING`, or aggregate in a subquery in `FROM`")
         yield scope.resolve(part)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -17,6 +17,9 @@ from sash.sql.window_graph import WindowGraph
 
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
+
+JOINED = "_joined"
+"""What the aliases begin with of subqueries that stand for a part of FROM with an outer join."""
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """What rows of a `HopWindow` have beside their own columns."""
@@ -160,6 +163,11 @@ class Source:
     """Of a relation: the time of which stream's tuples its rows must be valid at; the query's conditions say it too."""
 
     @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        return self.alias.removeprefix(JOINED).strip() if self.alias.startswith(JOINED) else self.alias
+
+    @property
     def is_stream(self) -> bool:
         """Whether its rows come and go: a stream of the catalog, or a subquery, which always reads one."""
         return not isinstance(self.info, RelationInfo)
@@ -232,6 +240,15 @@ class Aggregate:
         keys = (each.expr for each in self.order)
         return tuple(expr for expr in (self.argument, self.filter, *keys) if expr is not None)
 
+    def with_reads(self, change: Callable[[exp.Expr], exp.Expr]) -> Aggregate:
+        """The same of expressions that each of `reads` is changed to."""
+        return replace(
+            self,
+            argument=None if self.argument is None else change(self.argument),
+            filter=None if self.filter is None else change(self.filter),
+            order=tuple(replace(each, expr=change(each.expr)) for each in self.order),
+        )
+
     @property
     def is_timed(self) -> bool:
         """Whether it goes by the time of rows."""
@@ -290,11 +307,31 @@ class MembershipCondition:
     is_negated: bool
     is_null_aware: bool
     span: Span
+    nulls_match: bool = False
+    """Whether NULL equals NULL: of operands that are columns of a row, to find that very row again."""
+
+
+@dataclass(frozen=True, slots=True)
+class OuterLookup:
+    """A relation of FROM whose rows are looked up for each row of all that stands before it.
+
+    LEFT    each row with its partners; with NULLs, if it has none
+    SEMI    each row that has a partner, once
+    ANTI    each row that has none
+    """
+
+    alias: str
+    kind: str
+    conjuncts: tuple[exp.Expr, ...]
+    """What a partner must satisfy: ON, taken apart at AND."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoundQuery:
-    """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND."""
+    """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND.
+
+    All sources are joined by inner joins, less those of `lookups`, which come after them in this order.
+    """
 
     text: str
     sources: tuple[Source, ...]
@@ -311,6 +348,7 @@ class BoundQuery:
     having: tuple[exp.Expr, ...] = ()
     """Conjuncts over `_group` and `_agg` columns."""
     is_distinct: bool = False
+    lookups: tuple[OuterLookup, ...] = ()
     window_graph: WindowGraph | None = None
     """The windows of pairs, if there are any: the conditions on the times of tuples beside those on their windows.
 

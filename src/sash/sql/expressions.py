@@ -22,6 +22,8 @@ from sash.sql.functions import refusal
 
 _WHOLE = (exp.Binary, exp.Between, exp.Bracket, exp.Case, exp.Cast, exp.Func, exp.In, exp.Unary)
 _PARTIAL = (exp.Alias, exp.If, exp.Kwarg, exp.PropertyEQ, exp.Slice)
+MERGED = "merged"
+"""Where an expression has in `meta` the name of the column that it stands for."""
 _MAX_PARTS = 200
 """Finding the culprit asks DuckDB once for every part; in a longer expression the whole of it is blamed."""
 
@@ -101,8 +103,7 @@ class ScalarBinder:
         self._check_literals(expr)
         self._check_collations(expr)
         scalar = self._describe(expr)
-        column = without_read(expr)
-        return replace(scalar, name=column.name) if isinstance(column, (exp.Column, exp.Dot)) else scalar
+        return replace(scalar, name=_column_named(expr) or scalar.name)
 
     def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
@@ -118,9 +119,8 @@ class ScalarBinder:
         """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
         by = [f"({to_duckdb(group)})" for group in groups if group.find(exp.Column)]
         grouping = f" GROUP BY {', '.join(by)}" if by else ""
-        column = without_read(expr)
-        if isinstance(column, (exp.Column, exp.Dot)):
-            return column.name
+        if name := _column_named(expr):
+            return name
         relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
         return self._plain(relation.columns[0])
 
@@ -210,6 +210,12 @@ class ScalarBinder:
             quoted = name.replace('"', '""')
             text = text.replace(f'"{quoted}"', name)
         return text
+
+
+def _column_named(expr: exp.Expr) -> str | None:
+    """The name of the column that an expression is, also if it is one of two that USING has made one."""
+    column = without_read(expr)
+    return column.name if isinstance(column, (exp.Column, exp.Dot)) else expr.meta.get(MERGED)
 
 
 def _stands_alone(part: exp.Expr) -> bool:

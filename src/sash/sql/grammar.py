@@ -37,7 +37,12 @@ _REMEDIES = {
 _MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
 _CLAUSES_OF_THE_WHOLE = ("window", "emit_changes")
 _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
-_JOINS_THAT_RUN = {TokenType.INNER, TokenType.CROSS}
+_JOINS_THAT_RUN = (
+    *("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "SEMI", "ANTI"),
+    *("NATURAL", "NATURAL INNER", "NATURAL LEFT", "NATURAL RIGHT", "NATURAL FULL", "NATURAL LEFT OUTER"),
+    *("NATURAL RIGHT OUTER", "NATURAL FULL OUTER", "NATURAL SEMI", "NATURAL ANTI"),
+)
+_JOIN_WORDS = "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, CROSS JOIN, SEMI JOIN, ANTI JOIN and NATURAL JOIN"
 _AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
 _PLAIN_AGGREGATES = {
     "APPROX_QUANTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "GROUP_CONCAT", "LISTAGG", "MAX_BY", "MIN_BY",
@@ -199,17 +204,18 @@ class SashParser(Cursor):
     def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
         # sqlglot tries what follows a comma and forgets the comma, and the error, when it is no table.
         if self._match(TokenType.COMMA):
-            return self.expression(exp.Join(this=self._parse_table()))
+            join = self.expression(exp.Join(this=self._parse_table()))
+            join.meta["is_comma"] = True
+            return join
         return super()._parse_join(*args, **kwargs)
 
     def _parse_join_parts(self) -> Any:
         start = self._index
         parts = super()._parse_join_parts()
-        words = [part for part in parts if part]
-        if self._match(TokenType.JOIN, advance=False) and not {word.token_type for word in words} <= _JOINS_THAT_RUN:
-            kind = " ".join(word.text.upper() for word in words)
+        kind = " ".join(part.text.upper() for part in parts if part)
+        if self._match(TokenType.JOIN, advance=False) and kind not in _JOINS_THAT_RUN:
             span = Span(self._tokens[start].start, self._curr.end + 1)
-            self.refuse(f"`{kind} JOIN`", "use `JOIN … ON` or a comma and WHERE", span)
+            self.refuse(f"`{kind} JOIN`", f"the joins that run are {_JOIN_WORDS}", span)
         return parts
 
     def _parse_table_parts(self, *args: Any, **kwargs: Any) -> exp.Table | exp.Dot | None:

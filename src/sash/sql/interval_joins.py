@@ -25,6 +25,7 @@ from sash.sql.casts import without_read
 from sash.sql.dialect import Sash
 from sash.sql.expressions import split_conjuncts
 from sash.sql.interval_graph import IntervalGraph, TimeBound
+from sash.sql.join_trees import INNER, joins_of
 from sash.sql.pair_windows import MAX_STREAMS
 from sash.sql.parsed import ParsedSelect
 from sash.sql.scope import Scope
@@ -106,7 +107,7 @@ def is_said_by_reach(conjunct: exp.Expr, sources: Sequence[Source]) -> bool:
 
 def _has_outer_join(select: ParsedSelect) -> bool:
     """Of an outer join, ON says which rows meet, and not which are in the answer."""
-    return any(join.args.get("side") for join in select.tree.find_all(exp.Join))
+    return any(join.kind != INNER for tree in select.trees for join in joins_of(tree))
 
 
 def _may_be_bounded(source: Source) -> bool:

@@ -27,7 +27,7 @@ from sash.sql.sets import cast, cast_outputs, common_types, compared_types, sele
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, strip_negations
 
-_OUTSIDE_REMEDY = "move a condition without its own columns out of it, or join the subquery in `FROM`"
+_OUTSIDE_REMEDY = "write it as a `SEMI JOIN`, or an `ANTI JOIN` for NOT, with the condition in `ON`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,17 @@ def _bind_operand(expr: exp.Expr, around: Surroundings) -> Output:
     return Output(scalar.name, resolved, scalar.type, scalar.sql_type)
 
 
+def can_compare(one: Output, other: Output, form: str) -> bool:
+    """Whether DuckDB compares two values in this form, on whichever row."""
+    families = (family_of(duck.type_named(side.sql_type)) for side in (one, other))
+    values = (f"CAST(NULL AS {side.sql_type})" for side in (one, other))
+    return are_comparable(*families) and duck.can_bind(form.format(*values))
+
+
 def _check_comparable(operands: list[Output], block: Block, form: str, text: str) -> None:
     """BindError at what DuckDB does not compare in this form, or fails to on some row."""
     for operand, output in zip(operands, block.outputs):
-        families = (family_of(duck.type_named(side.sql_type)) for side in (operand, output))
-        values = (f"CAST(NULL AS {side.sql_type})" for side in (operand, output))
-        if not are_comparable(*families) or not duck.can_bind(form.format(*values)):
+        if not can_compare(operand, output, form):
             raise BindError(incompatible(operand.sql_type, output.sql_type, "compared"), text, span_of(operand.expr))
 
 

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
+from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _READ: dict[type[exp.Expr], set[str]] = {
@@ -22,7 +23,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.Subquery: {"this", "alias", "joins"},
     exp.Table: {"this", "alias", "joins", "version"},
     exp.TableAlias: {"this"},
-    exp.Join: {"this", "on", "using", "kind"},
+    exp.Join: {"this", "on", "using", "kind", "side", "method"},
     exp.Distinct: set(),
     exp.Group: {"expressions", "all"},
 }
@@ -34,9 +35,8 @@ _PARTS = {
     "pivots": "`PIVOT`",
     "recursive": "`WITH RECURSIVE`",
     "sample": "`TABLESAMPLE`",
-    "side": "an outer join",
 }
-_KINDS = (None, "INNER", "CROSS")
+_KINDS = (None, "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 _OPERATIONS: dict[type[exp.SetOperation], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
 
 NamedQueries: TypeAlias = Mapping[str, exp.Query]
@@ -69,6 +69,8 @@ class ParsedSelect:
     outputs: tuple[exp.Expr, ...]
     sources: tuple[ParsedSource, ...]
     on: tuple[exp.Expr, ...]
+    trees: tuple[ParsedTree, ...]
+    """FROM, item by item between commas: how its sources are joined."""
     where: exp.Expr | None = None
     groups: tuple[exp.Expr, ...] | None = None
     groups_all: bool = False
@@ -177,6 +179,7 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         outputs=tuple(tree.expressions),
         sources=sources,
         on=tuple(join.args["on"] for join in joins if join.args.get("on")),
+        trees=read_join_trees(tree),
         where=tree.args["where"].this if tree.args.get("where") else None,
         groups=tuple(group.expressions) if group else None,
         groups_all=bool(group and group.args.get("all")),
@@ -207,15 +210,24 @@ def _joins(node: exp.Expr) -> Iterator[exp.Join]:
     """All joins below a SELECT or table, innermost first: `a JOIN b JOIN c ON … ON …` nests them in its tables."""
     if isinstance(node, exp.Select):
         yield from _joins(node.args["from_"].this)
+    if (inner := within_brackets(node)) is not None:
+        yield from _joins(inner)
     for join in node.args.get("joins") or ():
         yield join
         yield from _joins(join.this)
 
 
 def _items(tree: exp.Select, joins: Iterable[exp.Join]) -> Iterator[tuple[exp.Expr, list[exp.Identifier]]]:
-    yield tree.args["from_"].this, []
+    yield _first_within(tree.args["from_"].this), []
     for join in joins:
-        yield join.this, join.args.get("using") or []
+        yield _first_within(join.this), join.args.get("using") or []
+
+
+def _first_within(item: exp.Expr) -> exp.Expr:
+    """The item that a join in brackets begins with."""
+    while (inner := within_brackets(item)) is not None:
+        item = inner
+    return item
 
 
 def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: NamedQueries) -> ParsedSource:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
@@ -11,11 +11,14 @@ from sqlglot import exp
 from sash.errors import BindError, PlanError, QueryError, suggest
 from sash.sql.bound_query import Source
 from sash.sql.casts import read_as
-from sash.sql.expressions import span_of
+from sash.sql.expressions import MERGED, span_of
+from sash.sql.join_trees import FULL, RIGHT
 from sash.sql.subqueries import refuse_subqueries
 
 _UNCORRELATED = "join the two in the query around it, or use `EXISTS` with an equality in its WHERE"
 T = TypeVar("T", bound=exp.Expr)
+Aliases: TypeAlias = frozenset[str]
+"""Items of FROM, as declared."""
 
 
 class Scope:
@@ -29,6 +32,9 @@ class Scope:
         self._text = text
         self._outside = outside
         self._merged: set[tuple[str, str]] = set()
+        self._values: dict[tuple[str, str], exp.Expr] = {}
+        """What a column stands for that USING has merged with another, if not for itself."""
+        self._hidden: set[str] = set()
 
     def columns(self) -> pa.Schema:
         """All columns, called `alias.column`."""
@@ -43,12 +49,38 @@ class Scope:
         self._merged.add((source.alias, right.name))
         return exp.EQ(this=self._read(left), expression=self._read(right))
 
+    def merge(self, name: exp.Identifier, sides: tuple[Aliases, Aliases], kind: str) -> exp.EQ:
+        """The equality behind USING in a join of two parts of FROM. From then on the name alone means what a row has,
+        of whichever side it comes.
+        """
+        found = [self._find(name, list(self._visible(among=side))) for side in sides]
+        left, right = (self._value(column) for column in found)
+        self._merged.add((found[1].table, found[1].name))
+        kept = found[0].table, found[0].name
+        if kind == FULL:
+            self._values[kept] = exp.Coalesce(this=left.copy(), expressions=[right.copy()])
+            self._values[kept].meta[MERGED] = found[0].name
+        elif kind == RIGHT:
+            self._values[kept] = right
+        return exp.EQ(this=left.copy(), expression=right.copy())
+
+    def common_names(self, left: Aliases, right: Aliases) -> list[exp.Identifier]:
+        """The names of columns that NATURAL joins two parts of FROM by."""
+        known = {name.lower() for _, name in self._visible(among=right)}
+        names = dict.fromkeys(name for _, name in self._visible(among=left) if name.lower() in known)
+        return [exp.to_identifier(name, quoted=True) for name in names]
+
+    def hide(self, aliases: Aliases) -> None:
+        """Items of FROM whose rows are looked for and not shown: no name means their columns from now on."""
+        self._hidden.update(alias.lower() for alias in aliases)
+
     def expand(self, star: exp.Expr) -> list[exp.Expr]:
         """The columns behind `*` or `alias.*`."""
         if isinstance(star, exp.Column):
             source = self._source(star.args["table"])
             return [read(source, name, star) for name in source.schema.names]
-        return [read(source, name, star) for source, name in self._visible()]
+        columns = [_make_column(source, name, star) for source, name in self._visible()]
+        return [place(self._value(column), star) for column in columns]
 
     def resolve(self, expr: exp.Expr) -> exp.Expr:
         """A copy of the expression in which every column is `alias.column`, with struct fields behind it as Dots.
@@ -81,14 +113,13 @@ class Scope:
         first, *fields = names
         if fields and first.name.lower() in self._sources:
             column = column_in(self._source(first), fields.pop(0), self._text)
-        elif fields and not any(name.lower() == first.name.lower() for _, name in self._visible()):
+            return self._descend(column, self._read(column), fields)
+        if fields and not any(name.lower() == first.name.lower() for _, name in self._visible()):
             raise self._unknown_source(first)
-        else:
-            column = self._find(first, list(self._visible()))
-        return self._descend(column, fields)
+        column = self._find(first, list(self._visible()))
+        return self._descend(column, self._value(column), fields)
 
-    def _descend(self, column: exp.Column, fields: list[exp.Identifier]) -> exp.Expr:
-        expr = self._read(column)
+    def _descend(self, column: exp.Column, expr: exp.Expr, fields: list[exp.Identifier]) -> exp.Expr:
         type_ = self._sources[column.table.lower()].schema.field(column.name).type
         for field in fields:
             types = {inner.name: inner.type for inner in type_.fields} if pa.types.is_struct(type_) else {}
@@ -99,6 +130,11 @@ class Scope:
                 raise BindError(reason, self._text, span_of(field))
             expr, type_ = exp.Dot(this=expr, expression=_quoted(name, field)), types[name]
         return expr
+
+    def _value(self, column: exp.Column) -> exp.Expr:
+        """What a name alone means that was found to be of this column."""
+        value = self._values.get((column.table, column.name))
+        return self._read(column) if value is None else place(value.copy(), column)
 
     def _read(self, column: exp.Column) -> exp.Expr:
         return read(self._sources[column.table.lower()], column.name, column)
@@ -112,19 +148,24 @@ class Scope:
             raise self._unknown_column(name, [column for _, column in candidates])
         return _make_column(*found[0], name)
 
-    def _visible(self, until: Source | None = None) -> Iterator[tuple[Source, str]]:
-        """The columns that a name alone may mean, of all items or of those before one."""
+    def _visible(self, until: Source | None = None, among: Aliases | None = None) -> Iterator[tuple[Source, str]]:
+        """The columns that a name alone may mean, of all items, of those before one, or of some."""
         for source in self._sources.values():
-            if source is until:
+            if until is not None and source.alias == until.alias:
                 return
+            if source.alias.lower() in self._hidden or (among is not None and source.alias not in among):
+                continue
             yield from ((source, name) for name in source.schema.names if (source.alias, name) not in self._merged)
 
     def _source(self, name: exp.Identifier) -> Source:
-        if name.name.lower() not in self._sources:
+        if name.name.lower() not in self._sources or name.name.lower() in self._hidden:
             raise self._unknown_source(name)
         return self._sources[name.name.lower()]
 
     def _unknown_source(self, name: exp.Identifier) -> QueryError:
+        if name.name.lower() in self._hidden:
+            reason = f"`SEMI JOIN` and `ANTI JOIN` do not show columns of `{name.name}`, only whether it has a row"
+            return BindError(f"{reason}; use them in its `ON` alone", self._text, span_of(name))
         if name.name.lower() in self._outside:
             reason = f"the subquery cannot use `{name.name}`, which stands outside it; {_UNCORRELATED}"
             return PlanError(reason, self._text, span_of(name))

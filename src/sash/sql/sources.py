@@ -11,6 +11,7 @@ from sqlglot import exp
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
 from sash.sql.bound_query import (
+    JOINED,
     WINDOW_COLUMNS,
     Block,
     Catalog,
@@ -28,7 +29,7 @@ from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_stat
 from sash.sql.scope import column_in
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time")
+_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,13 @@ def refuse_subqueries(expr: exp.Expr, text: str) -> None:
     parent = node.parent
     if parent is not None and is_predicate(parent):
         name = "EXISTS" if isinstance(parent, exp.Exists) else "IN"
-        reason = _CONJUNCT.format(f"`{name}` with a subquery", "join the subquery in `FROM` instead")
+        remedy = "`LEFT JOIN` its distinct rows in `FROM`, and ask whether they are there"
+        reason = _CONJUNCT.format(f"`{name}` with a subquery", remedy)
         raise PlanError(reason, text, span_of(parent))
     if isinstance(parent, (exp.Any, exp.All)):
-        reason = "`ANY` and `ALL` cannot run in this version; use `IN`, or join the subquery in `FROM`"
+        reason = "`ANY` and `ALL` cannot run in this version; write `= ANY` as `IN`, and `<> ALL` as `NOT IN`"
         raise PlanError(reason, text, span_of(parent.parent or parent))
-    reason = "a subquery as a value cannot run in this version; join the subquery in `FROM`"
+    reason = "a subquery as a value cannot run in this version; `LEFT JOIN` it in `FROM`, with `ON TRUE`"
     raise PlanError(reason, text, span_of(node))
 
 

@@ -59,6 +59,7 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
+    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"),
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
@@ -141,6 +142,7 @@ def _of_select(select: Select) -> Iterator[str]:
     yield "SELECT DISTINCT" if select.is_distinct else ""
     yield "SELECT *" if select.is_star else ""
     yield from ("JOIN … USING" for link in select.links if link.using)
+    yield from (link.word for link in select.links if link.is_outer)
     yield from (f"{call.function}()" for call in select.calls)
     for call in select.calls:
         if call.is_distinct:

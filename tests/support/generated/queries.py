@@ -67,6 +67,8 @@ class StatementWriter:
     n_aliases: int = 0
     is_windowed: bool = False
     """Whether a query around the current place has a window."""
+    is_padded: bool = False
+    """Whether rows of the current SELECT may be without a partner, so that they have no order."""
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
@@ -111,6 +113,8 @@ class StatementWriter:
         pairs_wanted = not self.is_windowed and not is_compared and self.choices.chance(6)
         items = self._pair_items() if pairs_wanted else self._items(depth)
         pairs = draw_pairs(self.choices, [item.alias for item in items]) if pairs_wanted else ()
+        words = self._outer_words(items) if not pairs_wanted and self.choices.chance(25) else ()
+        items = _as_of_joined(items) if words else items
         has_tests = self.n_left > 0 and self.choices.chance(18)
         is_grouped, is_distinct = self.choices.chance(28 if depth == 1 else 42), self.choices.chance(10)
         if families is not None and LIST in families:
@@ -119,10 +123,13 @@ class StatementWriter:
             (f"{item.alias}.{name}", family)
             for item in items
             for name, family in item.columns
-            if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared)
+            if family not in (LIST, NOTHING) or not (has_tests or is_distinct or is_compared or any(words))
         ]
+        links = self._links(items, self._writer(columns), words)
+        hidden = tuple(f"{item.alias}." for item, link in zip(items[1:], links) if not link.shows)
+        columns = [each for each in columns if not each[0].startswith(hidden)] if hidden else columns
         writer = self._writer(columns)
-        links = self._links(items, writer)
+        self.is_padded = any(link.is_outer for link in links)
         n_conditions = self.choices.weighted({0: 15, 1: 1} if self.is_tame else {0: 3, 1: 2, 2: 1})
         where = tuple(_conjunct(writer.condition()) for _ in range(n_conditions))
         tests = self._tests(depth, items, writer) if has_tests else ()
@@ -131,7 +138,7 @@ class StatementWriter:
             return self._grouped(select, writer, families)
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
-            is_star = len(every) == sum(len(item.columns) for item in items)
+            is_star = len(every) == sum(len(item.columns) for item in items if f"{item.alias}." not in hidden)
             return replace(select, outputs=every, is_star=is_star)
         return replace(select, outputs=self._outputs(writer, families))
 
@@ -209,7 +216,7 @@ class StatementWriter:
         if not self.is_plain:
             functions |= {"avg": 1, "median": 1, "conditional": 1, "deviation": 1, "quantile": 1, "mode": 1, "arg": 1}
             functions |= {"listing": 2}
-            if all(isinstance(item, Reading) for item in items):
+            if self._has_times(items):
                 functions |= {"first": 1, "last": 1}
         if is_endless:
             functions = {name: weight for name, weight in functions.items() if name not in _KEEPING}
@@ -251,6 +258,10 @@ class StatementWriter:
         # DuckDB adds up in order of arrival, and what stands around may compare the last digit.
         return f"round({marker}, 6)" if function in DEVIATIONS else marker
 
+    def _has_times(self, items: Sequence[Item]) -> bool:
+        """Whether rows have an order, by which values are listed that are told no other."""
+        return all(isinstance(item, Reading) for item in items) and not self.is_padded
+
     def _listing(self, writer: ExpressionWriter, items: Sequence[Item]) -> Call:
         """All values of a group, as a list or a string."""
         family = self.choices.one((NUMBER, STRING))
@@ -260,8 +271,7 @@ class StatementWriter:
         if self.choices.chance(25):
             order = ((argument, self.choices.one(_ORDERS)),) if self.choices.chance(50) else ()
             return replace(call, is_distinct=True, order=order)
-        has_times = all(isinstance(item, Reading) for item in items)
-        return call if has_times and self.choices.chance(40) else replace(call, order=self._order(writer))
+        return call if self._has_times(items) and self.choices.chance(40) else replace(call, order=self._order(writer))
 
     def _order(self, writer: ExpressionWriter) -> tuple[tuple[str, str], ...]:
         """What values are placed by: columns, as a constant would be a position."""
@@ -323,7 +333,23 @@ class StatementWriter:
     def _pair_items(self) -> tuple[Item, ...]:
         return tuple(self._reading(self._stream(), None) for _ in range(self.choices.weighted({2: 3, 3: 3, 4: 1})))
 
-    def _links(self, items: Sequence[Item], writer: ExpressionWriter) -> tuple[Link, ...]:
+    def _outer_words(self, items: Sequence[Item]) -> tuple[str, ...]:
+        """How each item but the first is joined, where some joins are outer ones; only rows of streams are padded."""
+        words = []
+        for place in range(1, len(items)):
+            before = [_has_rows_of_streams(item) for item in items[:place]]
+            known = {"JOIN": 3}
+            if any(before):
+                known |= {"LEFT JOIN": 6}
+            if _has_rows_of_streams(items[place]) and (any(before) or place == 1):
+                known |= {"RIGHT JOIN": 3}
+                known |= {"FULL JOIN": 3} if any(before) else {}
+            if any(before) and place == len(items) - 1 and not self.is_plain:
+                known |= {"SEMI JOIN": 2, "ANTI JOIN": 2}
+            words.append(self.choices.weighted(known))
+        return tuple(words)
+
+    def _links(self, items: Sequence[Item], writer: ExpressionWriter, words: Sequence[str]) -> tuple[Link, ...]:
         links = []
         for place in range(1, len(items)):
             conditions = []
@@ -334,8 +360,19 @@ class StatementWriter:
                 columns = [each for each in writer.columns if each[0].startswith(known)]
                 own = self._writer(columns)
                 conditions.append(_conjunct(own.condition(1)))
-            links.append(self._link(items, place, [each for each in conditions if each]))
+            conditions = [each for each in conditions if each]
+            links.append(
+                self._outer_link(items, place, conditions, words[place - 1])
+                if words
+                else self._link(items, place, conditions)
+            )
         return tuple(links)
+
+    def _outer_link(self, items: Sequence[Item], place: int, conditions: list[str], word: str) -> Link:
+        names = [{name for name, _ in item.columns} for item in items[:2]]
+        if len(items) == 2 and "k" in names[0] & names[1] and self.choices.chance(15):
+            return Link(word, (f"{items[0].alias}.k = {items[1].alias}.k",), using="k")
+        return Link(word, tuple(conditions) or ("TRUE",))
 
     def _link(self, items: Sequence[Item], place: int, conditions: list[str]) -> Link:
         names = [{name for name, _ in item.columns} for item in items[:2]]
@@ -503,6 +540,19 @@ class StatementWriter:
     def _alias(self) -> str:
         self.n_aliases += 1
         return f"t{self.n_aliases}"
+
+
+def _as_of_joined(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The items of outer joins: a relation is read as of a stream that it is joined with."""
+    known = [{each.alias for each in items[: max(place, 2)]} for place in range(len(items))]
+    return tuple(
+        replace(item, as_of=None) if isinstance(item, Reading) and item.as_of not in before else item
+        for item, before in zip(items, known, strict=True)
+    )
+
+
+def _has_rows_of_streams(item: Item) -> bool:
+    return isinstance(item, Derived) or item.is_stream
 
 
 def _conjunct(expression: Expression) -> str:

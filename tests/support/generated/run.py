@@ -278,6 +278,8 @@ def is_join(statement: Statement) -> bool:
     body = statement.body
     if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests:
         return False
+    if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
+        return False  # rows return when their partners have left
     windows = [body.window, *(getattr(item, "window", None) for item in body.items)]
     slides = any(
         window is not None and window.slide and (window.kind != "hop" or window.is_final) for window in windows

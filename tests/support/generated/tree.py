@@ -119,11 +119,25 @@ class Link:
     """How an item of FROM is put beside those before it."""
 
     word: str
-    """A comma, JOIN or CROSS JOIN."""
+    """A comma, CROSS JOIN, or a JOIN with ON: an inner one, LEFT, RIGHT, FULL, SEMI or ANTI."""
     conditions: tuple[str, ...] = ()
     """They stand behind ON, or, without JOIN, in WHERE."""
     using: str | None = None
     """A column that both of two items have; `conditions` says the same in other words."""
+
+    @property
+    def has_on(self) -> bool:
+        return self.word not in (", ", "CROSS JOIN")
+
+    @property
+    def is_outer(self) -> bool:
+        """Whether it matters where its conditions stand."""
+        return self.has_on and self.word != "JOIN"
+
+    @property
+    def shows(self) -> bool:
+        """Whether the item's columns can be seen beside the join."""
+        return self.word not in ("SEMI JOIN", "ANTI JOIN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +312,7 @@ def _write_side(side: Body) -> str:
 
 def _loose(select: Select) -> list[str]:
     """The conditions between items that have no ON of their own."""
-    return [each for link in select.links if link.word != "JOIN" for each in link.conditions]
+    return [each for link in select.links if not link.has_on for each in link.conditions]
 
 
 def _write_from(select: Select) -> str:
@@ -309,7 +323,7 @@ def _write_from(select: Select) -> str:
         text += _write_item(item)
         if link is not None and link.using:
             text += f" USING ({link.using})"
-        elif link is not None and link.word == "JOIN":
+        elif link is not None and link.has_on:
             text += f" ON {' AND '.join(link.conditions)}"
     return text
 

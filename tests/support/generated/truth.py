@@ -12,7 +12,7 @@ it, groups and sets are of one. Nothing of Sash is asked: neither how it reads t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -73,7 +73,7 @@ class Truth:
             return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
         if body.keys == ():
             return self._write_total(body, window)
-        instant = f"{body.items[0].alias}._i"
+        instant = _instant_of(body)
         outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
         text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{instant} AS _i, {outputs} "
         text += f"FROM {self._from(body, window)}"
@@ -88,7 +88,7 @@ class Truth:
         names = {expr: f"_a{place}" for place, expr in enumerate(read)}
         columns = "".join(f", {expr} AS {name}" for expr, name in names.items())
         by = ", ".join(_time_of(body)) if any(map(_is_timed, body.calls)) else "0"
-        inner = f"SELECT {body.items[0].alias}._i AS _i, 1 AS _there, {_greatest(by)} AS _time{columns} "
+        inner = f"SELECT {_instant_of(body)} AS _i, 1 AS _there, {_greatest(by)} AS _time{columns} "
         inner += f"FROM {self._from(body, window)}"
 
         def write_call(call: Call) -> str:
@@ -112,17 +112,19 @@ class Truth:
         """FROM and WHERE, with further conditions."""
         first, *others = select.items
         items = [self._item(item, _pair_life(select.pairs, item.alias) or window) for item in select.items]
-        conditions = [f"{other.alias}._i = {first.alias}._i" for other in others]
+        text, conditions = ", ".join(items), [f"{other.alias}._i = {first.alias}._i" for other in others]
         conditions += [f"({each})" for link in select.links for each in link.conditions]
+        conditions += _periods(select.items)
+        if any(link.is_outer for link in select.links):
+            text, conditions = _joined(select, items), []
         conditions += [f"({each})" for each in select.where]
         conditions += [self._test(test, select, window) for test in select.tests]
         for pair in select.pairs:
             least = 0 if pair.is_directed else 1 - pair.length_us
             gap = f"{pair.right}._time - {pair.left}._time"
             conditions.append(f"({gap} BETWEEN {least} AND {pair.length_us - 1})")
-        conditions += [_valid(item) for item in select.items if isinstance(item, Reading) and item.as_of]
         conditions += further
-        return ", ".join(items) + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+        return text + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
 
     def _item(self, item: Item, window: Window | None) -> str:
         if isinstance(item, Derived):
@@ -141,14 +143,14 @@ class Truth:
         return self._names[table, window]
 
     def _test(self, test: Test, select: Select, window: Window | None) -> str:
-        negation, outer = "NOT " if test.is_negated else "", f"{select.items[0].alias}._i"
+        negation, outer = "NOT " if test.is_negated else "", _instant_of(select)
         if test.operand is not None:
             name = test.body.outputs[0].name
             body = self._write(test.body, window)
             return f"(({test.operand}) {negation}IN (SELECT q.{name} FROM ({body}) q WHERE q._i = {outer}))"
         assert isinstance(test.body, Select)
         equalities = [f"({inner}) = ({outside})" for inner, outside in test.equalities]
-        same = f"{test.body.items[0].alias}._i = {outer}"
+        same = f"{_instant_of(test.body)} = {outer}"
         return (
             f"({negation}EXISTS (SELECT 1 FROM {self._from(test.body, test.body.window or window, same, *equalities)}))"
         )
@@ -156,6 +158,25 @@ class Truth:
     def _call(self, call: Call, select: Select) -> str:
         by = _greatest(", ".join(_time_of(select))) if _is_timed(call) else ""
         return call.text if call.argument is None else _ordered(call, by)
+
+
+def _joined(select: Select, items: Sequence[str]) -> str:
+    """FROM with joins as written, each within one instant."""
+    text = items[0]
+    for place, (item, link) in enumerate(zip(items[1:], select.links, strict=True), 1):
+        same = f"{select.items[place].alias}._i = {_instant_of(select, place)}"
+        joined = select.items[:2] if place == 1 else select.items[place : place + 1]
+        conditions = [same, *(f"({each})" for each in link.conditions), *_periods(joined)]
+        text += f" {link.word if link.is_outer else 'JOIN'} {item} ON {' AND '.join(conditions)}"
+    return text
+
+
+def _instant_of(select: Select, n_items: int | None = None) -> str:
+    """The instant of a row that is made of the first items; those that it has nothing of say none."""
+    shown = [True, *(link.shows for link in select.links)]
+    names = [f"{item.alias}._i" for item, shows in zip(select.items[:n_items], shown) if shows]
+    is_padded = any(link.word in ("RIGHT JOIN", "FULL JOIN") for link in select.links)
+    return f"coalesce({', '.join(names)})" if is_padded and len(names) > 1 else names[0]
 
 
 def live(table: Table, window: Window | None) -> pa.Table:
@@ -239,6 +260,10 @@ def _rank(value: Any) -> tuple:
     if isinstance(value, float):
         return (2,) if value != value else (1, value + 0.0)
     return (1, value)
+
+
+def _periods(items: Sequence[Item]) -> list[str]:
+    return [_valid(item) for item in items if isinstance(item, Reading) and item.as_of]
 
 
 def _valid(item: Reading) -> str:

@@ -27,6 +27,7 @@ from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
 from sash.plan.query_plan import SIGNED, QueryPlan, Slot
+from sash.sql.bound_query import JOINED
 from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
@@ -36,6 +37,11 @@ Description = tuple[str, list[Fact]]
 
 ROW_RULES = {"absent": "Minus", "present": "Intersect", "except_all": "Minus all", "intersect_all": "Intersect all"}
 """Titles where rows are compared as rows."""
+LOOKUP_KINDS = {
+    "LEFT": "every row: one that finds nothing comes once, with NULLs",
+    "SEMI": "rows that find something, each once",
+    "ANTI": "rows that find nothing",
+}
 TEST_RULES = {"absent": "Anti join", "present": "Semi join"}
 """Titles of IN and EXISTS, to which NULL equals nothing."""
 PASSES = {
@@ -96,7 +102,7 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Description:
     alias = alias_given(spec)
     if alias is not None:
         columns = [name.removeprefix(f"{alias}.") for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
-        return f"Subquery AS {alias}", [("columns", ", ".join(columns)), ("state", "none")]
+        return subquery_title(alias), [("columns", ", ".join(columns)), ("state", "none")]
     if is_last_word(spec):
         return "Project", [("filter", "what enters; it stays for ever"), ("state", "none")]
     return "Project", [("columns", computed(spec)), ("filter", plain(spec.predicate)), ("state", "none")]
@@ -157,8 +163,11 @@ def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
 
 @describe.register
 def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Description:
+    algorithm, *conditions = lookup_facts(spec)
     return "LookupJoin", [
-        *lookup_facts(spec),
+        algorithm,
+        ("keeps", LOOKUP_KINDS.get(spec.kind, "")),
+        *conditions,
         ("residual", plain(spec.residual) or "none"),
         ("state", "none beside the relation"),
         ("emission", "at once"),
@@ -288,6 +297,11 @@ def _made_below(node: Node) -> dict[str, str]:
     if not isinstance(child.spec, ProjectSpec):
         return {}
     return {name: plain(sql) for name, sql in child.spec.columns if not name.startswith(ID_PREFIX)}
+
+
+def subquery_title(alias: str) -> str:
+    """What a subquery is called, or a part of FROM with an outer join, which is one for Sash alone."""
+    return f"Joined {alias.removeprefix(JOINED).strip()}" if alias.startswith(JOINED) else f"Subquery AS {alias}"
 
 
 def alias_given(spec: ProjectSpec) -> str | None:

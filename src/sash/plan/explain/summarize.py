@@ -24,7 +24,7 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe import ROW_RULES, TEST_RULES, alias_given
+from sash.plan.explain.describe import LOOKUP_KINDS, ROW_RULES, TEST_RULES, alias_given, subquery_title
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
@@ -94,7 +94,7 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
     alias = alias_given(spec)
     names = [name for name, _ in spec.columns if not name.startswith(ID_PREFIX)]
     if alias is not None:
-        return Summary(f"Subquery AS {alias}", ", ".join(name.removeprefix(f"{alias}.") for name in names))
+        return Summary(subquery_title(alias), ", ".join(name.removeprefix(f"{alias}.") for name in names))
     if is_last_word(spec):
         return Summary("Project", "what enters, for ever")
     known = meanings(node.inputs[0], plan)
@@ -153,7 +153,8 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Summary:
 
 @summarize.register
 def _(spec: LookupJoinSpec, node: Node, plan: QueryPlan) -> Summary:
-    return Summary("LookupJoin", _matched(spec, node, plan))
+    kept = LOOKUP_KINDS.get(spec.kind)
+    return Summary("LookupJoin", _matched(spec, node, plan) + (f"; {kept}" if kept else ""))
 
 
 @summarize.register

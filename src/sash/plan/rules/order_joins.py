@@ -6,12 +6,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, scans_of
+from sash.plan.logical import Join, Relational, Scan, Select, aliases_of, outer_joins_of, scans_of
 
 
 def order_joins(query: Select) -> Select:
-    """Starts with the first stream of FROM; a source that nothing connects comes as late as possible."""
-    left = scans_of(query.input)
+    """Starts with the first stream of FROM; a source that nothing connects comes as late as possible.
+
+    What is no inner join stays where it is, above the others.
+    """
+    outer = outer_joins_of(query.input)
+    left = scans_of(outer[0].left if outer else query.input)
     first = next(scan for scan in left if scan.source.is_stream)
     left.remove(first)
     tree: Relational = first
@@ -20,6 +24,8 @@ def order_joins(query: Select) -> Select:
         following = next((scan for scan in left if _is_connected(scan, joined, query.conjuncts)), left[0])
         left.remove(following)
         tree = Join(tree, following)
+    for join in outer:
+        tree = replace(join, left=tree)
     return replace(query, input=tree)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.plan.column_names import column_name, common_type, sql_type_of, type_of
-from sash.plan.logical import Join, Scan, Select, aliases_of, map_joins, map_scans
+from sash.plan.logical import Join, Scan, Select, aliases_of, map_joins, map_scans, padded_aliases
 from sash.sql.bound_query import BoundQuery
 from sash.sql.casts import cast_to, without_read
 from sash.store.keys import is_hashable
@@ -78,6 +78,6 @@ def _with_column(join: Join, side: int, expr: exp.Expr, name: str) -> tuple[Join
 
     if side == 1:
         return replace(join, right=compute(join.right)), name
-    if len(read) == 1:
+    if len(read) == 1 and not read & padded_aliases(join.left):
         return replace(join, left=map_scans(join.left, compute)), name
     return replace(join, computed=(*join.computed, (name, expr))), name
