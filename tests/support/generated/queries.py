@@ -502,7 +502,7 @@ class StatementWriter:
             items = (*items, self._reading(self.tables["r"], None))
         columns = [(f"{item.alias}.{name}", family) for item in items for name, family in item.columns]
         writer = self._writer([each for each in columns if each[1] != LIST])
-        links = list(self._links(items, writer))
+        links = list(self._links(items, writer, ()))
         for place, link in enumerate(links):
             if link.word == "JOIN" and not link.using and place < len(conditions) and self.choices.chance(70):
                 links[place] = replace(link, conditions=(*link.conditions, *conditions[place]))
