@@ -32,7 +32,7 @@ NOTHING = Output("_nothing", exp.Literal.number(0), pa.int32(), "INTEGER")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FromPart:
     """Some items of FROM, joined: what a SELECT may have in FROM and WHERE.
 
     Expressions name columns as the user's query does; `places` says in which source the columns of an item are found,
@@ -53,7 +53,7 @@ class Part:
     def has_stream(self) -> bool:
         return any(source.is_stream for source in self.sources)
 
-    def where(self, conjuncts: Iterable[exp.Expr]) -> Part:
+    def where(self, conjuncts: Iterable[exp.Expr]) -> FromPart:
         return replace(self, conjuncts=(*self.conjuncts, *conjuncts))
 
     def locate(self, expr: exp.Expr) -> exp.Expr:
@@ -94,10 +94,10 @@ class PartMaker:
     def __post_init__(self) -> None:
         self._sources = {source.alias: source for source in self.query.sources}
 
-    def beside(self, left: Part, right: Part) -> Part:
+    def beside(self, left: FromPart, right: FromPart) -> FromPart:
         """Both in an inner join; lookups come last in a SELECT, so what has some becomes a subquery before."""
         left, right = (self.wrapped(self.block(side), side) if side.lookups else side for side in (left, right))
-        return Part(
+        return FromPart(
             left.sources + right.sources,
             left.places | right.places,
             left.conjuncts + right.conjuncts,
@@ -120,7 +120,7 @@ class PartMaker:
         scalar = self.scalars.bind(expr)
         return Output(scalar.name, expr, scalar.type, scalar.sql_type)
 
-    def block(self, part: Part, padded: Aliases | None = None) -> BoundQuery:
+    def block(self, part: FromPart, padded: Aliases | None = None) -> BoundQuery:
         """A SELECT of all columns that are needed of a part; NULL for those of other items, if it is padded."""
         columns = self.columns(padded or part.aliases)
         found = [(alias, self.column(alias, name)) for alias, name in columns]
@@ -130,7 +130,7 @@ class PartMaker:
         ]
         return self.selecting(part, outputs or [NOTHING])
 
-    def selecting(self, part: Part, outputs: Sequence[Output]) -> BoundQuery:
+    def selecting(self, part: FromPart, outputs: Sequence[Output]) -> BoundQuery:
         """A SELECT of these columns of a part."""
         query = BoundQuery(self.query.text, (), (), (), spans=self.query.spans)
         return replace(part.under(query), outputs=part.locate_outputs(outputs))
@@ -140,10 +140,10 @@ class PartMaker:
         outputs = [replace(each, expr=exp.column(exp.to_identifier(each.name, quoted=True))) for each in left.outputs]
         return BoundSet(self.query.text, "union", True, left, right, tuple(outputs), spans=self.query.spans)
 
-    def wrapped(self, block: Block, part: Part) -> Part:
+    def wrapped(self, block: Block, part: FromPart) -> FromPart:
         """A block, whose columns are those of a part, as an item of FROM."""
         alias = f"{JOINED} {'+'.join(part.places)}"
         while alias.lower() in self._taken:
             alias += "+"
         self._taken.add(alias.lower())
-        return Part((derive(block, alias),), dict.fromkeys(part.places, alias))
+        return FromPart((derive(block, alias),), dict.fromkeys(part.places, alias))

@@ -24,7 +24,7 @@ from sash.errors import PlanError
 from sash.sql.bound_joins import BoundJoin, BoundTree, aliases_in, conditions_in
 from sash.sql.bound_query import Block, BoundQuery, OuterLookup, Source
 from sash.sql.expressions import ScalarBinder
-from sash.sql.from_parts import Part, PartMaker
+from sash.sql.from_parts import FromPart, PartMaker
 from sash.sql.hashable import is_hashable
 from sash.sql.join_trees import ANTI, FULL, INNER, LEFT, RIGHT, SEMI
 from sash.sql.partner_tests import PartnerTest, split_by_items
@@ -58,20 +58,20 @@ class _Joining:
     query: BoundQuery
     maker: PartMaker
 
-    def build(self, trees: Sequence[BoundTree]) -> Part:
+    def build(self, trees: Sequence[BoundTree]) -> FromPart:
         """FROM and WHERE as one part."""
         conjuncts = list(self.query.conjuncts)
-        parts: list[Part] = []
+        parts: list[FromPart] = []
         for tree in trees:
             own, conjuncts = split_by_items(conjuncts, aliases_in(tree))
             parts.append(self._part(tree, own))
         part = reduce(self.maker.beside, parts).where(conjuncts)
         return replace(part, tests=(*part.tests, *self.query.memberships))
 
-    def _part(self, tree: BoundTree, conjuncts: list[exp.Expr]) -> Part:
+    def _part(self, tree: BoundTree, conjuncts: list[exp.Expr]) -> FromPart:
         """A tree as a part, of whose rows those are kept that satisfy all conjuncts."""
         if isinstance(tree, Source):
-            return Part((tree,), {tree.alias: tree.alias}, tuple(conjuncts))
+            return FromPart((tree,), {tree.alias: tree.alias}, tuple(conjuncts))
         if tree.kind == INNER:
             conjuncts = [*conjuncts, *tree.conjuncts]
         # A condition on a side whose rows are never padded may be looked at before the join.
@@ -84,7 +84,7 @@ class _Joining:
         sides = self._part(tree.left, left), self._part(tree.right, right)
         return self._joined(tree, *sides).where(conjuncts)
 
-    def _joined(self, join: BoundJoin, left: Part, right: Part) -> Part:
+    def _joined(self, join: BoundJoin, left: FromPart, right: FromPart) -> FromPart:
         kind = join.kind
         if kind == INNER:
             return self.maker.beside(left, right)
@@ -99,7 +99,7 @@ class _Joining:
             return replace(left, tests=(*left.tests, test))
         return self._padded(join, kind, left, right)
 
-    def _padded(self, join: BoundJoin, kind: str, left: Part, right: Part) -> Part:
+    def _padded(self, join: BoundJoin, kind: str, left: FromPart, right: FromPart) -> FromPart:
         """The pairs, and beside them the rows of one side or both that have no partner."""
         both = self.maker.beside(left, right).where(join.conjuncts)
         block: Block = self.maker.block(both)
@@ -109,7 +109,7 @@ class _Joining:
             block = self.maker.union(block, self.maker.block(alone, padded=both.aliases))
         return self.maker.wrapped(block, both)
 
-    def _check_tables(self, join: BoundJoin, kind: str, left: Part, right: Part) -> None:
+    def _check_tables(self, join: BoundJoin, kind: str, left: FromPart, right: FromPart) -> None:
         tables = [part for part in (left, right) if not part.has_stream]
         names = ", ".join(f"`{source.alias}`" for part in tables for source in part.sources)
         if right in tables and len(right.sources) > 1:
@@ -118,7 +118,7 @@ class _Joining:
             reason = f"would have to put out rows of the table {names} that no row of a stream has asked for"
             self._refuse(join, reason, "declare it as a stream, with a window that holds all of it")
 
-    def _check_streams(self, join: BoundJoin, kind: str, left: Part, right: Part) -> None:
+    def _check_streams(self, join: BoundJoin, kind: str, left: FromPart, right: FromPart) -> None:
         if self.query.window_graph is not None:
             remedy = "give each stream a window of its own, as in `[RANGE 1 MINUTE]`"
             self._refuse(join, "of streams cannot stand beside windows of pairs", remedy)
@@ -137,7 +137,7 @@ class _Joining:
         raise PlanError(f"`{join.kind} JOIN` {reason}; {remedy}", self.query.text, join.span)
 
 
-def _looked_up(kind: str, left: Part, right: Part, join: BoundJoin) -> Part:
+def _looked_up(kind: str, left: FromPart, right: FromPart, join: BoundJoin) -> FromPart:
     """A relation beside what its rows are looked up for."""
     (relation,) = right.sources
     lookup = OuterLookup(relation.alias, kind, (*join.conjuncts, *right.conjuncts))

@@ -18,7 +18,7 @@ from sash.errors import BindError
 from sash.sql.bound_joins import BoundJoin
 from sash.sql.bound_query import MembershipCondition, Output
 from sash.sql.casts import without_read
-from sash.sql.from_parts import NOTHING, Part, PartMaker
+from sash.sql.from_parts import NOTHING, FromPart, PartMaker
 from sash.sql.hashable import check_hashable, is_hashable
 from sash.sql.memberships import can_compare
 from sash.sql.scope import Aliases
@@ -50,8 +50,8 @@ class PartnerTest:
 
     maker: PartMaker
     join: BoundJoin
-    left: Part
-    right: Part
+    left: FromPart
+    right: FromPart
 
     def bind(self, is_negated: bool) -> MembershipCondition:
         own, others = split_by_items(list(self.join.conjuncts), self.left.aliases, constants_too=True)
