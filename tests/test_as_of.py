@@ -70,6 +70,49 @@ def test_it_is_a_range_join(kind, stream, rows):
     assert sash.verify(TEXT, None, **given_)
 
 
+@pytest.mark.parametrize("hint", ["", "/*+ partitioned_hash */", "/*+ mesh */"])
+@pytest.mark.parametrize("kind", ["LEFT", "SEMI", "ANTI"])
+@pytest.mark.parametrize("period", [" FOR SYSTEM_TIME AS OF S.ts", ""])
+@given(STREAM, ROWS)
+def test_outer_joins_look_for_valid_rows_alone(hint, kind, period, stream, rows):
+    shown = ", P.price" if kind == "LEFT" else ""
+    text = f"SELECT {hint} S.k{shown}, S.ts FROM s S [RANGE 3 SECONDS] {kind} JOIN p{period} P ON P.k = S.k"
+    given_ = frames(stream, rows, TIMES["timestamps"])
+    assert sash.verify(text, None, **given_)
+    if period:
+        valid = "(P.since IS NULL OR P.since <= S.ts) AND (P.until IS NULL OR S.ts < P.until)"
+        by_hand = f"{text.replace(period, '')} AND {valid}"
+        assert_changes(sash.sql(text, **given_), sash.sql(by_hand, **given_))
+        said = " ".join(sash.explain(text, **given_).split())
+        assert "LookupJoin S.k = P.k and P.since <= S.ts < P.until" in said
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "p FOR SYSTEM_TIME AS OF S.ts P RIGHT JOIN s S [RANGE 3 SECONDS] ON P.k = S.k",
+        "s S [RANGE 3 SECONDS] LEFT JOIN p FOR SYSTEM_TIME AS OF S.ts P ON P.k = S.k AND P.price > 4 "
+        "LEFT JOIN p FOR SYSTEM_TIME AS OF S.ts Q ON Q.k = P.k",
+        "s S [RANGE 3 SECONDS] JOIN p FOR SYSTEM_TIME AS OF S.ts P ON P.k = S.k LEFT JOIN s B [ROWS 2] ON S.k = B.k",
+        "s S [RANGE 3 SECONDS] LEFT JOIN (s B [ROWS 2] JOIN p FOR SYSTEM_TIME AS OF B.ts P ON B.k = P.k) ON S.k = P.k",
+        "s B [ROWS 2] LEFT JOIN s S [RANGE 3 SECONDS] ON S.k < B.k "
+        "LEFT JOIN p FOR SYSTEM_TIME AS OF S.ts P ON P.k = B.k",
+        "p FOR SYSTEM_TIME AS OF S.ts P, s S [RANGE 3 SECONDS] LEFT JOIN s B [ROWS 2] ON S.k = B.k",
+    ],
+)
+@given(STREAM, ROWS)
+def test_the_join_in_which_a_period_stands_asks_for_it(items, stream, rows):
+    given_ = frames(stream, rows, TIMES["timestamps"])
+    assert sash.verify(f"SELECT S.k, P.price, S.ts FROM {items}", None, **given_)
+
+
+@given(STREAM, ROWS)
+def test_using_finds_the_columns_before_it(stream, rows):
+    given_ = frames(stream, rows, TIMES["timestamps"])
+    using = TEXT.replace("ON P.k = S.k", "USING (k)")
+    assert_changes(sash.sql(using, **given_), sash.sql(TEXT, **given_))
+
+
 def test_explain_says_it():
     given_ = frames([(1, 1)], [(1, 5, 0, 9)], TIMES["timestamps"])
     assert "LookupJoin S.k = P.k and P.since <= S.ts < P.until" in " ".join(sash.explain(TEXT, **given_).split())

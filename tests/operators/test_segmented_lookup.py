@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.errors import ResourceError
-from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
+from sash.operators.lookup_join import ANTI, INNER, OUTER, SEMI, LookupJoin, LookupJoinSpec
 from sash.operators.segmented_lookup import (
     EPOCH,
     MESH,
@@ -58,10 +58,13 @@ def batch_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
     st.lists(VALUES, max_size=40),
     st.lists(st.lists(VALUES, max_size=15), max_size=4),
     st.sampled_from([None, 1 << 14, 1 << 20]),
+    st.sampled_from([INNER, OUTER, SEMI, ANTI]),
 )
-def test_every_method_answers_like_a_relation_in_memory(method, keys, residual, relation, batches, n_bytes) -> None:
-    joins = [LookupJoin(LookupJoinSpec(KEYS[keys], residual, method=each), STREAM, relation_of(relation)) for each in
-             (REPLICATED, method)]  # fmt: skip
+def test_every_method_answers_like_a_relation_in_memory(
+    method, keys, residual, relation, batches, n_bytes, kind
+) -> None:
+    specs = [LookupJoinSpec(KEYS[keys], residual, method=each, kind=kind) for each in (REPLICATED, method)]
+    joins = [LookupJoin(spec, STREAM, relation_of(relation)) for spec in specs]
     if n_bytes is not None:
         joins[1].reset(SpillArena(MemoryBudget.of(n_bytes, Path("/tmp"))))
     for rows in batches:
