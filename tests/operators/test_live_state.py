@@ -242,7 +242,7 @@ RELATION = pa.table({"R.k": [0, 1, 1, None, 2], "R.s": ["a", "b", "c", "d", None
 
 def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None, kind: str = "INNER") -> Served:
     make: Callable[..., Any] = lambda spec, stream: LookupJoin(spec, stream, RELATION)  # noqa: E731
-    return Served(make, LookupJoinSpec(tuple(keys), residual, kind), ("A.k A.s A.n",))
+    return Served(make, LookupJoinSpec(tuple(keys), residual, kind=kind), ("A.k A.s A.n",))
 
 
 def call(function: str, column: str | None, type: pa.DataType) -> Call:
