@@ -23,7 +23,7 @@ from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_colu
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Arena
 
-FORMAT = 5
+FORMAT = 6
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
