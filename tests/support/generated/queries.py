@@ -129,10 +129,10 @@ class StatementWriter:
         hidden = tuple(f"{item.alias}." for item, link in zip(items[1:], links) if not link.shows)
         columns = [each for each in columns if not each[0].startswith(hidden)] if hidden else columns
         writer = self._writer(columns)
-        self.is_padded = any(link.is_outer for link in links)
         n_conditions = self.choices.weighted({0: 15, 1: 1} if self.is_tame else {0: 3, 1: 2, 2: 1})
         where = tuple(_conjunct(writer.condition()) for _ in range(n_conditions))
         tests = self._tests(depth, items, writer) if has_tests else ()
+        self.is_padded = any(link.is_outer for link in links)
         select = Select(items, links, (), where, tests, is_distinct=is_distinct, window=window, pairs=pairs)
         if is_grouped:
             return self._grouped(select, writer, families)
