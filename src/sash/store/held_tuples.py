@@ -163,4 +163,4 @@ class HeldTuples(TimedLog):
 
 def _times(segment: WindowSegment, place: int, n_rows: int) -> np.ndarray:
     """Of so many tuples of a segment from a place on, or of all that are there."""
-    return segment.lives(segment.first + np.arange(place, min(place + n_rows, segment.n_rows)))[0]
+    return segment.ids(segment.first + np.arange(place, min(place + n_rows, segment.n_rows)))[:, 0]

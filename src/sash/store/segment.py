@@ -63,7 +63,7 @@ class SegmentRegions(NamedTuple):
     """Keys with lives, origins, and what else a segment's rows have."""
 
     keys: PageRegion | None
-    """None in a segment that is in order of expiry, where no key is looked for."""
+    """None in a segment that is in order of time or expiry, where no key is looked for."""
     origins: PageRegion
     ids: PageRegion | None
     labels: PageRegion | None

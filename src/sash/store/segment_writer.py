@@ -106,6 +106,25 @@ def write_expiries(
         return draft.write(guide, int(sealed.rows[0]), bounds, STORED)
 
 
+def write_times(
+    files: SpillFiles, sealed: SealedRows, take: TakeRows, first: int, batch_bytes: int = BATCH_BYTES
+) -> WindowSegment:
+    """Seals tuples, at least one, that are given in order of time, numbered from `first` on. `ts` is read back as
+    `ids`; there is nothing by which a key could be found.
+
+    The guide's fences are the first time of each batch of payload. If it cannot be written, nothing has changed.
+    """
+    with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
+        columns = [NO_COLUMNS, RegionColumns([sealed.rows]), RegionColumns([sealed.ts]), NO_COLUMNS]
+        draft = _Draft(files, sealed.rows, np.arange(len(sealed.rows)), columns, take, batch_bytes)
+
+        def guide(file: SpillFile) -> SegmentGuide:
+            return draft.guide(file, sealed.ts[draft.places[:-1]], np.empty(0, np.uint64))
+
+        bounds = int(sealed.ts[0]), int(sealed.expires.max())
+        return draft.write(guide, first, bounds, STORED)
+
+
 class _Draft:
     """A segment that is being written."""
 
