@@ -69,13 +69,17 @@ def arena_of(running: sash.Query) -> SpillArena:
     return arena
 
 
+SHORT = pytest.mark.xfail(reason="rows that wait leave so little memory that the ends of short segments' pages count")
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "memory", [pytest.param(MEMORY // 2, id="256 KiB"), pytest.param(MEMORY // 4, id="128 KiB", marks=SHORT)]
+)
 def test_hardly_more_is_written_than_leaves_memory(
-    waiting: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    memory: int, waiting: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when guides are put away; nothing is written twice. With less memory segments are so short that the rest of
-    their last pages counts.
-    """
+    """Also when guides are put away; nothing is written twice."""
     sealed, seal, n_guides = [], Window.seal, []
 
     def count(window: Window, n_rows: int) -> None:
@@ -89,12 +93,12 @@ def test_hardly_more_is_written_than_leaves_memory(
         n_guides.append(sum(segment.guide.n_bytes == 0 for segment in window.log.segments))
 
     monkeypatch.setattr(Window, "seal", count)
-    sash.configure(memory=MEMORY // 2, spill=tmp_path)
+    sash.configure(memory=memory, spill=tmp_path)
     running = sash.query(TEXT, **ROWS)
     for name, rows in pushes():
         running.push(name, rows)
     counts = arena_of(running).spill_files.counts
-    assert sum(sealed) > 15 * MEMORY // 2
+    assert sum(sealed) > 15 * memory
     assert counts.n_bytes_written <= 1.1 * (sum(sealed) + sum(waiting))
     assert max(n_guides) > 0
 
