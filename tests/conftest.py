@@ -38,6 +38,10 @@ settings.load_profile("dev")
 # What a machine's calibration says must not change what plans look like here.
 os.environ["SASH_COSTS"] = os.devnull + "/none"
 
+# A JVM lives for seconds here: what its second compiler takes is never earned back. Half of its time in all.
+for _options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+    os.environ.setdefault(_options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 def pytest_runtest_teardown() -> None:
     """A limit on memory that a test has set, and not taken back as it failed, is none of the next one's."""
