@@ -29,7 +29,7 @@ settings.register_profile("dev", max_examples=3, deadline=None)
 settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("deep", settings.get_profile("ci"), max_examples=200, derandomize=False, print_blob=True)
+settings.register_profile("deep", settings.get_profile("ci"), max_examples=75, derandomize=False, print_blob=True)
 # Where a mistake was planted, it is enough to know who notices: no example is made small.
 settings.register_profile("planted", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 # The default only: `--hypothesis-profile` is applied after this file is read.

@@ -16,8 +16,8 @@ from sash.testing.plans import plans
 from sash.testing.strategies import cases
 from support.profiles import volume
 
-N_CASES = volume(dev=4, ci=60, deep=2000)
-N_PLANS = volume(dev=4, ci=80, deep=2000)
+N_CASES = volume(dev=4, ci=60, deep=1000)
+N_PLANS = volume(dev=4, ci=80, deep=1000)
 
 
 @settings(max_examples=N_CASES)

@@ -60,8 +60,8 @@ from support.live_state import Script, check_live_state, modules_unchanged, serv
 from support.profiles import volume
 from support.steps import Lived, due, signed
 
-N_SEEDS = volume(dev=1, ci=1, deep=20)
-N_PLANS = volume(dev=3, ci=5, deep=200)
+N_SEEDS = volume(dev=1, ci=1, deep=5)
+N_PLANS = volume(dev=3, ci=5, deep=60)
 N_PACED = 6
 WINDOW_US = 6
 END = 24

@@ -50,7 +50,7 @@ def batch_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
     return pa.table([*values, list(range(len(rows))), [99] * len(rows), ops], schema=STREAM)
 
 
-@settings(max_examples=volume(dev=25, ci=80, deep=3000), deadline=None)
+@settings(max_examples=volume(dev=25, ci=80, deep=1000), deadline=None)
 @given(
     st.sampled_from(IN_FILES),
     st.sampled_from(list(KEYS)),

@@ -22,7 +22,7 @@ from sash.store.window import Window
 from support.exact_traces import Row, all_pairs, as_fed, found, random_trace, run, traces
 from support.profiles import volume
 
-N_CASES = volume(dev=8, ci=60, deep=2000)
+N_CASES = volume(dev=8, ci=60, deep=1000)
 SCHEMA = pa.schema([("key", pa.int64()), (TS, pa.int64()), (EXPIRES, pa.int64()), (OP, pa.int8())])
 SMALL = {
     "ewj": EwjSettings(r=0.5, delta=0, epoch=4, block_rows=2, memory=9, recent=0.5, frequent=0.2, basic_window=2),

@@ -30,7 +30,7 @@ from support.relation_joins import (
     some_keys,
 )
 
-N_CASES = volume(dev=15, ci=60, deep=3000)
+N_CASES = volume(dev=15, ci=60, deep=1000)
 PRICES = st.sampled_from([None, WorkPrices(), WorkPrices(0.1, 0.1, 0.1, 0.1), WorkPrices(2.0, 1.0, 1.0, 3.0)])
 
 

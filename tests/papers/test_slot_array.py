@@ -12,7 +12,7 @@ from support.profiles import volume
 MANY = st.lists(st.integers(-50, 300), min_size=1, max_size=120)
 
 
-@settings(max_examples=volume(dev=30, ci=100, deep=5000))
+@settings(max_examples=volume(dev=30, ci=100, deep=1000))
 @given(MANY, st.integers(1, 30))
 def test_segments_are_ranges_of_theta_to_twice_as_many_rows(keys: list[int], theta: int) -> None:
     slots = make_slot_array(np.array(keys), theta, 16)
@@ -27,7 +27,7 @@ def test_segments_are_ranges_of_theta_to_twice_as_many_rows(keys: list[int], the
         assert sizes[-1] < 3 * theta, "what is left over at the right has joined it"
 
 
-@settings(max_examples=volume(dev=30, ci=100, deep=5000))
+@settings(max_examples=volume(dev=30, ci=100, deep=1000))
 @given(MANY, st.integers(1, 30))
 def test_there_are_as_few_slots_as_can_be(keys: list[int], theta: int) -> None:
     slots = make_slot_array(np.array(keys), theta, 16)
@@ -39,7 +39,7 @@ def test_there_are_as_few_slots_as_can_be(keys: list[int], theta: int) -> None:
         assert np.bincount(wider).max() > theta
 
 
-@settings(max_examples=volume(dev=30, ci=100, deep=5000))
+@settings(max_examples=volume(dev=30, ci=100, deep=1000))
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=40), st.integers(1, 9), st.integers(0, 12))
 def test_every_number_of_64_bits_has_a_place(keys: list[int], theta: int, max_levels: int) -> None:
     slots = make_slot_array(np.array(keys, np.int64), theta, max_levels)

@@ -27,7 +27,7 @@ from support.profiles import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 
-N_CASES = int(os.environ.get("SASH_CORRUPTIONS", "50"))
+N_CASES = int(os.environ.get("SASH_CORRUPTIONS", "20"))
 """For each script."""
 WAYS = ("flip", "truncate", "delete", "swap", "older", "copy", "foreign")
 FIXED = (

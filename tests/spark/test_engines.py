@@ -260,7 +260,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark, tmp_path, query):
     assert sorted(changes, key=repr) == sorted(plain(expected), key=repr)
 
 
-@pytest.mark.parametrize("number", range(volume(dev=1, ci=3, deep=40)))
+@pytest.mark.parametrize("number", range(volume(dev=1, ci=3, deep=20)))
 def test_spark_and_embedded_agree_on_any_query(spark, tmp_path, number):
     case, expected = next(cases_for_spark(1000 * (number + 100 * (SEED - 1))))
     rng = np.random.default_rng(number)
