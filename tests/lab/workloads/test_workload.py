@@ -15,6 +15,7 @@ from sash.lab.workloads.auction import Auction
 from sash.lab.workloads.cameras import Cameras
 from sash.lab.workloads.join_streams import JoinWorkload
 from sash.lab.workloads.network import Network
+from sash.lab.workloads.nexmark import Nexmark
 from sash.lab.workloads.path import PathWorkload
 from sash.lab.workloads.pqrs import Pqrs
 from sash.lab.workloads.retail import Retail
@@ -35,6 +36,7 @@ WORKLOADS = [
     PathWorkload(duration_us=60 * SECOND, skew="zipf"),
     JoinWorkload(2000, SECOND),
     Pqrs(duration_us=5 * SECOND),
+    Nexmark(rate=200, duration_us=20 * SECOND),
 ]
 
 
@@ -52,12 +54,12 @@ def test_streams_are_as_declared_and_always_the_same(workload):
         assert np.all(np.diff(times) >= 0)
         assert workload.start_us <= times[0] <= times[-1] < workload.start_us + workload.duration_us
         assert rows.equals(rows_of(workload, stream.name))
-    first, second = (rows_of(workload, stream.name) for stream in workload.streams[:2])
-    assert read_times(first.column("ts")).tolist() != read_times(second.column("ts")).tolist()
+    first, second = (read_times(rows_of(workload, each.name).column(each.time)) for each in workload.streams[:2])
+    assert first.tolist() != second.tolist()
 
 
 def test_another_seed_gives_other_rows():
-    for kind in (Sensors, Retail, Auction, Network, Stores, Cameras, PathWorkload, Pqrs):
+    for kind in (Sensors, Retail, Auction, Network, Stores, Cameras, PathWorkload, Pqrs, Nexmark):
         stream = kind().streams[0].name
         assert not rows_of(kind(seed=1), stream).equals(rows_of(kind(seed=2), stream))
 
@@ -95,6 +97,27 @@ def test_nobody_bids_before_the_first_auction():
     auction = Auction(rate=1, bids_per_auction=20, duration_us=60 * SECOND, lifetime_us=5 * SECOND)
     first_opened = read_times(rows_of(auction, "OpenAuction")["ts"])[0]
     assert all(read_times(rows["ts"]).min(initial=first_opened) >= first_opened for rows in auction.generate("Bid"))
+
+
+def test_of_fifty_events_one_is_a_person_and_three_are_auctions():
+    nexmark = Nexmark(rate=5_000, duration_us=30 * SECOND)
+    people, auctions, bids = (rows_of(nexmark, stream.name) for stream in nexmark.streams)
+    assert [rows.num_rows for rows in (people, auctions, bids)] == [3_000, 9_000, 138_000]
+    assert people["id"].to_pylist() == list(range(1000, 4000))
+    assert auctions["id"].to_pylist() == list(range(1000, 10_000))
+    hottest = pc.value_counts(bids["auction"]).field("counts").to_numpy()
+    assert np.sort(hottest)[-90:].sum() / bids.num_rows == pytest.approx(0.5, abs=0.02), "every other bid is for them"
+    assert pc.mean(pc.less_equal(bids["auction"], 10_000)).as_py() > 0.99
+    lasting = read_times(auctions["expires"]) - read_times(auctions["dateTime"])
+    assert lasting.min() > 0
+    assert lasting.mean() == pytest.approx(_time_of_a_hundred_auctions(nexmark), rel=0.05)
+    prices = bids["price"].to_numpy()
+    assert np.histogram(np.log10(prices), bins=6, range=(2, 8))[0] / len(prices) == pytest.approx(1 / 6, abs=0.01)
+    assert pc.mean(pc.match_substring(bids["url"], "channel_id=")).as_py() == pytest.approx(0.45, abs=0.01)
+
+
+def _time_of_a_hundred_auctions(nexmark: Nexmark) -> float:
+    return 100 * 50 / 3 / nexmark.rate * SECOND
 
 
 def test_packets_are_seen_again_on_the_next_link_after_some_time():

@@ -12,6 +12,7 @@ from sash.lab.workloads.auction import Auction
 from sash.lab.workloads.cameras import Cameras
 from sash.lab.workloads.join_streams import JoinWorkload
 from sash.lab.workloads.network import Network
+from sash.lab.workloads.nexmark import Nexmark
 from sash.lab.workloads.path import PathWorkload
 from sash.lab.workloads.pqrs import Pqrs
 from sash.lab.workloads.retail import Retail
@@ -79,6 +80,7 @@ KINDS = {
     "cameras": Kind("objects that pass three cameras, with a window for each pair (W-join)", Cameras),
     "path": Kind("objects that travel along a path of four gates, in either direction (W-join §5.2)", PathWorkload),
     "join": Kind("two even streams with a common key, as `sash bench join` has them", make_join),
+    "nexmark": Kind("people, auctions and bids, as the Nexmark benchmark draws them", Nexmark),
     "pqrs": Kind("two streams, bursty in time and keys together (Exact §3.5.1)", Pqrs),
 }
 
