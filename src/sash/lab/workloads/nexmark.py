@@ -58,18 +58,29 @@ _LEAD = 10
 _N_ACTIVE_PEOPLE, _N_IN_FLIGHT = 1000, 100
 _N_CHANNELS, _UNLABELLED = 10_000, 0.1
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
-_STATES = "AZ,CA,ID,OR,WA,WY".split(",")
-_CITIES = "Phoenix,Los Angeles,San Francisco,Boise,Portland,Bend,Redmond,Seattle,Kent,Cheyenne".split(",")
-_FIRST_NAMES = "Peter,Paul,Luke,John,Saul,Vicky,Kate,Julie,Sarah,Deiter,Walter".split(",")
-_LAST_NAMES = "Shultz,Abrams,Spencer,White,Bartels,Walton,Smith,Jones,Noris".split(",")
-_HOT_CHANNELS = "Google,Facebook,Baidu,Apple".split(",")
+_STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
+_CITIES = [
+    "Phoenix",
+    "Los Angeles",
+    "San Francisco",
+    "Boise",
+    "Portland",
+    "Bend",
+    "Redmond",
+    "Seattle",
+    "Kent",
+    "Cheyenne",
+]
+_FIRST_NAMES = ["Peter", "Paul", "Luke", "John", "Saul", "Vicky", "Kate", "Julie", "Sarah", "Deiter", "Walter"]
+_LAST_NAMES = ["Shultz", "Abrams", "Spencer", "White", "Bartels", "Walton", "Smith", "Jones", "Noris"]
+_HOT_CHANNELS = ["Google", "Facebook", "Baidu", "Apple"]
 
 
 @dataclass(frozen=True, slots=True)
 class Nexmark:
     """`rate` is that of all events together, per second of event time."""
 
-    rate: float = 10_000.0
+    rate: float = 1000.0
     duration_us: int = 60_000_000
     seed: int = 1
 
@@ -95,11 +106,11 @@ class Nexmark:
 
     @property
     def question(self) -> str:
-        """How many bids each auction of a category had in the last ten seconds."""
-        return """SELECT A.category, COUNT(*) AS bids, MAX(B.price) AS highest
-  FROM auction A [RANGE 10 SECONDS], bid B [RANGE 10 SECONDS]
-  WHERE A.id = B.auction
-  GROUP BY A.category"""
+        """How many bids sellers of each state had in the last ten seconds, and the highest."""
+        return """SELECT P.state, COUNT(*) AS bids, MAX(B.price) AS highest
+  FROM person P [RANGE 10 SECONDS], auction A [RANGE 10 SECONDS], bid B [RANGE 10 SECONDS]
+  WHERE P.id = A.seller AND A.id = B.auction
+  GROUP BY P.state"""
 
     def generate(self, stream: str) -> Iterator[pa.Table]:
         draw = {"person": self._draw_people, "auction": self._draw_auctions, "bid": self._draw_bids}[stream]
