@@ -10,6 +10,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.duckdb import DuckDB
 
 from sash.sql.casts import Read
+from sash.sql.foreign_functions import ForeignCall
 from sash.sql.grammar import SashParser
 
 _AFTER_MINUS = (TokenType.SELECT, TokenType.ALL, TokenType.DISTINCT)
@@ -42,6 +43,8 @@ class Sash(DuckDB):
         return tokens
 
     class Tokenizer(DuckDB.Tokenizer):
+        # Spark and Flink quote names by backticks, which mean nothing else to DuckDB.
+        IDENTIFIERS: ClassVar = ['"', "`"]
         KEYWORDS: ClassVar = {**DuckDB.Tokenizer.KEYWORDS, "/*+": TokenType.HINT}
 
     class Generator(DuckDB.Generator):
@@ -53,6 +56,7 @@ class Sash(DuckDB):
             # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
             exp.Pow: partial(DuckDB.Generator.binary, op="^"),
             Read: DuckDB.Generator.cast_sql,
+            ForeignCall: lambda generator, call: generator.sql(call.translation),
             exp.JSONExtract: partial(_arrow_sql, arrow="->"),
             exp.JSONExtractScalar: partial(_arrow_sql, arrow="->>"),
         }

@@ -13,6 +13,7 @@ from sqlglot import Token, TokenType, exp
 
 from sash.errors import ParseError, Span
 from sash.sql.cursor import Cursor
+from sash.sql.foreign_functions import read_foreign
 from sash.sql.table_windows import (
     close_windows,
     expand_group_window,
@@ -314,7 +315,12 @@ class SashParser(Cursor):
             raise ParseError(reason, self.sql, self._span_here())
         if is_group_window(self):
             return parse_group_window(self)
-        return super()._parse_function(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
+        start = self.index
+        call = cast("exp.Expr | None", super()._parse_function(*args, **kwargs))  # pyright: ignore
+        read = read_foreign(call) if call is not None else None
+        if isinstance(read, str):
+            raise ParseError(read, self.sql, self.span_since(start))
+        return read
 
     def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.

@@ -25,6 +25,7 @@ from sash.errors import ParseError, Span
 from sash.sql import duck
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
+from sash.sql.foreign_functions import ForeignCall
 from sash.sql.parsed import ParsedSelect
 from sash.sql.subqueries import is_predicate
 
@@ -155,6 +156,8 @@ def _without_query(node: exp.Expr) -> exp.Expr:
         for part in filter(_is_word, node.parts):
             part.set("quoted", True)
         return node
+    if isinstance(node, ForeignCall):
+        return node.as_written()
     if not isinstance(node, exp.Query):
         return node
     something = exp.select("*").from_("x")
