@@ -23,6 +23,10 @@ def _arrow_sql(generator: DuckDB.Generator, expr: exp.Binary, arrow: str) -> str
     return sql if is_apart else f"({sql})"
 
 
+def _foreign_sql(generator: DuckDB.Generator, call: ForeignCall) -> str:
+    return generator.sql(call.translation)
+
+
 class Sash(DuckDB):
     """The dialect. Expressions it has parsed are rendered for DuckDB by it too."""
 
@@ -56,7 +60,7 @@ class Sash(DuckDB):
             # sqlglot would write a call; as an operator it keeps DuckDB's own precedence.
             exp.Pow: partial(DuckDB.Generator.binary, op="^"),
             Read: DuckDB.Generator.cast_sql,
-            ForeignCall: lambda generator, call: generator.sql(call.translation),
+            ForeignCall: _foreign_sql,
             exp.JSONExtract: partial(_arrow_sql, arrow="->"),
             exp.JSONExtractScalar: partial(_arrow_sql, arrow="->>"),
         }

@@ -105,15 +105,16 @@ def test_of_fifty_events_one_is_a_person_and_three_are_auctions():
     assert [rows.num_rows for rows in (people, auctions, bids)] == [3_000, 9_000, 138_000]
     assert people["id"].to_pylist() == list(range(1000, 4000))
     assert auctions["id"].to_pylist() == list(range(1000, 10_000))
-    hottest = pc.value_counts(bids["auction"]).field("counts").to_numpy()
-    assert np.sort(hottest)[-90:].sum() / bids.num_rows == pytest.approx(0.5, abs=0.02), "every other bid is for them"
-    assert pc.mean(pc.less_equal(bids["auction"], 10_000)).as_py() > 0.99
+    n_bids = np.unique(bids["auction"].to_numpy(), return_counts=True)[1]
+    assert np.sort(n_bids)[-90:].sum() / bids.num_rows == pytest.approx(0.5, abs=0.02), "every other bid is for them"
+    assert np.mean(bids["auction"].to_numpy() < 10_000) > 0.99
     lasting = read_times(auctions["expires"]) - read_times(auctions["dateTime"])
     assert lasting.min() > 0
     assert lasting.mean() == pytest.approx(_time_of_a_hundred_auctions(nexmark), rel=0.05)
     prices = bids["price"].to_numpy()
     assert np.histogram(np.log10(prices), bins=6, range=(2, 8))[0] / len(prices) == pytest.approx(1 / 6, abs=0.01)
-    assert pc.mean(pc.match_substring(bids["url"], "channel_id=")).as_py() == pytest.approx(0.45, abs=0.01)
+    n_labelled = sum("channel_id=" in url for url in bids["url"].to_pylist())
+    assert n_labelled / bids.num_rows == pytest.approx(0.45, abs=0.01)
 
 
 def _time_of_a_hundred_auctions(nexmark: Nexmark) -> float:

@@ -58,6 +58,7 @@ _LEAD = 10
 _N_ACTIVE_PEOPLE, _N_IN_FLIGHT = 1000, 100
 _N_CHANNELS, _UNLABELLED = 10_000, 0.1
 _LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
+_FOUR_DIGITS = [f"{number:04}" for number in range(10_000)]
 _STATES = ["AZ", "CA", "ID", "OR", "WA", "WY"]
 _CITIES = [
     "Phoenix",
@@ -133,8 +134,7 @@ class Nexmark:
         n_rows = len(events)
         name = _joined(" ", _one_of(rng, _FIRST_NAMES, n_rows), _one_of(rng, _LAST_NAMES, n_rows))
         mail = _joined("", _words(rng, n_rows, 7), "@", _words(rng, n_rows, 5), ".com")
-        digits = rng.integers(0, 10_000, (4, n_rows))
-        card = _joined(" ", *(pc.utf8_lpad(pa.array(four).cast(pa.string()), 4, "0") for four in digits))
+        card = _joined(" ", *(_one_of(rng, _FOUR_DIGITS, n_rows) for _ in range(4)))
         city, state = _one_of(rng, _CITIES, n_rows), _one_of(rng, _STATES, n_rows)
         columns = [_people_by(events) - 1 + _FIRST_ID, name, mail, card, city, state, _times(self._times_ms(events))]
         return pa.table([*columns, _words(rng, n_rows, 120, spread=24)], schema=PERSON)
