@@ -1,4 +1,4 @@
-"""The commands `sash bench join`, `multiway`, `shared`, `window`, `memory`, `plans` and `planner`."""
+"""The commands `sash bench join`, `multiway`, `shared`, `window`, `memory`, `nexmark`, `plans` and `planner`."""
 
 from __future__ import annotations
 
@@ -303,6 +303,39 @@ def plans(
             facts["without_numba"] = compare_without_numba(benches, stages)
     _write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
     _tell(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
+
+
+@bench.command()
+def nexmark(
+    rate: Annotated[float, typer.Option(help="Events per second of event time: people, auctions and bids.")] = 10_000,
+    duration: Annotated[str, typer.Option(help="How much event time the streams cover.")] = "60 seconds",
+    queries: Annotated[str, typer.Option(help="Which run, such as q3,q5; all that Sash can run, if not given.")] = "",
+    seed: Seed = 1,
+    out: Annotated[Path, typer.Option(help="Where nexmark.json and nexmark.png go.")] = Path("bench-nexmark"),
+    engine: Annotated[
+        Runtime, typer.Option(help="On Spark as well, against its own queries; or in this process only.")
+    ] = Runtime.spark,
+    master: Master = "local[*]",
+    keep: Annotated[bool, typer.Option("--keep", help="Keep streams, answers and checkpoints in OUT/files.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the queries of the Nexmark benchmark, and compare Sash in this process, Sash on Spark, and Spark's own."""
+    from sash.lab.bench.compare_engines import describe_environment
+    from sash.lab.bench.nexmark_runs import TITLES, bench_nexmark, parse_queries
+    from sash.lab.bench.picture import draw_nexmark
+    from sash.lab.bench.show_nexmark import show_nexmark
+    from sash.lab.bench.stages import Stages
+    from sash.lab.workloads.nexmark import Nexmark
+    from sash.sql.windows import parse_interval
+
+    _require_extras(is_on_spark=engine is Runtime.spark)
+    needed = master if engine is Runtime.spark else None
+    workload, named = Nexmark(rate, parse_interval(duration), seed), parse_queries(queries)
+    with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+        facts = bench_nexmark(workload, named, files, stages, spark)
+    facts = {"benchmark": "nexmark", "environment": describe_environment()} | facts
+    _write_result(out / "nexmark", facts, lambda path: draw_nexmark(facts, TITLES, path))
+    _tell(facts, as_json, out / "nexmark", lambda console: show_nexmark(facts, console))
 
 
 @bench.command()

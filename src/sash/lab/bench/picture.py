@@ -62,6 +62,23 @@ def draw_multiway(facts: Mapping[str, Any], titles: Mapping[str, str], path: Pat
     save(figure, path)
 
 
+def draw_nexmark(facts: Mapping[str, Any], titles: Mapping[str, str], path: Path) -> None:
+    """Events per second of every query, on every engine that ran it."""
+    figure, (ax,) = new_figure(1)
+    figure.set_size_inches(12, 4.5)
+    colours = dict(zip(titles, (_COLOURS["sash"], _COLOURS["duckdb"], _COLOURS["builtin"])))
+    names, width = list(facts["queries"]), 0.8 / len(titles)
+    for place, (engine, title) in enumerate(titles.items()):
+        runs = [(at, facts["queries"][name].get(engine)) for at, name in enumerate(names)]
+        bars = {at + place * width: run["n_read"] / run["seconds"] for at, run in runs if run}
+        if bars:
+            ax.bar(list(bars), list(bars.values()), width, align="edge", color=colours[engine], label=title)
+    ax.set_xticks([at + 0.4 for at in range(len(names))], names)
+    ax.set(title="Nexmark", ylabel="events per second")
+    ax.legend()
+    save(figure, path)
+
+
 def draw_shared(facts: Mapping[str, Any], path: Path) -> None:
     """CPU time of one query, of all sharing, and of all separately, wherever they ran."""
     parts = {"embedded": "in this process", "spark": "on Spark"}
