@@ -26,6 +26,7 @@ from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
 from sash.operators import keyed, membership, operator_tree, running_group_by, window_join
+from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
@@ -294,6 +295,19 @@ def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) ->
     return Served(Membership, spec, ("s v key.s", "w.s"), lives)
 
 
+def asof(lives: Lives, **more: Any) -> Served:
+    spec = {
+        "columns": (("s", "v"), ("w.s", "w.v")),
+        "keys": (("s", "w.s"),),
+        "times": ("v", "w.v"),
+        "comparison": ">=",
+        "deciding": ("w.s", "w.v"),
+        "windows_us": (WINDOW_US, WINDOW_US),
+        "expires_by_negatives": lives.are_told,
+    }
+    return Served(AsofJoin, AsofJoinSpec(**spec | more), ("s v", "w.s w.v"), lives)
+
+
 def tapped(schedule: str, **more: Any) -> Served:
     """Three queries, of which one came later."""
     columns = tuple((f"{side}.{name}", f"{alias}.{name}") for side, alias in (("l", "A"), ("r", "B")) for name in "ksn")
@@ -394,6 +408,11 @@ CASES: dict[type, dict[str, Served]] = {
         "present, told": member("present", TOLD, True, ("_id.c", "_id._expires")),
         "absent, by key": member("absent", MIXED, False, ("_id.c", "_id._expires")),
         "present, by key, told": member("present", TOLD, False),
+    },
+    AsofJoin: {
+        "clocked": asof(MIXED, keeps_all=True),
+        "told, with identities": asof(TOLD, keeps_all=False, id_columns=("_id.l", "_id.r", "_id._expires")),
+        "without keys": asof(MIXED, keeps_all=True, keys=(), comparison="<"),
     },
     Union: {
         "plain": Served(Union, UnionSpec(("s", "v")), ("s v", "v s")),

@@ -99,6 +99,10 @@ QUERIES = {
     "full join": "SELECT k, A.v, B.v AS w FROM a A FULL JOIN b B USING (k) WINDOW 2 SECONDS EMIT CHANGES",
     "left join by any condition": "SELECT A.v, B.v AS w FROM a A LEFT JOIN b B ON A.k = B.k AND A.v < B.v "
     "WINDOW 3 SECONDS",
+    "asof join": "SELECT A.k, A.v, B.v AS w FROM a A [RANGE 6 SECONDS] ASOF LEFT JOIN b B [RANGE 2 SECONDS] "
+    "ON A.k = B.k AND A.ts >= B.ts",
+    "asof join without keys": "SELECT A.v, B.v AS w FROM a A ASOF JOIN b B ON A.ts > B.ts WINDOW 3 SECONDS "
+    "EMIT CHANGES",
     "semi and anti join": "SELECT A.k, A.v FROM a A SEMI JOIN r R ON A.k = R.id ANTI JOIN b B ON A.k = B.k "
     "AND A.v < B.v WINDOW 3 SECONDS",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",
@@ -165,7 +169,7 @@ OFTEN = (
     *("time", "theta", "partitioned rows", "two keys", "relation", "global aggregate in parts", "landmark"),
     *("intervals", "window close"),
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
-    *("directed pairs", "pairs with two keys", "left join", "left join by any condition"),
+    *("directed pairs", "pairs with two keys", "left join", "left join by any condition", "asof join"),
 )
 """One for each operator at least, in one group and in many, in one fragment and in several."""
 

@@ -28,6 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.embedded.query import Query
+from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
@@ -122,7 +123,7 @@ class _Watched:
                 return self._n_in_windows(windows_us, 0)
             case MultiwayJoinSpec(reach_us=reach_us):
                 return sum(tuples.n_reached(self._clock, max(row)) for tuples, row in zip(self._inputs, reach_us))
-            case MembershipSpec(windows_us=windows_us):
+            case MembershipSpec(windows_us=windows_us) | AsofJoinSpec(windows_us=windows_us):
                 return self._n_in_windows(windows_us, trace.MIN_STRUCK_OUT)
             case ExpireSpec(window_us=window_us):
                 return self._n_in_windows((window_us,), 0)

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
@@ -79,6 +80,7 @@ Spec: TypeAlias = (
     | RunningGroupBySpec
     | PartialAggregateSpec
     | MembershipSpec
+    | AsofJoinSpec
     | UnionSpec
     | ExpireSpec
 )
@@ -96,6 +98,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     RunningGroupBySpec: RunningGroupBy,
     PartialAggregateSpec: PartialAggregate,
     MembershipSpec: Membership,
+    AsofJoinSpec: AsofJoin,
     UnionSpec: Union,
     ExpireSpec: Expire,
 }

@@ -36,6 +36,7 @@ from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
+from sash.oracle.asof_partners import leave_one_partner
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
@@ -52,7 +53,7 @@ from sash.sql.bound_query import (
 )
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
-from sash.sql.join_trees import within_brackets
+from sash.sql.join_trees import ASOF, within_brackets
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
@@ -91,6 +92,8 @@ class RelationalQuery:
             order_aggregates(select)
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
+            for join in list(_joins_of(select)):
+                leave_one_partner(join, self.catalog)
             select.set("hint", None)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
@@ -272,7 +275,10 @@ def _can_be_lateral(tree: exp.Query) -> bool:
     """Whether DuckDB answers for many instants at once.
 
     DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
+    An ASOF join is asked as it is written.
     """
+    if any(join.args.get("method") == ASOF for join in tree.find_all(exp.Join)):
+        return False
     alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))
 

@@ -14,6 +14,7 @@ from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
 from sash.plan.aggregation import ROW_ID, GroupByClause
+from sash.plan.asof import join_asof
 from sash.plan.column_names import columns_of
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
@@ -171,6 +172,9 @@ class _Builder:
 
     def _set_operation(self, body: SetOperation, with_ids: bool) -> Flow:
         bound, is_union = body.bound, body.bound.operation == "union"
+        if bound.asof is not None:
+            sides = [self._build(side, False) for side in (body.left, body.right)]
+            return join_asof(self._draft, bound, *sides, with_ids)
         names = tuple(output.name for output in bound.outputs)
         has_ids = with_ids and is_union and bound.is_all
         left, right = (self._named(self._build(side, has_ids), names) for side in (body.left, body.right))

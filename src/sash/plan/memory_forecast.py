@@ -29,6 +29,7 @@ from sash.cost.prices import load_prices
 from sash.cost.spill_cost import MemoryShares, SpillEstimate, estimate_spill
 from sash.cost.trace_spill import TraceLoad, estimate_trace_spill, trace_bytes
 from sash.index.probe_order import probe_orders, probed_keys
+from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
@@ -50,9 +51,10 @@ from sash.store.memory_budget import MemoryBudget
 
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
-TRACES = (DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec)
+TRACES = (AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec)
 """The operators that keep rows until these expire."""
 KEEPERS = (
+    AsofJoinSpec,
     CountWindowSpec,
     DistinctSpec,
     ExpireSpec,
@@ -91,7 +93,7 @@ class Keeper:
     @property
     def has_keys(self) -> bool:
         """Whether it keeps something by key beside rows, which segments have no place for."""
-        return isinstance(self.spec, DistinctSpec | GroupBySpec | MembershipSpec)
+        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +253,7 @@ def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
     spec, life_us = node.spec, None
     if isinstance(spec, CountWindowSpec):
         return None if spec.partition_by else 2.0 * spec.n_rows
-    if isinstance(spec, WindowJoinSpec | MembershipSpec):
+    if isinstance(spec, WindowJoinSpec | MembershipSpec | AsofJoinSpec):
         life_us = spec.windows_us[number]
     elif isinstance(spec, MultiwayJoinSpec):
         life_us = spec.spans_us[number]

@@ -13,7 +13,7 @@ from sash.sql.aggregates import refuse_aggregates
 from sash.sql.as_of import period_conditions
 from sash.sql.bound_query import Source
 from sash.sql.expressions import span_of, split_conjuncts
-from sash.sql.join_trees import ANTI, INNER, SEMI, ParsedJoin, ParsedTree
+from sash.sql.join_trees import ANTI, ASOF, ASOF_LEFT, INNER, SEMI, ParsedJoin, ParsedTree
 from sash.sql.parsed import ParsedSelect
 from sash.sql.scope import Aliases, Scope
 
@@ -79,7 +79,10 @@ def _bind_tree(tree: ParsedTree, select: ParsedSelect, sources: tuple[Source, ..
             raise BindError(reason, select.text, span)
     if tree.kind != INNER and not names and tree.on is None:
         raise BindError(f"`{tree.kind} JOIN` does not say by what; put `ON` or `USING` behind it", select.text, span)
-    merged = [scope.merge(name, sides, tree.kind) for name in names]
+    merged: list[exp.Expr] = [scope.merge(name, sides, tree.kind) for name in names]
+    if merged and tree.kind in (ASOF, ASOF_LEFT):
+        # As in DuckDB, the last one is the time: the partner's is not later.
+        merged[-1] = exp.GTE(**merged[-1].args)
     periods = _periods((left, right), sides, select)
     conjuncts = (*merged, *periods, *_bind_on(tree, select, scope, sides))
     if tree.kind in (SEMI, ANTI):

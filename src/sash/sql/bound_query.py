@@ -359,16 +359,31 @@ class BoundQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class AsofTerms:
+    """What an ASOF join compares: columns of its left and right side by their names, of one type each."""
+
+    keys: tuple[tuple[str, str], ...]
+    times: tuple[str, str]
+    comparison: str
+    """Of the left time with the right one: `>=`, `>`, `<=` or `<`."""
+    keeps_all: bool
+    """Whether left rows without a partner are there, with NULLs."""
+    deciding: tuple[str, ...]
+    """The columns that are shown of the right side, in the order in which they decide between partners of one time."""
+
+
+@dataclass(frozen=True, slots=True)
 class BoundSet:
     """A set operation of two queries with as many columns each; both sides' columns are of the outputs' types.
 
     The outputs' names are the left side's; their expressions are columns of no table. Hints, EMIT CHANGES and spans are
-    those of the whole statement.
+    those of the whole statement. An ASOF join is one as well, whose outputs are columns of the left, then of the right
+    side, by their names there.
     """
 
     text: str
     operation: str
-    """One of `union`, `except`, `intersect`."""
+    """One of `union`, `except`, `intersect`, `asof join`."""
     is_all: bool
     left: Block
     right: Block
@@ -376,6 +391,7 @@ class BoundSet:
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict[str, Span])
+    asof: AsofTerms | None = None
 
 
 Block: TypeAlias = BoundQuery | BoundSet

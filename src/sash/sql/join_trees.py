@@ -18,6 +18,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
+ASOF, ASOF_LEFT = "ASOF", "ASOF LEFT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class ParsedJoin:
     """Two parts of FROM that are joined."""
 
     kind: str
-    """INNER, LEFT, RIGHT, FULL, SEMI or ANTI; a cross join is an inner one."""
+    """INNER, LEFT, RIGHT, FULL, SEMI, ANTI, ASOF or ASOF LEFT; a cross join is an inner one."""
     left: ParsedTree
     right: ParsedTree
     on: exp.Expr | None
@@ -86,8 +87,12 @@ def _item(item: exp.Expr, numbers: Iterator[int]) -> ParsedTree:
 
 def _join(left: ParsedTree, join: exp.Join, numbers: Iterator[int]) -> ParsedJoin:
     side, kind = join.args.get("side"), join.args.get("kind")
+    if join.args.get("method") == ASOF:
+        kind = ASOF_LEFT if side == LEFT else ASOF
+    else:
+        kind = side or (kind if kind in (SEMI, ANTI) else INNER)
     return ParsedJoin(
-        side or (kind if kind in (SEMI, ANTI) else INNER),
+        kind,
         left,
         _item(join.this, numbers),
         join.args.get("on"),

@@ -5,6 +5,7 @@
                                   UNION ALL SELECT A.*, NULL … FROM A WHERE NOT EXISTS (SELECT 1 FROM B WHERE c)
     A FULL JOIN B ON c            that, UNION ALL SELECT NULL …, B.* FROM B WHERE NOT EXISTS (SELECT 1 FROM A WHERE c)
     A SEMI JOIN B ON c            A WHERE EXISTS (SELECT 1 FROM B WHERE c)
+    A ASOF JOIN B ON c            both in an operator of their own (`sql/asof_joins.py`)
 
 The law is the snapshot's, as each part of this has it: a row without a partner enters at once, is taken back when its
 first partner comes, and returns when the last one has left before it. Rows of both parts of a UNION ALL are counted, so
@@ -21,12 +22,13 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sash.errors import PlanError
+from sash.sql.asof_joins import AsofBinder, deciding_columns, refuse_tables
 from sash.sql.bound_joins import BoundJoin, BoundTree, aliases_in, conditions_in
 from sash.sql.bound_query import Block, BoundQuery, OuterLookup, Source
 from sash.sql.expressions import ScalarBinder
 from sash.sql.from_parts import FromPart, PartMaker
 from sash.sql.hashable import is_hashable
-from sash.sql.join_trees import ANTI, FULL, INNER, LEFT, RIGHT, SEMI
+from sash.sql.join_trees import ANTI, ASOF, ASOF_LEFT, FULL, INNER, LEFT, RIGHT, SEMI
 from sash.sql.partner_tests import PartnerTest, split_by_items
 
 
@@ -34,6 +36,7 @@ def restructure(query: BoundQuery, trees: Sequence[BoundTree], scalars: ScalarBi
     """The query with FROM as joined by the trees; as it is, `conjuncts` and `memberships` are those of WHERE."""
     needed = {(column.table, column.name) for expr in _read_by(query) for column in expr.find_all(exp.Column)}
     needed |= {(column.table, column.name) for expr in conditions_in(trees) for column in expr.find_all(exp.Column)}
+    needed |= set(deciding_columns(trees))
     part = _Joining(query, PartMaker(query, scalars, needed)).build(trees)
     return replace(
         part.under(query),
@@ -77,7 +80,7 @@ class _Joining:
         # A condition on a side whose rows are never padded may be looked at before the join.
         left: list[exp.Expr] = []
         right: list[exp.Expr] = []
-        if tree.kind in (INNER, LEFT, SEMI, ANTI):
+        if tree.kind in (INNER, LEFT, SEMI, ANTI, ASOF, ASOF_LEFT):
             left, conjuncts = split_by_items(conjuncts, aliases_in(tree.left))
         if tree.kind in (INNER, RIGHT):
             right, conjuncts = split_by_items(conjuncts, aliases_in(tree.right))
@@ -94,6 +97,8 @@ class _Joining:
         if not right.has_stream:
             return _looked_up(kind, left, right, join)
         self._check_streams(join, kind, left, right)
+        if kind in (ASOF, ASOF_LEFT):
+            return AsofBinder(self.maker, join, left, right).bind()
         if kind in (SEMI, ANTI):
             test = PartnerTest(self.maker, join, left, right).bind(is_negated=kind == ANTI)
             return replace(left, tests=(*left.tests, test))
@@ -111,6 +116,8 @@ class _Joining:
 
     def _check_tables(self, join: BoundJoin, kind: str, left: FromPart, right: FromPart) -> None:
         tables = [part for part in (left, right) if not part.has_stream]
+        if tables and kind in (ASOF, ASOF_LEFT):
+            refuse_tables(join, tables, self.query)
         names = ", ".join(f"`{source.alias}`" for part in tables for source in part.sources)
         if right in tables and len(right.sources) > 1:
             self._refuse(join, f"cannot look up {names} at once", "declare what they are joined to as one table")
@@ -126,7 +133,7 @@ class _Joining:
         if ordered and kind not in (SEMI, ANTI):
             remedy = f"order it, as in `{ordered[0]}(x ORDER BY x)`"
             self._refuse(join, f"of streams has no order of rows for `{ordered[0]}` to go by", remedy)
-        kept = left.aliases | right.aliases if kind == FULL else left.aliases
+        kept = left.aliases | right.aliases if kind in (FULL, ASOF, ASOF_LEFT) else left.aliases
         for alias, name in self.maker.columns(kept):
             output = self.maker.column(alias, name)
             if not is_hashable(output.type):

@@ -56,7 +56,7 @@ class PartnerTest:
     def bind(self, is_negated: bool) -> MembershipCondition:
         own, others = split_by_items(list(self.join.conjuncts), self.left.aliases, constants_too=True)
         inside, between = split_by_items(others, self.right.aliases)
-        keys = [self._as_key(conjunct) for conjunct in between]
+        keys = [self.as_key(conjunct) for conjunct in between]
         pairs = [key for key in keys if key is not None]
         if len(pairs) < len(keys):
             return self._by_pairs(is_negated)
@@ -92,7 +92,7 @@ class PartnerTest:
             sign = exp.Anonymous(this="signbit", expressions=[output.expr.copy()])
             yield Output(f"{output.name}.sign", sign, pa.bool_(), "BOOLEAN")
 
-    def _as_key(self, conjunct: exp.Expr) -> tuple[Output, Output] | None:
+    def as_key(self, conjunct: exp.Expr) -> tuple[Output, Output] | None:
         """The sides of an equality between the two parts, in the type in which they are compared."""
         if not isinstance(conjunct, exp.EQ) or conjunct.find(exp.Collate):
             return None
@@ -100,10 +100,11 @@ class PartnerTest:
             reads = [{column.table for column in side.find_all(exp.Column)} for side in sides]
             if all(read and read <= part.aliases for read, part in zip(reads, (self.left, self.right), strict=True)):
                 left, right = map(self.maker.output, sides)
-                return self._typed_key(left, right)
+                return self.typed_sides(left, right)
         return None
 
-    def _typed_key(self, left: Output, right: Output) -> tuple[Output, Output] | None:
+    def typed_sides(self, left: Output, right: Output) -> tuple[Output, Output] | None:
+        """Two values in the type in which they are compared; None if they cannot be told apart there."""
         if left.sql_type != right.sql_type:
             if not can_compare(left, right, "{} = {}"):
                 return None

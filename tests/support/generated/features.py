@@ -59,7 +59,7 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
-    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN"),
+    *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "ASOF JOIN", "ASOF LEFT JOIN"),
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from support.generated.asof import can_be_asof, draw_asof
 from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
@@ -346,6 +347,8 @@ class StatementWriter:
                 known |= {"FULL JOIN": 3} if any(before) else {}
             if any(before) and place == len(items) - 1 and not self.is_plain:
                 known |= {"SEMI JOIN": 2, "ANTI JOIN": 2}
+            if any(before) and _has_rows_of_streams(items[place]) and not self.is_plain:
+                known |= {"ASOF JOIN": 2, "ASOF LEFT JOIN": 3} if can_be_asof(items, place) else {}
             words.append(self.choices.weighted(known))
         return tuple(words)
 
@@ -369,6 +372,8 @@ class StatementWriter:
         return tuple(links)
 
     def _outer_link(self, items: Sequence[Item], place: int, conditions: list[str], word: str) -> Link:
+        if word.startswith("ASOF"):
+            return draw_asof(self.choices, items, place, word)
         names = [{name for name, _ in item.columns} for item in items[:2]]
         if len(items) == 2 and "k" in names[0] & names[1] and self.choices.chance(15):
             return Link(word, (f"{items[0].alias}.k = {items[1].alias}.k",), using="k")

@@ -119,11 +119,13 @@ class Link:
     """How an item of FROM is put beside those before it."""
 
     word: str
-    """A comma, CROSS JOIN, or a JOIN with ON: an inner one, LEFT, RIGHT, FULL, SEMI or ANTI."""
+    """A comma, CROSS JOIN, or a JOIN with ON: an inner one, LEFT, RIGHT, FULL, SEMI, ANTI, ASOF or ASOF LEFT."""
     conditions: tuple[str, ...] = ()
     """They stand behind ON, or, without JOIN, in WHERE."""
     using: str | None = None
-    """A column that both of two items have; `conditions` says the same in other words."""
+    """Columns that both of two items have; `conditions` says the same in other words."""
+    compared: tuple[str, ...] = ()
+    """Of an ASOF join: what its conditions compare of the partner."""
 
     @property
     def has_on(self) -> bool:

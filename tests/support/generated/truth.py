@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.generated.asof import one_partner
 from support.generated.data import Table
 from support.generated.tree import (
     DECIDED,
@@ -116,7 +117,7 @@ class Truth:
         conditions += [f"({each})" for link in select.links for each in link.conditions]
         conditions += _periods(select.items)
         if any(link.is_outer for link in select.links):
-            text, conditions = _joined(select, items), []
+            text, conditions = self._joined(select, items), []
         conditions += [f"({each})" for each in select.where]
         conditions += [self._test(test, select, window) for test in select.tests]
         for pair in select.pairs:
@@ -125,6 +126,17 @@ class Truth:
             conditions.append(f"({gap} BETWEEN {least} AND {pair.length_us - 1})")
         conditions += further
         return text + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+
+    def _joined(self, select: Select, items: Sequence[str]) -> str:
+        """FROM with joins as written, each within one instant."""
+        text = items[0]
+        for place, (item, link) in enumerate(zip(items[1:], select.links, strict=True), 1):
+            same = f"{select.items[place].alias}._i = {_instant_of(select, place)}"
+            joined = select.items[:2] if place == 1 else select.items[place : place + 1]
+            conditions = [same, *(f"({each})" for each in link.conditions), *_periods(joined)]
+            item = one_partner(item, select.items[place], link, self.tables) if link.compared else item
+            text += f" {link.word if link.is_outer else 'JOIN'} {item} ON {' AND '.join(conditions)}"
+        return text
 
     def _item(self, item: Item, window: Window | None) -> str:
         if isinstance(item, Derived):
@@ -158,17 +170,6 @@ class Truth:
     def _call(self, call: Call, select: Select) -> str:
         by = _greatest(", ".join(_time_of(select))) if _is_timed(call) else ""
         return call.text if call.argument is None else _ordered(call, by)
-
-
-def _joined(select: Select, items: Sequence[str]) -> str:
-    """FROM with joins as written, each within one instant."""
-    text = items[0]
-    for place, (item, link) in enumerate(zip(items[1:], select.links, strict=True), 1):
-        same = f"{select.items[place].alias}._i = {_instant_of(select, place)}"
-        joined = select.items[:2] if place == 1 else select.items[place : place + 1]
-        conditions = [same, *(f"({each})" for each in link.conditions), *_periods(joined)]
-        text += f" {link.word if link.is_outer else 'JOIN'} {item} ON {' AND '.join(conditions)}"
-    return text
 
 
 def _instant_of(select: Select, n_items: int | None = None) -> str:

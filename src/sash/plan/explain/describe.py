@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
+from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
@@ -242,6 +243,27 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Description:
 
 
 @describe.register
+def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Description:
+    bounds = [_trace_bound(life, child) for life, child in zip(spec.windows_us, node.inputs, strict=True)]
+    return "AsofJoin", [
+        ("finds", asof_rule(spec, *map(_made_by, node.inputs))),
+        ("keeps", "every row of the left side: one without a partner has NULLs" if spec.keeps_all else ""),
+        ("ties", f"between partners of one time, the greatest row by {', '.join(spec.deciding)}"),
+        ("expiry", _expiry(spec.windows_us, spec.expires_by_negatives)),
+        ("state", f"left: {bounds[0]}; right: {bounds[1]}"),
+        ("emission", "a row as soon as it has its partner, and a -1 for one that gets another"),
+    ]
+
+
+def asof_rule(spec: AsofJoinSpec, left: dict[str, str], right: dict[str, str]) -> str:
+    """`A.k = B.k, the greatest B.ts <= A.ts`, columns by what they mean on their side."""
+    keys = [f"{left.get(one, one)} = {right.get(other, other)}" for one, other in spec.keys]
+    time, partner = left.get(spec.times[0], spec.times[0]), right.get(spec.times[1], spec.times[1])
+    word, turned = ("greatest", "<") if spec.comparison.startswith(">") else ("least", ">")
+    return ", ".join([*keys, f"the {word} {partner} {turned}{spec.comparison[1:]} {time}"])
+
+
+@describe.register
 def _(spec: UnionSpec, node: Node, plan: QueryPlan) -> Description:
     return "Union", [("columns", ", ".join(spec.columns)), ("state", "none"), ("emission", "at once")]
 
@@ -280,7 +302,7 @@ def _trace_bound(life_us: int | None, below: Node) -> str:
         return f"the tuples that are there, and as many that were taken back, and {MIN_STRUCK_OUT}"
     held = f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
     is_taken_back = any(
-        isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec) for node in _feeding(below)
+        isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec | AsofJoinSpec) for node in _feeding(below)
     )
     return held + (f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else "")
 
@@ -291,7 +313,10 @@ def _feeding(node: Node) -> list[Node]:
 
 def _made_below(node: Node) -> dict[str, str]:
     """The SQL of the columns that the projection below an operator makes for it."""
-    child = node.inputs[0]
+    return _made_by(node.inputs[0])
+
+
+def _made_by(child: Node) -> dict[str, str]:
     while isinstance(child.spec, ExchangeSpec | ExpireSpec):
         child = child.inputs[0]
     if not isinstance(child.spec, ProjectSpec):

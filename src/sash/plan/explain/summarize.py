@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
 
+from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
@@ -24,7 +25,7 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe import LOOKUP_KINDS, ROW_RULES, TEST_RULES, alias_given, subquery_title
+from sash.plan.explain.describe import LOOKUP_KINDS, ROW_RULES, TEST_RULES, alias_given, asof_rule, subquery_title
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
@@ -195,6 +196,14 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Summary:
 def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> list[str]:
     """Only left tuples are passed on."""
     return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
+
+
+@summarize.register
+def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Summary:
+    lives = [f"{side} {_life(life)}" for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
+    kept = "; every row of the left side" if spec.keeps_all else ""
+    left, right = (meanings(child, plan) for child in node.inputs)
+    return Summary("AsofJoin", asof_rule(spec, left, right) + kept, ", ".join(lives))
 
 
 @summarize.register

@@ -32,7 +32,7 @@ def refuse_unbounded_sets(body: Body) -> None:
     """The same for set operations: all but UNION ALL keep the rows of both sides."""
     for each in bodies_of(body):
         if isinstance(each, SetOperation) and not _is_union_all(each):
-            name = each.bound.operation.upper() + (" ALL" if each.bound.is_all else "")
+            name = each.bound.operation.upper() + (" ALL" if each.bound.is_all and not each.bound.asof else "")
             for scan in _endless(each):
                 _refuse(scan, each, name)
 
