@@ -25,11 +25,12 @@ from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog
+from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 
 
-def sql(text: str, /, **frames: Any) -> Any:
-    """Answers a query over the named frames.
+def sql(text: str, /, *, params: Values | None = None, **frames: Any) -> Any:
+    """Answers a query over the named frames. `params` are the values of its parameters: `$x` is `params["x"]`.
 
     Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
@@ -37,15 +38,17 @@ def sql(text: str, /, **frames: Any) -> Any:
     if has_spark(frames):
         from sash.spark.spark_sql import spark_sql
 
-        return spark_sql(text, frames)
+        return spark_sql(text, frames, params)
     catalog, streams, relations = table_catalog(frames)
-    plan = plan_text(text, catalog, streams)
+    plan = plan_text(text, catalog, streams, params)
     changes, finished = run_tables(plan, streams, relations)
     _warn_of_rows(finished)
     return changes
 
 
-def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **frames: Any) -> str:
+def explain(
+    text: str, /, *, analyze: bool = False, verbose: bool = False, params: Values | None = None, **frames: Any
+) -> str:
     """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
     If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
@@ -57,16 +60,16 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, **fra
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
-        plan = spark_plan(text, frames)
+        plan = spark_plan(text, frames, params)
         return _explained(plan, verbose, forecast_memory_of(spark_session_of(frames), [Plan.alone(plan)]))
     catalog, streams, relations = table_catalog(frames)
-    plan = plan_text(text, catalog, streams)
+    plan = plan_text(text, catalog, streams, params)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], streams))
 
 
-def query(text: str, /, **frames: Any) -> Query:
+def query(text: str, /, *, params: Values | None = None, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
     Relations are given whole, with `sash.relation`.
@@ -81,7 +84,7 @@ def query(text: str, /, **frames: Any) -> Query:
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table)
-    return Query(plan_text(text, catalog), relations)
+    return Query(plan_text(text, catalog, params=params), relations)
 
 
 def complete(frame: Any, stream: str | None = None, until_us: Moment | None = None) -> None:
@@ -104,9 +107,11 @@ def spark_session(master: str = "local[*]", **config: Any) -> Any:
     return start(master, **config)
 
 
-def plan_text(text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None) -> QueryPlan:
+def plan_text(
+    text: str, catalog: Catalog, streams: Mapping[str, pa.Table] | None = None, params: Values | None = None
+) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
-    return plan_query(bind(parse_query(text), catalog), streams)
+    return plan_query(bind(parse_query(text, params), catalog), streams)
 
 
 def _explained(plan: QueryPlan, verbose: bool, forecast: MemoryForecast | None) -> str:

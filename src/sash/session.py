@@ -42,6 +42,7 @@ from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, StreamInfo
+from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 from sash.store.batch import BEGINNING
 
@@ -76,18 +77,21 @@ class Session:
         """
         self._register(name, relation(frame, valid_from, valid_to))
 
-    def query(self, name: str, text: str, into: Into = None, format: str = "parquet") -> None:
+    def query(
+        self, name: str, text: str, into: Into = None, format: str = "parquet", params: Values | None = None
+    ) -> None:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
 
         `into` is a directory for its changes, which has to be its own, or a function that is called with them as they
         come: with an Arrow table, or on Spark with a DataFrame and the number of the batch. Such a function may itself
-        add, drop, pause and resume queries; that takes effect when the step is over that called it.
+        add, drop, pause and resume queries; that takes effect when the step is over that called it. `params` are the
+        values of the query's parameters, by name.
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
         if not name.strip():
             raise PlanError("a query needs a name by which its changes are known; give it one")
-        new = Registered(name, text, self._plan(text), self._sink(name, into, format))
+        new = Registered(name, text, self._plan(text, params), self._sink(name, into, format))
         self._become(self._queries | {name: new})
 
     def drop(self, name: str) -> None:
@@ -226,8 +230,8 @@ class Session:
                 catalog[name] = declare_relation(name, frame, table.schema)
         return catalog
 
-    def _plan(self, text: str) -> QueryPlan:
-        return plan_query(bind(parse_query(text), self._catalog()))
+    def _plan(self, text: str, params: Values | None = None) -> QueryPlan:
+        return plan_query(bind(parse_query(text, params), self._catalog()))
 
     def _known(self, name: str) -> str:
         if name not in self._queries:

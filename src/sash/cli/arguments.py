@@ -7,6 +7,13 @@ from typing import Annotated
 
 import typer
 
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        help="A value for a parameter of the script, like x=5: what $x stands for. Once for each.",
+    ),
+]
 ScriptFile = Annotated[
     Path, typer.Argument(help="A script of CREATE STREAM, CREATE TABLE and CREATE QUERY statements.")
 ]

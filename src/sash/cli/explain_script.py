@@ -6,13 +6,14 @@ from typing import Annotated
 
 import typer
 
-from sash.cli.arguments import ScriptFile
+from sash.cli.arguments import Params, ScriptFile
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
 from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, decide_sharing
 from sash.runtime.memory_settings import configured
 from sash.runtime.script import Script, read_script
+from sash.sql.parameters import read_values
 
 
 def explain(
@@ -26,9 +27,10 @@ def explain(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show all there is to say of every operator, not one line.")
     ] = False,
+    param: Params = None,
 ) -> None:
     """Show how the queries of a script would run."""
-    script: Script = read_script(file)
+    script: Script = read_script(file, read_values(param or []))
     if analyze:
         from sash.embedded.analyze import analyze_files
 

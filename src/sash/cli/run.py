@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from sash.cli.arguments import ScriptFile
+from sash.cli.arguments import Params, ScriptFile
 from sash.cli.script_outputs import check_outputs, refuse_distant, remove_outputs, shared_checkpoints
 from sash.cli.show import Progress, error_console, escaped, show_changes, show_summary
 from sash.cli.stopping import SPOKEN, StoppedError, StopRequest
@@ -24,6 +24,7 @@ from sash.runtime.jobs import Jobs, group_runs, known_fragments
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 from sash.spark.query_watch import N_RESTARTS
+from sash.sql.parameters import read_values
 
 
 class Engine(StrEnum):
@@ -65,13 +66,14 @@ def run(
     ] = N_RESTARTS,
     rows: Annotated[int, typer.Option(min=0, help="How many of the newest changes to show at the end.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, and no progress.")] = False,
+    param: Params = None,
 ) -> None:
     """Run the queries of a script, from files to files."""
     if follow and engine is Engine.embedded:
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
     if engine is Engine.spark:
         require_extra("spark", "`sash run` on Spark", "use --engine embedded")
-    runs, root = read_script(file).runs(strict), shared_checkpoints(file)
+    runs, root = read_script(file, read_values(param or [])).runs(strict), shared_checkpoints(file)
     with hold_locks([root, *(each.output.path for each in runs)]):
         if fresh:
             if engine is Engine.spark:

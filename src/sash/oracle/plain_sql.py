@@ -169,7 +169,9 @@ class RelationalQuery:
             sql = f'SELECT "#i".instant, "#q".* FROM "#instants" "#i", LATERAL ({self.sql}) "#q"'
             with suppress(duckdb.BinderException, duckdb.NotImplementedException):
                 return connection.sql(sql).to_arrow_table()
-        return pa.concat_tables([self._ask_alone(connection, instant) for instant in instants])
+        found = [self._ask_alone(connection, instant) for instant in instants]
+        # The name of a column may be the text of a subquery, with the instant in it.
+        return pa.concat_tables([each.rename_columns(found[0].column_names) for each in found])
 
     def _ask_alone(self, connection: duckdb.DuckDBPyConnection, instant: int) -> pa.Table:
         sql = self.sql.replace('"#i".instant', f"CAST({instant} AS BIGINT)")
@@ -247,9 +249,17 @@ def _inline_named_queries(tree: exp.Query) -> None:
 
 def _as_item(query: exp.Query, table: exp.Table) -> exp.Subquery:
     """A query in the place of a table of FROM."""
-    item = exp.Subquery(this=query, alias=exp.TableAlias(this=alias_of(table).copy()))
+    alias = exp.TableAlias(this=alias_of(table).copy(), columns=_names_of(table, query))
+    item = exp.Subquery(this=query, alias=alias)
     item.set("joins", table.args.get("joins"))
     return item
+
+
+def _names_of(table: exp.Table, query: exp.Query) -> list[exp.Identifier]:
+    """What columns are called behind an alias, or by WITH."""
+    alias = table.args.get("alias")
+    own = (alias.args.get("columns") if alias else None) or []
+    return [name.copy() for name in (*own, *query.meta.get("columns", [])[len(own) :])]
 
 
 def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:

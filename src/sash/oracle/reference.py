@@ -37,6 +37,7 @@ from sash.sql.bound_query import (
     BoundQuery,
     Catalog,
     HopWindow,
+    RelationInfo,
     RowsWindow,
     SinceWindow,
     Source,
@@ -45,6 +46,7 @@ from sash.sql.bound_query import (
     Window,
 )
 from sash.sql.expressions import to_duckdb
+from sash.sql.table_queries import answer_table_query
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -183,7 +185,8 @@ def expected_changes(bound: BoundQuery, tables: Tables) -> pa.Table:
 
 def last_instant(bound: BoundQuery, tables: Tables) -> int:
     """The end of a run: the last timestamp of any stream that the query reads."""
-    return max([BEGINNING, *(ts for source in bound.sources for ts in _times_of(source, tables[source.name]))])
+    streams = [source for source in bound.sources if isinstance(source.info, StreamInfo)]
+    return max([BEGINNING, *(ts for source in streams for ts in _times_of(source, tables[source.name]))])
 
 
 def _times_of(source: Source, table: pa.Table) -> list[int]:
@@ -279,6 +282,8 @@ def _rows_read(source: Source, tables: Tables) -> pa.Table:
     """The rows of an item of FROM as a query reads them."""
     if isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow):
         return spread_rows(source.info, source.window, tables[source.name])
+    if isinstance(source.info, RelationInfo) and source.info.query is not None:
+        return answer_table_query(source.info, tables)
     return tables[source.name]
 
 

@@ -31,6 +31,7 @@ from sash.plan.query_plan import QueryPlan
 from sash.runtime.script import Script
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, Output, StreamInfo
+from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedQuery
 
@@ -99,7 +100,9 @@ class Verification:
         return "\n".join([self.summary, *self.notes, *(draw(one.rows) for one in self.differences[:1])])
 
 
-def verify(text: str, instants: int | None = N_INSTANTS, /, **frames: Any) -> Verification:
+def verify(
+    text: str, instants: int | None = N_INSTANTS, /, *, params: Values | None = None, **frames: Any
+) -> Verification:
     """Runs a query over Arrow, pandas or Polars frames in this process, and compares its changes with DuckDB's answer.
 
     At so many instants, spread evenly over those at which the answer may change; None: at all of them.
@@ -108,7 +111,8 @@ def verify(text: str, instants: int | None = N_INSTANTS, /, **frames: Any) -> Ve
         if is_spark(frame):
             raise BindError(f"`{name}` is a Spark frame; verify runs in this process, so pass a recording of it")
     catalog, streams, relations = table_catalog(frames)
-    return _Verifier(parse_query(text), catalog, streams, relations).verify(instants, lambda n_done, n_all: None)
+    verifier = _Verifier(parse_query(text, params), catalog, streams, relations)
+    return verifier.verify(instants, lambda n_done, n_all: None)
 
 
 def verify_script(

@@ -18,6 +18,7 @@ from sash.errors import ResourceError
 from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.plan.row_width import row_bytes
+from sash.sql.bound_query import tables_of
 from sash.store.byte_sizes import format_bytes
 from sash.store.memory_budget import LEAST_BYTES, LEAST_ROWS, MemoryBudget
 from sash.store.spill_arena import LEAST_FILE_BYTES
@@ -87,7 +88,8 @@ def require_memory(plans: Iterable[Plan], budget: MemoryBudget | None) -> None:
 def empty_relations(plan: Plan) -> dict[str, pa.Table]:
     """Relations as they are declared, without rows."""
     lookups = [lookup for query in plan.queries.values() for lookup in query.lookups]
-    return {lookup.source.name: lookup.source.info.schema.empty_table() for lookup in lookups}
+    tables = [table for lookup in lookups for table in tables_of(lookup.source)]
+    return {table.name: table.info.schema.empty_table() for table in tables}
 
 
 def _answers(plan: Plan) -> list[pa.Schema]:

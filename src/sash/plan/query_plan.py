@@ -12,8 +12,9 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.operator_tree import Node, OperatorTree, in_order_of_time
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
-from sash.sql.bound_query import Source, StreamInfo
+from sash.sql.bound_query import RelationInfo, Source, StreamInfo, tables_of
 from sash.sql.interval_graph import IntervalGraph
+from sash.sql.table_queries import answer_table_query
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS, content_order
 
@@ -87,7 +88,18 @@ class Lookup:
     is_numbered: bool
     """Whether its rows carry an identity."""
 
-    def load(self, relation: pa.Table) -> pa.Table:
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that it is made of: itself, or what its rows are the answer of."""
+        return tuple(dict.fromkeys(table.name for table in tables_of(self.source)))
+
+    def load(self, relations: Mapping[str, pa.Table]) -> pa.Table:
+        """What the query needs of it, of relations by name."""
+        info = self.source.info
+        assert isinstance(info, RelationInfo)
+        return self.keep(relations[self.source.name] if info.query is None else answer_table_query(info, relations))
+
+    def keep(self, relation: pa.Table) -> pa.Table:
         """The part of the relation that the query needs. Identities follow from what rows hold, not from their order:
         whoever goes on after a restart may be given them in another one.
         """
@@ -124,7 +136,7 @@ class QueryPlan:
     def fingerprint(self) -> str:
         """Tells plans apart whose state differs: a checkpoint goes on only with the plan that it was made with."""
         streams = [(slot.source.name, slot.ingest, slot.partition, slot.info) for slot in self.slots]
-        relations = [(lookup.source.name, lookup.ingest) for lookup in self.lookups]
+        relations = [(*_asked(lookup), lookup.ingest) for lookup in self.lookups]
         return identify(operators=self.root, streams=streams, relations=relations, outputs=self.outputs)
 
     @property
@@ -145,12 +157,12 @@ class QueryPlan:
 
     def cut(self, query: str, root: Node, inputs: tuple[Input, ...]) -> tuple[BranchPlan, ...]:
         """The branches of its tree, or of one that was made from it, which reads these inputs."""
-        empty = {each.label: each.load(each.source.info.schema.empty_table()) for each in self.lookups}
+        empty = {each.label: each.keep(each.source.info.schema.empty_table()) for each in self.lookups}
         return cut_branches(query, root, inputs, empty)
 
     def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """What the plan needs of relations, by label; they are given by name, as they were declared."""
-        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
+        return {lookup.label: lookup.load(relations) for lookup in self.lookups}
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""
@@ -169,4 +181,12 @@ class QueryPlan:
     @property
     def reads(self) -> list[str]:
         """The names of the streams and relations that are read, each once."""
-        return list(dict.fromkeys(each.source.name for each in (*self.slots, *self.lookups)))
+        names = [slot.source.name for slot in self.slots] + [name for each in self.lookups for name in each.tables]
+        return list(dict.fromkeys(names))
+
+
+def _asked(lookup: Lookup) -> tuple[str, ...]:
+    """What a relation is: its name, or what its rows are the answer of."""
+    info = lookup.source.info
+    query = info.query if isinstance(info, RelationInfo) else None
+    return (lookup.source.name,) if query is None else (query.sql, *lookup.tables)

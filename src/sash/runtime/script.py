@@ -23,6 +23,7 @@ from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
 from sash.sql.declared_validity import seen_schema
+from sash.sql.parameters import Values
 from sash.sql.parse import parse_script
 from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable
@@ -74,19 +75,19 @@ class Script:
         return info.validity if isinstance(info, RelationInfo) else None
 
 
-def read_script(path: str | Path) -> Script:
-    """The script in a file."""
+def read_script(path: str | Path, params: Values | None = None) -> Script:
+    """The script in a file, with the values of its parameters."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read the script {path}: {error}; check the path") from None
-    return bind_script(text)
+    return bind_script(text, params)
 
 
-def bind_script(text: str) -> Script:
+def bind_script(text: str, params: Values | None = None) -> Script:
     """A script's statements, checked as far as they can be without touching data."""
     bound = _BoundStatements(text)
-    for statement in parse_script(text):
+    for statement in parse_script(text, params):
         match statement:
             case CreateStream():
                 bound.add_stream(statement)

@@ -35,7 +35,7 @@ def version_of(table: pa.Table) -> str:
 
 def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]:
     """By name, of the tables that a plan looks rows up in."""
-    names = {lookup.source.name for query in plan.queries.values() for lookup in query.lookups}
+    names = {name for query in plan.queries.values() for lookup in query.lookups for name in lookup.tables}
     return {name: version_of(relations[name]) for name in sorted(names)}
 
 

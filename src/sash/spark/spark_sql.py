@@ -21,24 +21,25 @@ from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog
+from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 
 
-def spark_sql(text: str, frames: Mapping[str, Any]) -> DataFrame:
+def spark_sql(text: str, frames: Mapping[str, Any], params: Values | None = None) -> DataFrame:
     """The changes as a streaming DataFrame."""
     streams, session = streaming_frames(frames), spark_session_of(frames)
-    plan = spark_plan(text, frames)
+    plan = spark_plan(text, frames, params)
     for complaint in check_session(session):
         warnings.warn(complaint, SashWarning, stacklevel=3)
-    relations = {lookup.source.name for lookup in plan.lookups}
+    relations = {name for lookup in plan.lookups for name in lookup.tables}
     loaded = {name.lower(): load_relation(name, frame) for name, frame in frames.items() if name.lower() in relations}
     late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}
     return change_frame(Plan.alone(plan), {name: streams[name] for name in plan.streams}, loaded, late, session)
 
 
-def spark_plan(text: str, frames: Mapping[str, Any]) -> QueryPlan:
+def spark_plan(text: str, frames: Mapping[str, Any], params: Values | None = None) -> QueryPlan:
     """The plan of a query over Spark frames."""
-    return plan_query(bind(parse_query(text), spark_catalog(frames)))
+    return plan_query(bind(parse_query(text, params), spark_catalog(frames)))
 
 
 def spark_catalog(frames: Mapping[str, Any]) -> Catalog:

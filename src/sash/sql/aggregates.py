@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from sash.errors import BindError
 from sash.sql import duck
-from sash.sql.bound_query import LISTINGS, QUANTILES, Aggregate, OrderBy, Output
+from sash.sql.bound_query import LISTINGS, QUANTILES, UNNESTED, Aggregate, OrderBy, Output
 from sash.sql.call_checks import DEAF_TO_DISTINCT, check_argument, check_call, check_key, read_fractions, read_separator
 from sash.sql.calls import AggregateCall, read_call
 from sash.sql.casts import read_as
@@ -102,7 +102,7 @@ class AggregateBinder:
         return self._scalars.name_of(expr, [group.expr for group in self._groups])
 
     def _expand_alias(self, node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Column) or not self._alias_of(node) or _is_in_call(node):
+        if not isinstance(node, exp.Column) or not self._alias_of(node) or is_in_call(node):
             return node
         if self._scope.has(node) and self._index(_normalised(self._scope.resolve(node))) is not None:
             return node
@@ -121,7 +121,7 @@ class AggregateBinder:
             return self._column(_GROUP, index, node)
         if call := read_call(node):
             return self._aggregate(call, node)
-        if isinstance(node, exp.Column):
+        if isinstance(node, exp.Column) and not node.table.startswith(UNNESTED):
             name = f"{node.table}.{node.name}"
             remedy = "add it to GROUP BY or put it into an aggregate such as MIN"
             raise BindError(f"`{name}` is neither grouped nor aggregated; {remedy}", self._select.text, span_of(node))
@@ -217,7 +217,8 @@ def _flatten(groups: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
         yield from _flatten(group.expressions) if isinstance(group, exp.Tuple) else (group,)
 
 
-def _is_in_call(node: exp.Expr) -> bool:
+def is_in_call(node: exp.Expr) -> bool:
+    """Whether a node stands within the call of an aggregate."""
     parent = node.parent
     while parent is not None and not read_call(parent):
         parent = parent.parent

@@ -16,6 +16,7 @@ from sash.sql.final_results import check_final
 from sash.sql.hashable import check_hashable
 from sash.sql.interval_joins import bind_intervals
 from sash.sql.join_trees import are_plain
+from sash.sql.lifting import lift
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outer_joins import restructure
 from sash.sql.outputs import bind_outputs, is_aggregating
@@ -24,8 +25,9 @@ from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.reading import check_reading, check_syntax
 from sash.sql.scope import Scope
 from sash.sql.sets import bind_set
-from sash.sql.sources import Context, bind_sources
+from sash.sql.sources import Context, bind_lifted, bind_sources
 from sash.sql.subqueries import is_membership
+from sash.sql.unnesting import unnest
 
 
 def bind(query: ParsedQuery, catalog: Catalog) -> Block:
@@ -44,10 +46,12 @@ def _bind_block(query: ParsedQuery, context: Context) -> Block:
 
 
 def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
-    check_syntax(select)
+    written = select.written or select
+    check_syntax(written)
+    select = unnest(select, context)
     context = context.within(select, _keeper(select, context))
-    sources = bind_sources(select, context)
-    scope = Scope(sources, select.text, context.outside)
+    sources, lifted = bind_sources(select, context), bind_lifted(select, context)
+    scope = Scope((*sources, *lifted), select.text, context.outside)
     sources = bind_as_of(select, sources, scope)
     trees = () if are_plain(select.trees) else bind_trees(select, sources, scope)
     using = [] if trees else _equalities(select, sources, scope)
@@ -74,22 +78,25 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
         query = bind_outputs(query, select, scope, scalars)
         for conjunct in (*query.conjuncts, *conditions_in(trees)):
             scalars.bind_condition(conjunct)
-        query = restructure(query, trees, scalars) if trees else query
+        query = restructure(query, trees, scalars) if trees and not context.is_at_rest else query
+    query = lift(query, lifted) if lifted else query
     if query.is_distinct:
         check_hashable(query.outputs, "`DISTINCT`", select.text)
     check_final(select, query)
-    check_reading(select)
+    check_reading(written)
     return query
 
 
 def _keeper(select: ParsedSelect, context: Context) -> str | None:
     """What in a SELECT has to keep the rows of its streams."""
-    if sum(context.is_stream(item) for item in select.sources) > 1:
+    if sum(context.is_stream(item) for item in select.sources if not item.is_unnested) > 1:
         return "the join"
     if select.is_distinct:
         return "`DISTINCT`"
     if is_aggregating(select):
         return "the aggregate" if select.groups is None else "`GROUP BY`"
+    if any(context.is_stream(item) for item in select.sources if item.is_unnested):
+        return "the subquery"
     if any(map(is_membership, split_conjuncts(select.where))):
         return "the subquery in `WHERE`"
     return None

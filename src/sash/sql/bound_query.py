@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -20,6 +20,9 @@ GROUP = "_group"
 
 JOINED = "_joined"
 """What the aliases begin with of subqueries that stand for a part of FROM with an outer join."""
+
+UNNESTED = "_subquery"
+"""What the aliases begin with of subqueries that stand in an expression, once they have become items of FROM."""
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """What rows of a `HopWindow` have beside their own columns."""
@@ -125,6 +128,21 @@ class Validity:
     """Columns: if there are any, a row is valid until the next one begins that has the same values in them. Then `end`
     is found out when the table is read."""
 
+    def renamed(self, names: Mapping[str, str]) -> Validity:
+        """The same of columns that have other names."""
+        return Validity(names[self.start], names[self.end], tuple(names[column] for column in self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class TableQuery:
+    """A query over tables alone, as DuckDB reads it."""
+
+    sql: str
+    sources: tuple[Source, ...] = field(repr=False)
+    """The tables of the catalog that it reads, each as often as it does."""
+    unique: tuple[str, ...] | None = None
+    """Columns of which no two rows may have equal values; of none: there is but one row. None: rows are as they are."""
+
 
 @dataclass(frozen=True, slots=True)
 class RelationInfo:
@@ -135,6 +153,8 @@ class RelationInfo:
     hint: str | None = field(default=None, repr=False, compare=False)
     validity: Validity | None = field(default=None, repr=False)
     """Not shown, as the conditions of a query that reads it `AS OF` a time say it."""
+    query: TableQuery | None = None
+    """If it is no table of the catalog: what its rows are the answer of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +442,12 @@ def window_time_type(info: StreamInfo) -> pa.DataType:
     return pa.timestamp("us", tz=type_.tz if pa.types.is_timestamp(type_) else None)
 
 
+def tables_of(source: Source) -> tuple[Source, ...]:
+    """What of the catalog an item of FROM that is no subquery reads: itself, or what its rows are the answer of."""
+    query = source.info.query if isinstance(source.info, RelationInfo) else None
+    return (source,) if query is None else query.sources
+
+
 def sources_in(block: Block) -> Iterator[Source]:
     """All streams and relations of the catalog that a query reads, also within subqueries; each as often as read."""
     if isinstance(block, BoundSet):
@@ -432,6 +458,6 @@ def sources_in(block: Block) -> Iterator[Source]:
         if isinstance(source.info, DerivedInfo):
             yield from sources_in(source.info.block)
         else:
-            yield source
+            yield from tables_of(source)
     for membership in block.memberships:
         yield from sources_in(membership.block)

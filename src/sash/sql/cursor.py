@@ -14,7 +14,8 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError as SqlglotParseError
 from sqlglot.parsers.duckdb import DuckDBParser
 
-from sash.errors import ParseError, PlanError, Span
+from sash.errors import BindError, ParseError, PlanError, Span
+from sash.sql.parameters import Parameters
 
 # sqlglot does not say what is in the set.
 _NO_WORDS = cast(
@@ -36,6 +37,9 @@ class MisreadError(SqlglotParseError):
 
 class Cursor(DuckDBParser):
     """Reads tokens one after the other. Methods that name what they need raise ParseError when it is not there."""
+
+    parameters = Parameters()
+    """What `$x` stands for."""
 
     @property
     def index(self) -> int:
@@ -105,7 +109,23 @@ class Cursor(DuckDBParser):
         self._advance()
         return self._prev.text
 
+    def at_parameter(self) -> bool:
+        return self._curr.token_type is TokenType.PARAMETER and self._curr.text == "$"
+
+    def given(self, what: str, kind: type, example: str) -> Any:
+        """The value of the parameter that comes next, which must be of a kind, as is the example."""
+        start = self._index
+        self._advance()
+        name = self.word("the name of a parameter")
+        value = self.parameters.value(name, self.sql, self.span_since(start))
+        if not isinstance(value, kind) or isinstance(value, bool):
+            reason = f"{what} is `${name}`, of the type {type(value).__name__}; give a value like `{example}`"
+            raise BindError(reason, self.sql, self.span_since(start))
+        return value
+
     def number(self, what: str) -> Decimal:
+        if self.at_parameter():
+            return Decimal(self.given(what, int, "5"))
         sign = _SIGNS[self._prev.token_type] if self._match_set(_SIGNS) else ""
         if not self._match(TokenType.NUMBER):
             self.fail(f"expected {what}")
@@ -114,7 +134,9 @@ class Cursor(DuckDBParser):
     def number_before(self, word: str) -> Decimal | None:
         """Read a number and the word after it, or nothing at all."""
         start = self._index
-        if self._match_set(_SIGNS) or self._curr.token_type is TokenType.NUMBER:
+        if self.at_parameter() and [each.text.upper() for each in self._tokens[start + 2 : start + 3]] != [word]:
+            return None
+        if self._match_set(_SIGNS) or self._curr.token_type is TokenType.NUMBER or self.at_parameter():
             self._retreat(start)
             number = self.number("a number")
             if self.take(word):
@@ -151,6 +173,16 @@ class Cursor(DuckDBParser):
             return super()._parse_interval(match_interval)
         self._advance()
         return self.expression(exp.Cast(this=self._parse_string(), to=exp.DataType(this=exp.DType.INTERVAL)))
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        start = self._index
+        placeholder = super()._parse_placeholder()
+        if not isinstance(placeholder, exp.Placeholder) or self._tokens[start].text == ":":
+            return placeholder
+        if not placeholder.name.isidentifier():
+            self._retreat(start)
+            self.refuse("a parameter without a name", "give it one, as in `$x`")
+        return self.parameters.expression(placeholder.name, self.sql, self.span_since(start))
 
     def _parse_unary(self) -> exp.Expr | None:
         return self._covered(super()._parse_unary, ())

@@ -103,7 +103,7 @@ class ScalarBinder:
         self._check_literals(expr)
         self._check_collations(expr)
         scalar = self._describe(expr)
-        return replace(scalar, name=_column_named(expr) or scalar.name)
+        return replace(scalar, name=column_named(expr) or scalar.name)
 
     def bind_condition(self, expr: exp.Expr) -> None:
         """Like `bind`, of an expression that must be true or false."""
@@ -119,7 +119,7 @@ class ScalarBinder:
         """The name that DuckDB gives to an expression of a SELECT that aggregates by these groups."""
         by = [f"({to_duckdb(group)})" for group in groups if group.find(exp.Column)]
         grouping = f" GROUP BY {', '.join(by)}" if by else ""
-        if name := _column_named(expr):
+        if name := column_named(expr):
             return name
         relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
         return self._plain(relation.columns[0])
@@ -212,7 +212,7 @@ class ScalarBinder:
         return text
 
 
-def _column_named(expr: exp.Expr) -> str | None:
+def column_named(expr: exp.Expr) -> str | None:
     """The name of the column that an expression is, also if it is one of two that USING has made one."""
     column = without_read(expr)
     return column.name if isinstance(column, (exp.Column, exp.Dot)) else expr.meta.get(MERGED)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sash.errors import BindError, PlanError, Span
+from sash.errors import BindError, Span
 from sash.sql.aggregates import AggregateBinder, find_aggregate
 from sash.sql.bound_query import BoundQuery, Output
 from sash.sql.expressions import Scalar, ScalarBinder, span_of, split_conjuncts
 from sash.sql.parsed import ParsedSelect
 from sash.sql.scope import Scope
+from sash.sql.stars import expand_star, star_of
 
 _RESERVED = ("_op", "_ts", "_expires")
 _RESERVED_PREFIX = "_id."
@@ -35,6 +36,8 @@ def is_aggregating(select: ParsedSelect) -> bool:
 def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars: ScalarBinder) -> BoundQuery:
     """The query with its outputs and, if it aggregates, with its groups, aggregates and HAVING."""
     items = list(_items(select, scope))
+    if not items and any(map(star_of, select.outputs)):
+        raise BindError("`EXCLUDE` leaves no column to select; leave one", select.text, span_of(*select.outputs))
     if not is_aggregating(select):
         found = [scalars.bind(item.expr) for item in items]
         return replace(query, outputs=tuple(_name_outputs(items, found, select.text)))
@@ -43,11 +46,11 @@ def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars:
     groups = aggregates.bind_groups([item.expr for item in items])
     rewritten = [replace(item, expr=aggregates.rewrite(item.expr)) for item in items]
     having = tuple(aggregates.rewrite_having(part) for part in split_conjuncts(select.having))
-    with ScalarBinder(aggregates.columns(), select.text) as over_groups:
+    with ScalarBinder(scope.beside(aggregates.columns()), select.text) as over_groups:
         found = [over_groups.bind(item.expr) for item in rewritten]
         for condition in having:
             over_groups.bind_condition(condition)
-    named = [replace(scalar, name=aggregates.name_of(item.expr)) for scalar, item in zip(found, items)]
+    named = [replace(scalar, name=item.alias or aggregates.name_of(item.expr)) for scalar, item in zip(found, items)]
     return replace(
         query,
         outputs=tuple(_name_outputs(rewritten, named, select.text)),
@@ -60,14 +63,10 @@ def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars:
 def _items(select: ParsedSelect, scope: Scope) -> Iterator[Item]:
     for output in select.outputs:
         span = span_of(output)
-        star = output.this if isinstance(output, exp.Column) else output
-        if not isinstance(star, exp.Star):
+        if star_of(output) is None:
             yield Item(output.alias, scope.resolve(output.unalias()), span)
-        elif any(star.args.values()):
-            reason = "`*` with exceptions cannot run in this version; list the columns"
-            raise PlanError(reason, select.text, span)
         else:
-            yield from (Item("", column, span) for column in scope.expand(output))
+            yield from (Item(alias, expr, span) for alias, expr in expand_star(output, scope, select.text))
 
 
 def _name_outputs(items: Iterable[Item], scalars: Iterable[Scalar], text: str) -> Iterator[Output]:

@@ -13,6 +13,7 @@ from sash.errors import ParseError, SashError, Span
 from sash.sql.cursor import MisreadError
 from sash.sql.dialect import Sash
 from sash.sql.grammar import SashParser
+from sash.sql.parameters import Parameters, Values
 from sash.sql.parsed import ParsedQuery
 from sash.sql.statements import CreateQuery, Statement, parse_statement
 
@@ -21,16 +22,19 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 T = TypeVar("T")
 
 
-def parse_script(text: str) -> tuple[Statement, ...]:
-    """The statements of a script, in order. Names are unique without regard to case; bare SELECTs were given one."""
-    statements = _parse_statements(text)
+def parse_script(text: str, params: Values | None = None) -> tuple[Statement, ...]:
+    """The statements of a script, in order. Names are unique without regard to case; bare SELECTs were given one.
+
+    `params` are the values of its parameters, by name.
+    """
+    statements = _parse_statements(text, params)
     _refuse_duplicates(statements, text)
     return tuple(_name_queries(statements))
 
 
-def parse_query(text: str) -> ParsedQuery:
-    """The one query that `text` must be. Its `tree` is sqlglot's."""
-    statements = _parse_statements(text)
+def parse_query(text: str, params: Values | None = None) -> ParsedQuery:
+    """The one query that `text` must be, with the values of its parameters. Its `tree` is sqlglot's."""
+    statements = _parse_statements(text, params)
     if not statements:
         raise ParseError("the query is empty; write a `SELECT`")
     first, *others = statements
@@ -43,14 +47,17 @@ def parse_query(text: str) -> ParsedQuery:
     return first.select
 
 
-def _parse_statements(text: str) -> list[Statement]:
+def _parse_statements(text: str, params: Values | None) -> list[Statement]:
     if strange := _NO_TEXT.search(text):
         reason = f"the text holds {strange[0]!a}, which is no character; remove it"
         raise ParseError(reason, text, Span(*strange.span()))
     tokens = _guard(lambda: Sash().tokenize(text), text)
     parser = Sash().parser()
     assert isinstance(parser, SashParser)
-    return _guard(lambda: parser.statements(tokens, text, parse_statement), text)
+    parser.parameters = Parameters(params)
+    statements = _guard(lambda: parser.statements(tokens, text, parse_statement), text)
+    parser.parameters.refuse_unused()
+    return statements
 
 
 def _guard(step: Callable[[], T], text: str) -> T:

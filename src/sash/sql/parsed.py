@@ -22,7 +22,7 @@ _READ: dict[type[exp.Expr], set[str]] = {
     exp.CTE: {"this", "alias", "materialized"},
     exp.Subquery: {"this", "alias", "joins"},
     exp.Table: {"this", "alias", "joins", "version"},
-    exp.TableAlias: {"this"},
+    exp.TableAlias: {"this", "columns"},
     exp.Join: {"this", "on", "using", "kind", "side", "method"},
     exp.Distinct: set(),
     exp.Group: {"expressions", "all"},
@@ -30,7 +30,6 @@ _READ: dict[type[exp.Expr], set[str]] = {
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
 
 _PARTS = {
-    "columns": "a list of column names after an alias",
     "db": "a name with a schema",
     "pivots": "`PIVOT`",
     "recursive": "`WITH RECURSIVE`",
@@ -58,6 +57,12 @@ class ParsedSource:
     query: ParsedQuery | None = None
     as_of: exp.Column | None = None
     """The time at which rows of a table must be valid, behind FOR SYSTEM_TIME AS OF."""
+    columns: tuple[exp.Identifier, ...] = ()
+    """What its first columns are called instead, behind the alias."""
+    is_unnested: bool = False
+    """Whether it stands in an expression, and has become an item of FROM for Sash alone."""
+    unique: tuple[str, ...] | None = None
+    """Columns of which no two rows may have equal values, if it reads tables alone; of none: there is but one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,10 @@ class ParsedSelect:
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict[str, Span])
     named: NamedQueries = field(default_factory=dict[str, exp.Query])
+    lifted: tuple[ParsedSource, ...] = ()
+    """Subqueries that stand for values beside aggregates: they are joined with the groups, not with what is grouped."""
+    written: ParsedSelect | None = None
+    """What the user has written, if this was made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,7 @@ class ParsedSet:
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict[str, Span])
+    named: NamedQueries = field(default_factory=dict[str, exp.Query])
 
 
 ParsedQuery: TypeAlias = ParsedSelect | ParsedSet
@@ -130,6 +140,7 @@ def _read_with(tree: exp.Query, text: str) -> dict[str, exp.Query]:
         if item.alias.lower() in queries:
             raise ParseError(f"`{item.alias}` stands twice in `WITH`; rename one", text, span_of(item.args["alias"]))
         queries[item.alias.lower()] = item.this
+        item.this.meta["columns"] = item.args["alias"].args.get("columns") or []
     return queries
 
 
@@ -151,6 +162,7 @@ def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedS
         hints=left.hints,
         emit_changes="emit_changes" in tree.meta,
         spans=spans,
+        named=named,
     )
 
 
@@ -250,7 +262,17 @@ def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: 
         span=span_of(item if is_subquery else item.this, *([alias] if alias else [])) or Span(0, 0),
         query=_read_subquery(item, text, named),
         as_of=item.args["version"].expression if item.args.get("version") else None,
+        columns=tuple(_read_names(item, alias, named)),
     )
+
+
+def _read_names(item: exp.Expr, alias: exp.Expr | None, named: NamedQueries) -> list[exp.Identifier]:
+    """The names that columns are given behind an alias, and behind those the ones that WITH gives."""
+    own: list[exp.Identifier] = (alias.args.get("columns") if alias else None) or []
+    given: list[exp.Identifier] = []
+    if not isinstance(item, exp.Subquery) and item.name.lower() in named:
+        given = named[item.name.lower()].meta.get("columns", [])
+    return [*own, *given[len(own) :]]
 
 
 def _read_subquery(item: exp.Expr, text: str, named: NamedQueries) -> ParsedQuery | None:

@@ -26,7 +26,9 @@ from sash.sql import duck
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.foreign_functions import ForeignCall
+from sash.sql.parameters import PARAMETER
 from sash.sql.parsed import ParsedSelect
+from sash.sql.stars import replacements_of
 from sash.sql.subqueries import is_predicate
 
 _PREFIX = "SELECT "
@@ -66,6 +68,7 @@ def check_reading(select: ParsedSelect) -> None:
 def _expressions(select: ParsedSelect) -> Iterator[tuple[exp.Expr, Span]]:
     """Each with its place; those that the text does not hold, as the columns behind `*`, need no reading."""
     exprs = [output.unalias() for output in select.outputs if not output.is_star]
+    exprs += [each for output in select.outputs if output.is_star for each in replacements_of(output)]
     exprs += [*select.on, *(clause for clause in (select.where, select.having) if clause is not None)]
     exprs += [group for group in select.groups or () if not isinstance(group, exp.Tuple) or group.expressions]
     for expr in exprs:
@@ -151,6 +154,8 @@ def _render(expr: exp.Expr) -> str:
 
 
 def _without_query(node: exp.Expr) -> exp.Expr:
+    if PARAMETER in node.meta:
+        return exp.Placeholder(this=node.meta[PARAMETER])
     if isinstance(node, exp.Column):
         node = node.copy()
         for part in filter(_is_word, node.parts):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, QueryError, suggest
-from sash.sql.bound_query import Source
+from sash.sql.bound_query import UNNESTED, Source
 from sash.sql.casts import read_as
 from sash.sql.expressions import MERGED, span_of
 from sash.sql.join_trees import FULL, RIGHT
@@ -41,6 +41,10 @@ class Scope:
         named = ((source, field) for source in self._sources.values() for field in source.schema)
         return pa.schema([field.with_name(f"{source.alias}.{field.name}") for source, field in named])
 
+    def beside(self, groups: pa.Schema) -> pa.Schema:
+        """The columns of groups, and of subqueries that stand for values beside them."""
+        return pa.schema([*groups, *(field for field in self.columns() if field.name.startswith(UNNESTED))])
+
     def equate(self, source: Source, name: exp.Identifier) -> exp.EQ:
         """The equality behind USING. From then on the name alone means the column of the item before."""
         before = list(self._visible(until=source))
@@ -69,6 +73,10 @@ class Scope:
         known = {name.lower() for _, name in self._visible(among=right)}
         names = dict.fromkeys(name for _, name in self._visible(among=left) if name.lower() in known)
         return [exp.to_identifier(name, quoted=True) for name in names]
+
+    def is_merged(self, name: str) -> bool:
+        """Whether USING or NATURAL has made one column of two of this name."""
+        return any(name.lower() == column.lower() for _, column in self._merged)
 
     def hide(self, aliases: Aliases) -> None:
         """Items of FROM whose rows are looked for and not shown: no name means their columns from now on."""
@@ -102,7 +110,7 @@ class Scope:
             raise BindError(f"a call cannot follow a dot; write `{name}(…)`", self._text, span_of(node))
         if not isinstance(node, exp.Column):
             return node
-        if _is_loop_variable(node):
+        if is_loop_variable(node):
             return node.to_dot()
         return place(self._resolve(node.parts), node)
 
@@ -153,6 +161,8 @@ class Scope:
         for source in self._sources.values():
             if until is not None and source.alias == until.alias:
                 return
+            if source.alias.startswith(UNNESTED):
+                continue
             if source.alias.lower() in self._hidden or (among is not None and source.alias not in among):
                 continue
             yield from ((source, name) for name in source.schema.names if (source.alias, name) not in self._merged)
@@ -198,7 +208,7 @@ def read(source: Source, name: str, origin: exp.Expr | None = None) -> exp.Expr:
     return column if type_ is None else read_as(column, type_)
 
 
-def _is_loop_variable(column: exp.Column) -> bool:
+def is_loop_variable(column: exp.Column) -> bool:
     """Whether the column is the `x` of `[… for x in …]`; unlike those of lambdas, sqlglot takes it for a column."""
     loop = column.find_ancestor(exp.Comprehension)
     while loop is not None and loop.expression.name.lower() != column.parts[0].name.lower():

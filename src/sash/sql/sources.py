@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,10 +12,13 @@ from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
 from sash.sql.bound_query import (
     JOINED,
+    UNNESTED,
     WINDOW_COLUMNS,
     Block,
+    BoundQuery,
     Catalog,
     DerivedInfo,
+    Output,
     RelationInfo,
     RowsWindow,
     Source,
@@ -26,10 +29,11 @@ from sash.sql.expressions import span_of
 from sash.sql.interval_joins import bind_intervals, without_end
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
-from sash.sql.scope import column_in
+from sash.sql.scope import column_in, read
+from sash.sql.table_queries import as_relation, reads_stream, rename_table, with_unique
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED)
+_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED, UNNESTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Context:
     is_subquery: bool = False
     outside: frozenset[str] = frozenset()
     """Aliases that stand around a subquery, in lower case, which it cannot see."""
+    is_at_rest: bool = False
+    """Whether it reads tables alone, so that DuckDB answers it: any query will do."""
 
     def within(self, query: ParsedQuery, keeper: str | None) -> Context:
         """The context of what stands in a query that has to keep rows, if `keeper` says for what."""
@@ -53,7 +59,9 @@ class Context:
 
     def is_stream(self, item: ParsedSource) -> bool:
         """Whether the rows of an item of FROM come and go."""
-        return item.query is not None or isinstance(self.catalog.get(item.name.name.lower()), StreamInfo)
+        if item.query is not None:
+            return reads_stream(item.query, self.catalog)
+        return isinstance(self.catalog.get(item.name.name.lower()), StreamInfo)
 
     def subquery(self, select: ParsedSelect) -> Context:
         """The context of a subquery of a SELECT, `self` being that of what stands in the SELECT."""
@@ -78,6 +86,11 @@ def bind_sources(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
     return windowed
 
 
+def bind_lifted(select: ParsedSelect, context: Context) -> tuple[Source, ...]:
+    """Subqueries that stand for values beside aggregates, of one row each."""
+    return tuple(_bind_source(item, select, context) for item in select.lifted)
+
+
 def derive(block: Block, alias: str) -> Source:
     """A block as an item of FROM."""
     schema = pa.schema([(output.name, output.type) for output in block.outputs])
@@ -90,24 +103,65 @@ def _bind_source(item: ParsedSource, select: ParsedSelect, context: Context) -> 
     alias = (item.alias or item.name).name
     if item.query is not None:
         refuse_statement_clauses(item.query, "a subquery")
-        block = context.bind(item.query, context.subquery(select))
-        source = replace(derive(block, alias), span=item.span)
+        source = replace(_bind_subquery(item.query, alias, context.subquery(select)), span=item.span)
     else:
         name = item.name.name.lower()
         if name not in context.catalog:
             reason = f"there is no stream or table `{item.name.name}`; {suggest(name, context.catalog)}"
             raise BindError(reason, select.text, span_of(item.name))
         source = Source(name=name, alias=alias, info=context.catalog[name], window=None, span=item.span)
+    if not item.is_unnested:
+        _check_alias(source, select.text)
     _check_columns(source, select.text)
-    return replace(source, window=_bind_window(source, item, select.text, context))
+    source = replace(source, window=_bind_window(source, item, select.text, context))
+    source = with_names(source, item.columns, select.text) if item.columns else source
+    return source if item.unique is None else with_unique(source, item.unique)
 
 
-def _check_columns(source: Source, text: str) -> None:
-    """DuckDB cannot tell columns apart that differ in case alone, nor an alias with a dot from a column's name."""
+def _bind_subquery(query: ParsedQuery, alias: str, context: Context) -> Source:
+    """A query as an item of FROM: what it answers, or, if it reads tables alone, a table."""
+    if context.is_at_rest or reads_stream(query, context.catalog):
+        return derive(context.bind(query, context), alias)
+    block = context.bind(query, replace(context, is_at_rest=True))
+    return replace(derive(block, alias), info=as_relation(query, block))
+
+
+def with_names(source: Source, names: Sequence[exp.Identifier], text: str) -> Source:
+    """An item of FROM whose first columns have these names, and nothing else of it: what its window adds comes last."""
+    columns = source.schema.names
+    if len(names) > len(columns):
+        reason = f"{len(names)} names stand behind `{source.alias}`, which has fewer columns: {len(columns)}"
+        raise BindError(f"{reason}; remove some", text, span_of(*names[len(columns) :]))
+    given = dict(zip(columns, [*(name.name for name in names), *columns[len(names) :]]))
+    if isinstance(source.info, RelationInfo):
+        named = replace(source, name=source.alias.lower(), info=rename_table(source, given))
+    else:
+        types = {field.name: field.type for field in source.schema} | dict(source.info.sql_types)
+        outputs = [
+            Output(given[name], read(source, name), source.schema.field(name).type, str(_sql_type(types[name])))
+            for name in columns
+        ]
+        spans = {"from": source.span}
+        block = BoundQuery(text=text, sources=(source,), outputs=tuple(outputs), conjuncts=(), spans=spans)
+        named = replace(derive(block, source.alias), span=source.span)
+    _check_columns(named, text)
+    return named
+
+
+def _sql_type(type_: pa.DataType | str) -> str:
+    return type_ if isinstance(type_, str) else str(duck.type_of(type_))
+
+
+def _check_alias(source: Source, text: str) -> None:
+    """DuckDB cannot tell an alias with a dot from a column's name."""
     if "." in source.alias:
         raise BindError(f"the alias `{source.alias}` has a dot in it; give another", text, source.span)
     if source.alias.lower().startswith(_RESERVED_ALIASES):
         raise BindError(f"the alias `{source.alias}` is one that Sash uses itself; give another", text, source.span)
+
+
+def _check_columns(source: Source, text: str) -> None:
+    """DuckDB cannot tell columns apart that differ in case alone."""
     seen: dict[str, str] = {}
     for name in source.info.schema.names:
         if not name:
@@ -158,11 +212,11 @@ def _check_time(source: Source, time: exp.Identifier, text: str) -> None:
 
 
 def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: Context) -> None:
+    if context.is_at_rest:
+        return
     streams = [source for source in sources if source.is_stream]
     if not streams:
         reason = "the query reads no stream, only tables; add a stream"
-        if context.is_subquery:
-            reason = "the subquery reads no stream, only tables; declare its result as a table and join that"
         hints = (hint for hint in map(_hint, sources) if hint)
         raise PlanError(reason, select.text, select.spans["from"], next(hints, None))
     for stream in streams:

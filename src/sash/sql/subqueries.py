@@ -38,11 +38,34 @@ def refuse_subqueries(expr: exp.Expr, text: str) -> None:
         remedy = "`LEFT JOIN` its distinct rows in `FROM`, and ask whether they are there"
         reason = _CONJUNCT.format(f"`{name}` with a subquery", remedy)
         raise PlanError(reason, text, span_of(parent))
-    if isinstance(parent, (exp.Any, exp.All)):
-        reason = "`ANY` and `ALL` cannot run in this version; write `= ANY` as `IN`, and `<> ALL` as `NOT IN`"
-        raise PlanError(reason, text, span_of(parent.parent or parent))
-    reason = "a subquery as a value cannot run in this version; `LEFT JOIN` it in `FROM`, with `ON TRUE`"
+    refuse_quantified(parent or node, text)
+    reason = "a subquery as a value cannot stand here; select it under a name in a subquery in `FROM`, and use that"
     raise PlanError(reason, text, span_of(node))
+
+
+def refuse_quantified(node: exp.Expr, text: str) -> None:
+    """Refuse ANY and ALL of a subquery."""
+    if isinstance(node, (exp.Any, exp.All)) and isinstance(node.this, exp.Query):
+        reason = (
+            "`ANY` and `ALL` cannot run in this version; in `WHERE`, `x > ANY (SELECT y …)` is `EXISTS (SELECT … WHERE "
+            "x > y)`, and `x > ALL (SELECT y …)` is `NOT EXISTS (SELECT … WHERE (x > y) IS NOT TRUE)`"
+        )
+        raise PlanError(reason, text, span_of(node.parent or node))
+
+
+def without_quantifiers(expr: exp.Expr) -> exp.Expr:
+    """`= ANY (SELECT …)` is IN, and `<> ALL (SELECT …)` is NOT IN."""
+    return expr.transform(_as_membership) if expr.find(exp.Any, exp.All) else expr
+
+
+def _as_membership(node: exp.Expr) -> exp.Expr:
+    for comparison, quantifier in ((exp.EQ, exp.Any), (exp.NEQ, exp.All)):
+        side = node.args.get("expression") if isinstance(node, comparison) else None
+        if isinstance(side, quantifier) and isinstance(side.this, exp.Query):
+            membership: exp.Expr = exp.In(this=node.this, query=side.this)
+            membership.meta.update(node.meta)
+            return membership if quantifier is exp.Any else exp.Paren(this=exp.Not(this=membership))
+    return node
 
 
 def is_predicate(node: exp.Expr) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 
 import duckdb
@@ -187,6 +188,9 @@ def parse_length(parser: Cursor, what: str, remedy: str = "give a positive lengt
 def parse_signed_length(parser: Cursor, what: str) -> int:
     """A length of time, which may be negative, in microseconds."""
     start = parser.index
+    if parser.at_parameter():
+        given = parser.given(f"the length of {what}", timedelta, "timedelta(minutes=5)")
+        return given // timedelta(microseconds=1)
     parser.take("INTERVAL")
     if not parser.at_string():
         words = parser.amounts()

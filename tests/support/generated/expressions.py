@@ -22,6 +22,7 @@ _LITERALS = {
     LIST: ("[1]", "[1, 2]"),
     NOTHING: ("NULL",),
 }
+_PARAMETERS = {NUMBER: ("$one", "$half", "$minus", "$real"), STRING: ("$letter", "$quoted")}
 _CASTS = {
     NUMBER: (
         "BIGINT", "DECIMAL(9, 2)", "DOUBLE", "DECIMAL(12, 4)", "HUGEINT", "INTEGER", "DECIMAL(20, 1)", "FLOAT",
@@ -82,8 +83,11 @@ class ExpressionWriter:
         return column
 
     def literal(self, family: str) -> str:
-        """A constant."""
+        """A constant, or a parameter that stands for one."""
         literals = _LITERALS[family]
+        known = _PARAMETERS.get(family)
+        if known and not self.is_plain and self.choices.chance(8):
+            return self.choices.one(known)
         return self.choices.one(_INTEGERS if self.is_plain and family == NUMBER else literals)
 
     def _makers(self) -> dict[str, list[Callable[[int], Expression]]]:

@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from support.generated.data import Table
 from support.generated.run import GeneratedCase
-from support.generated.tree import Body, Derived, Reading, Select, SetOperation, Window, operations_in, selects_in
+from support.generated.tree import (
+    Body,
+    Derived,
+    Reading,
+    Select,
+    SetOperation,
+    ValueQuery,
+    Window,
+    operations_in,
+    selects_in,
+)
 
 _FUNCTIONS = (
     "coalesce", "greatest", "least", "CASE WHEN", "CAST(", "::", " LIKE ", "BETWEEN", "IS DISTINCT FROM", "abs(",
@@ -44,6 +54,8 @@ EXPECTED = (
         "GROUP BY ALL",
         "SELECT *",
     ),
+    *("value subquery", "value compared with the outside", "value beside groups", "subquery of a relation"),
+    *("IN under OR", "EXISTS under OR", "EXISTS by more than equality", "column list", "EXCLUDE", "parameter"),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
         "[RANGE]",
@@ -77,12 +89,13 @@ def features_of(case: GeneratedCase) -> set[str]:
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
     found |= {"EMIT ON WINDOW CLOSE"} if statement.is_final else set()
     found |= {"WITH"} if statement.named else set()
+    found |= {"parameter"} if statement.params else set()
     found |= {"hint"} if statement.hint else set()
     depth = _depth(statement.body)
     found.add(f"{depth} deep" if depth < 3 else "3 deep or more")
     found |= {operation.word for operation in operations_in(statement.body)}
     for select in selects_in(statement.body):
-        found |= set(_of_select(select))
+        found |= set(_of_select(select)) | set(_of_marks(select))
     for operation in operations_in(statement.body):
         found |= {"WINDOW at the end"} if operation.window else set()
     found |= {each.strip(" (") for each in _FUNCTIONS if each in case.text}
@@ -116,7 +129,8 @@ def _depth(body: Body) -> int:
     """How many queries deep the innermost stands."""
     if isinstance(body, SetOperation):
         return max(_depth(body.left), _depth(body.right))
-    inner = [item.body for item in body.items if isinstance(item, Derived)] + [test.body for test in body.tests]
+    inner = [item.body for item in body.items if isinstance(item, Derived)]
+    inner += [each.body for each in (*body.tests, *body.marks)]
     return 1 + max(map(_depth, inner), default=0)
 
 
@@ -141,6 +155,8 @@ def _of_select(select: Select) -> Iterator[str]:
     yield "HAVING" if select.having else ""
     yield "SELECT DISTINCT" if select.is_distinct else ""
     yield "SELECT *" if select.is_star else ""
+    yield "EXCLUDE" if select.excluded else ""
+    yield from ("column list" for item in select.items if isinstance(item, Derived) and item.names)
     yield from ("JOIN … USING" for link in select.links if link.using)
     yield from (link.word for link in select.links if link.is_outer)
     yield from (f"{call.function}()" for call in select.calls)
@@ -151,8 +167,24 @@ def _of_select(select: Select) -> Iterator[str]:
     yield from ("ORDER BY in an aggregate" for call in select.calls if call.order)
     for test in select.tests:
         yield f"{'NOT ' if test.is_negated else ''}{'IN' if test.operand is not None else 'EXISTS'}"
+        yield "EXISTS by more than equality" if test.comparisons else ""
         if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):
             yield "boolean operand of IN"
+
+
+def _of_marks(select: Select) -> Iterator[str]:
+    """Of subqueries in expressions."""
+    for mark in select.marks:
+        if isinstance(mark, ValueQuery):
+            yield "value subquery"
+            yield "value compared with the outside" if mark.equalities else ""
+            yield "value beside groups" if any("\1" in output.expr for output in select.outputs) and select.keys else ""
+        else:
+            yield "IN under OR" if mark.operand is not None else "EXISTS under OR"
+    for each in (*select.tests, *select.marks):
+        items = each.body.items if isinstance(each.body, Select) else ()
+        if items and not any(isinstance(item, Derived) or item.is_stream for item in items):
+            yield "subquery of a relation"
 
 
 def _kinds(body: Body) -> Iterator[str]:

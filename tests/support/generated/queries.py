@@ -10,6 +10,7 @@ from support.generated.asof import can_be_asof, draw_asof
 from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
+from support.generated.subqueries import SubqueryWriter, draw_comparisons
 from support.generated.tree import (
     DECIDED,
     Body,
@@ -135,13 +136,29 @@ class StatementWriter:
         tests = self._tests(depth, items, writer) if has_tests else ()
         self.is_padded = any(link.is_outer for link in links)
         select = Select(items, links, (), where, tests, is_distinct=is_distinct, window=window, pairs=pairs)
+        has_marks = not self.is_plain and not pairs and self.n_left > 0 and self.choices.chance(14)
+        marking = SubqueryWriter(self.choices, self._still_or_not, self._writer, writer) if has_marks else None
         if is_grouped:
-            return self._grouped(select, writer, families)
+            grouped = self._grouped(select, writer, families)
+            return marking.add_to(grouped) if marking else grouped
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
             is_star = len(every) == sum(len(item.columns) for item in items if f"{item.alias}." not in hidden)
-            return replace(select, outputs=every, is_star=is_star)
-        return replace(select, outputs=self._outputs(writer, families))
+            excluded = tuple(output.expr for output in every[1:] if self.choices.chance(30)) if self._lists() else ()
+            shown = tuple(output for output in every if output.expr not in excluded) if is_star else every
+            return replace(select, outputs=shown, is_star=is_star, excluded=excluded if is_star else ())
+        select = replace(select, outputs=self._outputs(writer, families))
+        return marking.add_to(select) if marking else select
+
+    def _lists(self) -> bool:
+        """Whether columns are listed by way of exception."""
+        return not self.is_plain and self.choices.chance(25)
+
+    def _still_or_not(self) -> Reading:
+        """A stream or relation for a subquery."""
+        if "r" in self.tables and self.choices.chance(35):
+            return self._reading(self.tables["r"], None)
+        return self._reading(self._stream(), self._bracket())
 
     def _outputs(self, writer: ExpressionWriter, families: Sequence[str] | None) -> tuple[Output, ...]:
         if families is None:
@@ -313,7 +330,8 @@ class StatementWriter:
         kind = self.choices.weighted(kinds)
         if kind == "query":
             body = self._body(depth + 1, None)
-            return Derived(body, self._alias())
+            names = tuple(f"n{place}" for place in range(len(body.outputs))) if self._lists() else ()
+            return Derived(body, self._alias(), names=names)
         if kind == "named":
             name, body = self.choices.one(self.named)
             return Derived(body, self._alias(), name)
@@ -433,16 +451,25 @@ class StatementWriter:
                 is_condition = family == BOOLEAN and self.choices.chance(60)
                 drawn = writer.condition(1) if is_condition else writer.draw(family, self._depth())
                 operand = _bracketed(drawn, CONCAT)
-                body = self._body(min(depth + 1, MAX_DEPTH), [family])
+                body = self._table(family) or self._body(min(depth + 1, MAX_DEPTH), [family])
                 found.append(Test(is_negated, body, operand))
             else:
                 found.append(self._exists(is_negated, family, writer))
         return tuple(found)
 
+    def _table(self, family: str) -> Select | None:
+        """A subquery of the relation alone, with a column of the family."""
+        if self.is_plain or "r" not in self.tables or not self.choices.chance(30):
+            return None
+        item = self._reading(self.tables["r"], None)
+        writer = self._writer([(f"{item.alias}.{name}", each) for name, each in item.columns if each != LIST])
+        where = (_conjunct(writer.condition(1)),) if self.choices.chance(30) else ()
+        return Select((item,), (), self._outputs(writer, [family]), where, is_distinct=self.choices.chance(15))
+
     def _exists(self, is_negated: bool, family: str, outer: ExpressionWriter) -> Test:
         window = draw_final_window(self.choices) if self.choices.chance(10) else None
         with self._under(window):
-            item = self._reading(self._stream(), self._bracket())
+            item = self._reading(self._stream(), self._bracket()) if self.is_plain else self._still_or_not()
         columns = [(f"{item.alias}.{name}", each) for name, each in item.columns if each != LIST]
         inner = self._writer(columns)
         where = (_conjunct(inner.condition(1)),) if self.choices.chance(30) else ()
@@ -450,9 +477,9 @@ class StatementWriter:
         column = inner.column(family)
         if column is not None and self.choices.chance(85):
             equalities.append((column.text, _bracketed(outer.draw(family, 1), RANGE)))
-        return Test(
-            is_negated, Select((item,), (), (Output("1", "c0", NUMBER),), where, window=window), None, tuple(equalities)
-        )
+        comparisons = () if self.is_plain else draw_comparisons(self.choices, inner, outer)
+        body = Select((item,), (), (Output("1", "c0", NUMBER),), where, window=window)
+        return Test(is_negated, body, None, tuple(equalities), comparisons)
 
     def _endless(self) -> Body:
         """A query in which rows may stay for ever, as nothing above has to keep them."""

@@ -53,6 +53,10 @@ class GeneratedCase:
         return self.statement.text
 
     @property
+    def params(self) -> dict[str, Any]:
+        return self.statement.params
+
+    @property
     def frames(self) -> dict[str, Any]:
         return {name: table.frame for name, table in self.tables.items()}
 
@@ -74,7 +78,8 @@ class GeneratedCase:
         frames = ", ".join(f"{name}={name}" for name in self.tables)
         if self.memory:
             lines.append(f"sash.configure(memory={self.memory!r})")
-        return "\n".join([*lines, f'text = """{self.text}"""', f"sash.sql(text, {frames})  # {self.way}"])
+        params = f"params={self.params!r}, " if self.params else ""
+        return "\n".join([*lines, f'text = """{self.text}"""', f"sash.sql(text, {params}{frames})  # {self.way}"])
 
 
 def draw_case(choices: Choices, way: str | None = None) -> GeneratedCase:
@@ -135,7 +140,7 @@ def _limited(memory: str | None) -> Iterator[None]:
 
 def _run(case: GeneratedCase, may_restart: bool) -> pa.Table:
     if case.way == "sql":
-        return sash.sql(case.text, **case.frames)
+        return sash.sql(case.text, params=case.params, **case.frames)
     if case.way == "session":
         return _run_in_session(case)
     return _run_in_cuts(case, may_restart)
@@ -143,14 +148,14 @@ def _run(case: GeneratedCase, may_restart: bool) -> pa.Table:
 
 def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
     """Row by row, or some at a time, of one stream and then another, which may be declared complete up to a time."""
-    running = sash.query(case.text, **case.frames)
+    running = sash.query(case.text, params=case.params, **case.frames)
     changes = []
     for number, (name, rows, complete_us) in enumerate(_cut(case)):
         changes.append(running.push(name, rows))
         if case.cuts[number % len(case.cuts)] % 7 == 0 and complete_us is not None:
             changes.append(running.advance(complete_us, name))
         if may_restart and case.cuts[-1 - number % len(case.cuts)] >= 85:
-            snapshot, running = running.snapshot(), sash.query(case.text, **case.frames)
+            snapshot, running = running.snapshot(), sash.query(case.text, params=case.params, **case.frames)
             running.restore(snapshot)
     changes.append(running.finish())
     return pa.concat_tables(changes)
@@ -180,7 +185,7 @@ def _run_in_session(case: GeneratedCase) -> pa.Table:
             session.stream(name, table.rows, **table.options)
         else:
             session.relation(name, table.rows, **table.options)
-    session.query("it", case.text)
+    session.query("it", case.text, params=case.params)
     session.query("other", _companion(case))
     return session.run()["it"]
 
@@ -276,7 +281,7 @@ class Answers:
 def is_join(statement: Statement) -> bool:
     """Whether all rows of the answer are known with their ends by the end of the run."""
     body = statement.body
-    if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests:
+    if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests or body.marks:
         return False
     if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
         return False  # rows return when their partners have left

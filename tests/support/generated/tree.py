@@ -1,7 +1,8 @@
 """Queries of generated cases as trees of their own, and as the text that Sash reads.
 
 Expressions are text that means the same to Sash and to DuckDB; what the two read differently, windows and what follows
-from them, is a node. In the expressions of a SELECT that aggregates, `\\0n\\0` stands for its n-th aggregate.
+from them, is a node. In the expressions of a SELECT that aggregates, `\\0n\\0` stands for its n-th aggregate, and in
+those of any `\\1n\\1` for its n-th subquery.
 """
 
 from __future__ import annotations
@@ -9,11 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from decimal import Decimal
+from typing import Any, NamedTuple, TypeAlias
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Names and families."""
 MARKER = re.compile("\0(\\d+)\0")
+MARK = re.compile("\1(\\d+)\1")
+PARAMETERS: dict[str, tuple[Any, str]] = {
+    "one": (1, "CAST(1 AS INTEGER)"),
+    "half": (Decimal("0.50"), "CAST(0.50 AS DECIMAL(2, 2))"),
+    "minus": (-1, "CAST(-1 AS INTEGER)"),
+    "real": (1.5, "CAST(1.5 AS DOUBLE)"),
+    "letter": ("a", "'a'"),
+    "quoted": ("it's", "'it''s'"),
+}
+"""What `$name` may stand for, and the same for DuckDB."""
 DECIDED = ("arg_min", "arg_max", "min_by", "max_by")
 """Aggregates whose second argument decides which value is taken."""
 
@@ -105,10 +117,17 @@ class Derived:
     body: Body
     alias: str
     named: str | None = None
+    names: tuple[str, ...] = ()
+    """What its columns are called behind the alias, if not as in the query."""
 
     @property
     def columns(self) -> Columns:
-        return tuple((output.name, output.family) for output in self.body.outputs)
+        names = self.names or [output.name for output in self.body.outputs]
+        return tuple((name, output.family) for name, output in zip(names, self.body.outputs, strict=True))
+
+    @property
+    def listed(self) -> str:
+        return f"({', '.join(self.names)})" if self.names else ""
 
 
 Item: TypeAlias = "Reading | Derived"
@@ -151,6 +170,21 @@ class Test:
     operand: str | None = None
     equalities: tuple[tuple[str, str], ...] = ()
     """Of EXISTS: an expression within the body, which is a plain SELECT, and one outside."""
+    comparisons: tuple[str, ...] = ()
+    """Of EXISTS: further conditions between the body and the outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueQuery:
+    """A subquery that stands for a value: an aggregate, of all rows, or of those that are equal to the outside."""
+
+    expr: str
+    body: Select
+    """What it is an aggregate of."""
+    equalities: tuple[tuple[str, str], ...] = ()
+
+
+Mark: TypeAlias = "Test | ValueQuery"
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +231,8 @@ class Select:
     outputs: tuple[Output, ...]
     where: tuple[str, ...] = ()
     tests: tuple[Test, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    """Subqueries that stand in expressions."""
     keys: tuple[str, ...] | None = None
     key_words: tuple[str, ...] | None = None
     """How GROUP BY names its keys, if not as expressions: by their positions, or all at once."""
@@ -204,7 +240,9 @@ class Select:
     having: str | None = None
     is_distinct: bool = False
     is_star: bool = False
-    """Whether `outputs`, which are all columns of all items, are written as `*`."""
+    """Whether `outputs`, which are all columns of all items, are written as `*`,"""
+    excluded: tuple[str, ...] = ()
+    """less these."""
     window: Window | None = None
     pairs: tuple[PairWindow, ...] = ()
     is_interval_join: bool = False
@@ -253,6 +291,11 @@ class Statement:
         return named + text + emit
 
     @property
+    def params(self) -> dict[str, Any]:
+        """What its parameters stand for."""
+        return {name: value for name, (value, _) in PARAMETERS.items() if f"${name}" in self.text}
+
+    @property
     def is_final(self) -> bool:
         items = self.body.items if isinstance(self.body, Select) else ()
         return any(isinstance(item, Reading) and item.window is not None and item.window.is_final for item in items)
@@ -263,19 +306,30 @@ def write(body: Body) -> str:
     window = body.window.at_the_end if body.window else ""
     if isinstance(body, SetOperation):
         return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{window}"
-    outputs = "*" if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+    every = f"* EXCLUDE ({', '.join(body.excluded)})" if body.excluded else "*"
+    outputs = every if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
     conditions = [*_loose(body), *body.where, *map(_write_test, body.tests)]
     text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{outputs} FROM {_write_from(body)}"
     text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
     text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
     text += f" HAVING {body.having}" if body.having else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
-    return fill(text, body.calls, lambda call: call.text) + window + pairs
+    return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
 
 
 def fill(text: str, calls: Sequence[Call], write_call: Callable[[Call], str]) -> str:
     """An expression with its aggregates in place."""
     return MARKER.sub(lambda found: write_call(calls[int(found[1])]), text)
+
+
+def fill_marks(text: str, marks: Sequence[Mark], write_mark: Callable[[Mark], str]) -> str:
+    """An expression with its subqueries in place."""
+    return MARK.sub(lambda found: write_mark(marks[int(found[1])]), text)
+
+
+def _inner_bodies(select: Select) -> list[Body]:
+    derived = [item.body for item in select.items if isinstance(item, Derived)]
+    return [*derived, *(test.body for test in select.tests), *(mark.body for mark in select.marks)]
 
 
 def selects_in(body: Body) -> Iterator[Select]:
@@ -285,10 +339,7 @@ def selects_in(body: Body) -> Iterator[Select]:
         yield from selects_in(body.right)
         return
     yield body
-    for inner in (
-        *(item.body for item in body.items if isinstance(item, Derived)),
-        *(test.body for test in body.tests),
-    ):
+    for inner in _inner_bodies(body):
         yield from selects_in(inner)
 
 
@@ -299,10 +350,7 @@ def operations_in(body: Body) -> Iterator[SetOperation]:
         yield from operations_in(body.left)
         yield from operations_in(body.right)
         return
-    for inner in (
-        *(item.body for item in body.items if isinstance(item, Derived)),
-        *(test.body for test in body.tests),
-    ):
+    for inner in _inner_bodies(body):
         yield from operations_in(inner)
 
 
@@ -336,7 +384,7 @@ def _write_item(item: Item) -> str:
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
         return f"{item.table}{as_of} {item.alias}{item.window.in_brackets if item.window else ''}"
-    return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}"
+    return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}{item.listed}"
 
 
 def _write_test(test: Test) -> str:
@@ -345,7 +393,17 @@ def _write_test(test: Test) -> str:
         return f"{test.operand} {negation}IN ({write(test.body)})"
     body = test.body
     assert isinstance(body, Select)
-    equalities = [f"{inner} = {outer}" for inner, outer in test.equalities]
-    conditions = [*equalities, *_loose(body), *body.where]
+    return f"{negation}EXISTS (SELECT 1 {_write_compared(body, test.equalities, test.comparisons)})"
+
+
+def _write_mark(mark: Mark) -> str:
+    if isinstance(mark, ValueQuery):
+        return f"(SELECT {mark.expr} {_write_compared(mark.body, mark.equalities, ())})"
+    return f"({_write_test(mark)})"
+
+
+def _write_compared(body: Select, equalities: Sequence[tuple[str, str]], further: Sequence[str]) -> str:
+    """A subquery behind its columns, with conditions between it and the outside."""
+    conditions = [*(f"{inner} = {outer}" for inner, outer in equalities), *further, *_loose(body), *body.where]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"{negation}EXISTS (SELECT 1 FROM {_write_from(body)}{where}{body.window.at_the_end if body.window else ''})"
+    return f"FROM {_write_from(body)}{where}{body.window.at_the_end if body.window else ''}"

@@ -11,6 +11,7 @@ it, groups and sets are of one. Nothing of Sash is asked: neither how it reads t
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,17 +23,21 @@ from support.generated.asof import one_partner
 from support.generated.data import Table
 from support.generated.tree import (
     DECIDED,
+    PARAMETERS,
     Body,
     Call,
     Derived,
     Item,
+    Mark,
     PairWindow,
     Reading,
     Select,
     SetOperation,
     Test,
+    ValueQuery,
     Window,
     fill,
+    fill_marks,
 )
 
 LISTS, STRINGS = ("list", "array_agg"), ("string_agg", "group_concat", "listagg")
@@ -52,7 +57,7 @@ class Truth:
     _names: dict[tuple[str, Window | None], str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.sql = self._write(self.body, None)
+        self.sql = re.sub(r"\$(\w+)", lambda found: PARAMETERS[found[1]][1], self._write(self.body, None))
 
     @property
     def end(self) -> int:
@@ -81,7 +86,8 @@ class Truth:
         if body.keys is not None:
             text += f" GROUP BY {', '.join([instant, *body.keys])}"
         text += f" HAVING {body.having}" if body.having else ""
-        return fill(text, body.calls, lambda call: self._call(call, body))
+        text = fill(text, body.calls, lambda call: self._call(call, body))
+        return fill_marks(text, body.marks, lambda mark: self._mark(mark, body, window))
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""
@@ -107,7 +113,8 @@ class Truth:
         outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
         text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}g.t AS _i, {outputs} "
         text += f"FROM instants g LEFT JOIN ({inner}) x ON x._i = g.t GROUP BY g.t"
-        return fill(text + (f" HAVING {body.having}" if body.having else ""), body.calls, write_call)
+        text = fill(text + (f" HAVING {body.having}" if body.having else ""), body.calls, write_call)
+        return fill_marks(text, body.marks, lambda mark: self._mark(mark, body, window))
 
     def _from(self, select: Select, window: Window | None, *further: str) -> str:
         """FROM and WHERE, with further conditions."""
@@ -140,7 +147,8 @@ class Truth:
 
     def _item(self, item: Item, window: Window | None) -> str:
         if isinstance(item, Derived):
-            return f"({self._write(item.body, window)}) {item.alias}"
+            names = f"(_i, {', '.join(item.names)})" if item.names else ""
+            return f"({self._write(item.body, window)}) {item.alias}{names}"
         rows = self._reading(item.table, (item.window or window) if item.is_stream else None)
         columns = ", ".join(f'r."{name}"' for name, _ in item.columns)
         columns += ", r._from, r._until" if item.as_of else ""
@@ -161,11 +169,21 @@ class Truth:
             body = self._write(test.body, window)
             return f"(({test.operand}) {negation}IN (SELECT q.{name} FROM ({body}) q WHERE q._i = {outer}))"
         assert isinstance(test.body, Select)
-        equalities = [f"({inner}) = ({outside})" for inner, outside in test.equalities]
-        same = f"{_instant_of(test.body)} = {outer}"
-        return (
-            f"({negation}EXISTS (SELECT 1 FROM {self._from(test.body, test.body.window or window, same, *equalities)}))"
-        )
+        return f"({negation}EXISTS (SELECT 1 {self._compared(test, select, window)}))"
+
+    def _mark(self, mark: Mark, select: Select, window: Window | None) -> str:
+        """What a subquery in an expression is worth, at the instant of the row."""
+        if isinstance(mark, ValueQuery):
+            return f"(SELECT {mark.expr} {self._compared(mark, select, window)})"
+        return self._test(mark, select, window)
+
+    def _compared(self, mark: Mark, select: Select, window: Window | None) -> str:
+        """FROM and WHERE of a subquery that is compared with a row outside, of the same instant."""
+        assert isinstance(mark.body, Select)
+        conditions = [f"{_instant_of(mark.body)} = {_instant_of(select)}"]
+        conditions += [f"({inner}) = ({outside})" for inner, outside in mark.equalities]
+        conditions += [f"({each})" for each in mark.comparisons] if isinstance(mark, Test) else []
+        return f"FROM {self._from(mark.body, mark.body.window or window, *conditions)}"
 
     def _call(self, call: Call, select: Select) -> str:
         by = _greatest(", ".join(_time_of(select))) if _is_timed(call) else ""

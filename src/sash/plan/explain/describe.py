@@ -27,8 +27,8 @@ from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
 from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
-from sash.plan.query_plan import SIGNED, QueryPlan, Slot
-from sash.sql.bound_query import JOINED
+from sash.plan.query_plan import SIGNED, Lookup, QueryPlan, Slot
+from sash.sql.bound_query import JOINED, UNNESTED, RelationInfo
 from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
@@ -85,12 +85,25 @@ def _(spec: ExchangeSpec, node: Node, plan: QueryPlan) -> Description:
     ]
 
 
+def relation_title(lookup: Lookup) -> str:
+    is_table = not asked_of_tables(lookup)
+    name = f"{lookup.source.name} AS {lookup.source.alias}" if is_table else subquery_title(lookup.source.alias)
+    return f"Relation {name}" if is_table else name
+
+
+def asked_of_tables(lookup: Lookup) -> str:
+    """What the rows of a relation are the answer of, if it is no table of the catalog."""
+    info = lookup.source.info
+    return info.query.sql if isinstance(info, RelationInfo) and info.query else ""
+
+
 @describe.register
 def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Description:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
     project = lookup.ingest.project
     columns = [name for name in project.passed if name not in SIGNED]
-    return f"Relation {lookup.source.name} AS {lookup.source.alias}", [
+    return relation_title(lookup), [
+        ("asks", asked_of_tables(lookup)),
         ("columns", ", ".join(columns)),
         ("filter", plain(project.predicate)),
         ("computes", computed(project)),
@@ -326,6 +339,8 @@ def _made_by(child: Node) -> dict[str, str]:
 
 def subquery_title(alias: str) -> str:
     """What a subquery is called, or a part of FROM with an outer join, which is one for Sash alone."""
+    if alias.startswith(UNNESTED):
+        return f"Subquery{alias.removeprefix(UNNESTED)}"
     return f"Joined {alias.removeprefix(JOINED).strip()}" if alias.startswith(JOINED) else f"Subquery AS {alias}"
 
 

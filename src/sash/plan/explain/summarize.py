@@ -25,7 +25,16 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe import LOOKUP_KINDS, ROW_RULES, TEST_RULES, alias_given, asof_rule, subquery_title
+from sash.plan.explain.describe import (
+    LOOKUP_KINDS,
+    ROW_RULES,
+    TEST_RULES,
+    alias_given,
+    asked_of_tables,
+    asof_rule,
+    relation_title,
+    subquery_title,
+)
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
@@ -74,8 +83,9 @@ def _(spec: InputSpec, node: Node, plan: QueryPlan) -> list[str]:
 @summarize.register
 def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
-    title = f"Relation {lookup.source.name} AS {lookup.source.alias}"
-    return Summary(title, _where(lookup.ingest.project.predicate), "all of it, in memory")
+    asked = asked_of_tables(lookup)
+    what = _listed(f"once: {asked}" if asked else "", _where(lookup.ingest.project.predicate))
+    return Summary(relation_title(lookup), what, "all of it, in memory")
 
 
 @aliases_in.register

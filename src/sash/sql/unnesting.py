@@ -1,0 +1,356 @@
+"""Subqueries in expressions become items of FROM: what they are worth is found by joins.
+
+    x > (SELECT MAX(y) FROM R)                     FROM …, (SELECT MAX(y) FROM R) q               x > q.v
+    (SELECT COUNT(*) FROM R WHERE R.k = A.k)       FROM … LEFT JOIN (SELECT R.k, COUNT(*) AS v FROM R GROUP BY R.k) q
+                                                   ON q.k = A.k                                   coalesce(q.v, 0)
+    c OR EXISTS (SELECT 1 FROM R WHERE R.k = A.k)  FROM … LEFT JOIN (SELECT DISTINCT R.k FROM R) q ON q.k = A.k
+                                                                                                  c OR q.k IS NOT NULL
+    EXISTS (SELECT 1 FROM R WHERE R.v > A.v)       FROM … SEMI JOIN (SELECT R.v FROM R) q ON q.v > A.v
+
+`IN` and `EXISTS` by themselves in WHERE, over streams and compared with the outside by equality, stay: see
+`memberships`. What a subquery gives is known at every instant; so are the rows that are joined with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from sqlglot import exp
+
+from sash.errors import BindError, PlanError, Span
+from sash.sql.aggregates import is_in_call
+from sash.sql.bound_query import UNNESTED
+from sash.sql.correlation import Correlation, column_of, find_correlation
+from sash.sql.expressions import span_of, split_conjuncts
+from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain
+from sash.sql.outputs import is_aggregating
+from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query, refuse_statement_clauses
+from sash.sql.scope import Scope
+from sash.sql.single_values import as_value
+from sash.sql.sources import Context, bind_sources
+from sash.sql.stars import star_of
+from sash.sql.subqueries import is_membership, is_predicate, refuse_quantified, strip_negations, without_quantifiers
+from sash.sql.table_queries import reads_stream, to_tree
+
+_ANY, _HAS_NULL, _VALUE = "any", "has_null", "value"
+
+
+def unnest(select: ParsedSelect, context: Context) -> ParsedSelect:
+    """The SELECT without subqueries in its expressions, less those that `memberships` sees to."""
+    if not any(expr.find(exp.Query) for expr in _expressions(select)):
+        return select
+    return _Unnesting(_without_quantifiers(select), context).apply()
+
+
+def _without_quantifiers(select: ParsedSelect) -> ParsedSelect:
+    return replace(
+        select,
+        outputs=tuple(map(without_quantifiers, select.outputs)),
+        on=tuple(map(without_quantifiers, select.on)),
+        where=None if select.where is None else without_quantifiers(select.where),
+        having=None if select.having is None else without_quantifiers(select.having),
+    )
+
+
+def _expressions(select: ParsedSelect) -> list[exp.Expr]:
+    clauses = [clause for clause in (select.where, select.having) if clause is not None]
+    return [*select.outputs, *select.on, *(select.groups or ()), *clauses]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined:
+    """A subquery that has become an item of FROM."""
+
+    kind: str
+    source: ParsedSource
+    on: exp.Expr | None = None
+
+
+class _Unnesting:
+    """Takes the subqueries out of one SELECT."""
+
+    def __init__(self, select: ParsedSelect, context: Context):
+        self._select = select
+        self._context = context.within(select, None)
+        self._joined: list[_Joined] = []
+        self._lifted: list[ParsedSource] = []
+        self._is_grouped = False
+        self._is_lifting = False
+        self._n_aliases = 0
+        self._scope: Scope | None = None
+
+    def apply(self) -> ParsedSelect:
+        select = self._select
+        self._is_grouped = False  # WHERE is before all groups
+        where = [self._conjunct(part) for part in split_conjuncts(select.where)]
+        on = select.on
+        if are_plain(select.trees) and any(each.find(exp.Query) for each in on):
+            # Of inner joins, a condition in ON is one in WHERE.
+            where += [self._conjunct(part) for each in on for part in split_conjuncts(each)]
+            on = ()
+        self._is_grouped = is_aggregating(select)
+        outputs = tuple(map(self._output, select.outputs))
+        having = None if select.having is None else self._rewrite(select.having)
+        if not self._joined and not self._lifted:
+            return select
+        first = len(select.sources)
+        return replace(
+            select,
+            outputs=outputs,
+            having=having,
+            lifted=tuple(self._lifted),
+            on=on,
+            where=_all([part for part in where if part is not None]),
+            sources=(*select.sources, *(each.source for each in self._joined)),
+            trees=self._trees(select.trees if on or not select.on else _without_on(select.trees), first),
+        )
+
+    def _trees(self, trees: Sequence[ParsedTree], first: int) -> tuple[ParsedTree, ...]:
+        """FROM with what has been added to it: first what is joined with every row, then what is looked up."""
+        numbered = list(enumerate(self._joined, first))
+        plain = [*trees, *(number for number, each in numbered if each.kind == INNER)]
+        others = [(number, each) for number, each in numbered if each.kind != INNER]
+        if not others:
+            return tuple(plain)
+        tree = reduce(lambda left, right: ParsedJoin(INNER, left, right, None, (), False), plain)
+        for number, each in others:
+            tree = ParsedJoin(each.kind, tree, number, each.on, (), False)
+        return (tree,)
+
+    def _output(self, output: exp.Expr) -> exp.Expr:
+        """An item of SELECT; without an alias it is called as it is written."""
+        if not output.find(exp.Query):
+            return output
+        changed = self._rewrite(output.unalias())
+        span = span_of(output)
+        name = output.alias or (" ".join(self._select.text[span.start : span.end].split()) if span else _VALUE)
+        alias = exp.Alias(this=changed, alias=exp.to_identifier(name, quoted=True))
+        alias.meta.update(output.meta)
+        return alias
+
+    def _rewrite(self, expr: exp.Expr) -> exp.Expr:
+        return expr.transform(self._replace) if expr.find(exp.Query) else expr
+
+    def _replace(self, node: exp.Expr) -> exp.Expr:
+        refuse_quantified(node, self._select.text)
+        if not is_predicate(node) and not isinstance(node, exp.Query):
+            return node
+        self._is_lifting = self._is_grouped and not is_in_call(node)
+        changed = self._mark(node) if is_predicate(node) else self._value(node)
+        self._is_lifting = False
+        return changed
+
+    def _conjunct(self, part: exp.Expr) -> exp.Expr | None:
+        """A conjunct of WHERE; None if it has become a join."""
+        if not is_membership(part):
+            return self._rewrite(part)
+        predicate, is_negated = strip_negations(part)
+        query = self._read(predicate)
+        correlation = self._correlation(query)
+        is_at_rest = not self._reads_stream(query)
+        if isinstance(predicate, exp.In):
+            if not is_at_rest and not correlation.parts:
+                return part
+            if is_negated and not correlation.parts:
+                return exp.Not(this=self._mark(predicate))
+            return self._look_up(predicate, correlation, is_negated)
+        if not correlation.parts:
+            return exp.Not(this=self._mark(predicate)) if is_negated else self._mark(predicate) if is_at_rest else part
+        if not is_at_rest and correlation.is_by_equality:
+            return part
+        return self._look_up(predicate, correlation, is_negated)
+
+    def _look_up(self, predicate: exp.Expr, correlation: Correlation, is_negated: bool) -> None:
+        """A condition by itself, as a join that asks whether there is a partner."""
+        operands = [self._rewrite(operand) for operand in _operands(predicate)]
+        alias = self._next_alias()
+        query, conditions, names = correlation.over(alias)
+        if isinstance(predicate, exp.In):
+            values = _selected(correlation.query, predicate, self._select.text)
+            names = [*names, *(f"{_VALUE}{place}" for place in range(len(values)))]
+            equal = [
+                exp.EQ(this=operand.copy(), expression=column_of(alias, name))
+                for operand, name in zip(operands, names[-len(values) :], strict=True)
+            ]
+            if is_negated:
+                # NOT IN does not hold where an equality is unknown.
+                equal = [exp.Coalesce(this=exp.Paren(this=_all(equal)), expressions=[exp.true()])]
+            query, conditions = replace(query, outputs=(*query.outputs, *values)), [*conditions, *equal]
+        self._add(ANTI if is_negated else SEMI, alias, query, names, predicate, conditions)
+
+    def _mark(self, predicate: exp.Expr) -> exp.Expr:
+        """What IN or EXISTS is worth: true, false or NULL."""
+        query = self._read(predicate)
+        correlation = self._correlation(query)
+        correlation.require_equalities(self._select.text)
+        if isinstance(predicate, exp.In):
+            _single_operand(predicate, self._select.text)
+        there = self._exists(predicate, correlation)
+        if not isinstance(predicate, exp.In):
+            return exp.Paren(this=exp.Not(this=exp.Is(this=there[_ANY], expression=exp.Null())))
+        (value,) = _selected(correlation.query, predicate, self._select.text)
+        (operand,) = _single_operand(predicate, self._select.text)
+        operand = exp.Paren(this=self._rewrite(operand))
+        alias = self._next_alias()
+        keyed, conditions, names = correlation.keyed(alias)
+        keyed = replace(keyed, outputs=(*keyed.outputs, value), is_distinct=True)
+        conditions.append(exp.EQ(this=operand.copy(), expression=column_of(alias, _VALUE)))
+        self._add(LEFT, alias, keyed, [*names, _VALUE], predicate, conditions)
+        unknown = exp.Or(this=exp.Is(this=operand.copy(), expression=exp.Null()), expression=there[_HAS_NULL])
+        case = (
+            exp.Case()
+            .when(exp.Not(this=exp.Is(this=column_of(alias, _VALUE), expression=exp.Null())), exp.true())
+            .when(exp.Is(this=there[_ANY], expression=exp.Null()), exp.false())
+            .when(unknown, exp.Null())
+            .else_(exp.false())
+        )
+        return exp.Paren(this=case)
+
+    def _exists(self, predicate: exp.Expr, correlation: Correlation) -> dict[str, exp.Expr]:
+        """Whether a subquery has a row, and one that is NULL, for which it is compared with the outside."""
+        alias = self._next_alias()
+        query, conditions, names = correlation.keyed(alias)
+        flags = [_bool_or(exp.true())]
+        if isinstance(predicate, exp.In):
+            (value,) = _selected(correlation.query, predicate, self._select.text)
+            flags.append(_bool_or(exp.Is(this=exp.Paren(this=value.unalias()), expression=exp.Null())))
+        query = _grouped(query, flags, correlation)
+        names = [*names, _ANY, _HAS_NULL][: len(names) + len(flags)]
+        self._add(LEFT if conditions else INNER, alias, query, names, predicate, conditions)
+        return {name: column_of(alias, name) for name in (_ANY, _HAS_NULL)}
+
+    def _value(self, node: exp.Expr) -> exp.Expr:
+        """What a subquery that stands for a value is worth."""
+        query = read_query(node, self._select.text, self._select.named)
+        refuse_statement_clauses(query, "a subquery")
+        correlation = self._correlation(query, as_value=True)
+        alias = self._next_alias()
+        correlation.require_equalities(self._select.text)
+        single = as_value(correlation, not self._reads_stream(query), span_of(node), self._select.text)
+        keyed, conditions, names = correlation.keyed(alias)
+        keyed = replace(keyed, outputs=(*keyed.outputs, single.expr), having=None, groups=single.groups)
+        if single.is_checked:
+            self._add(LEFT, alias, keyed, [*names, _VALUE], node, conditions or [exp.true()], unique=tuple(names))
+            return column_of(alias, _VALUE)
+        keyed = replace(keyed, is_distinct=False)
+        self._add(LEFT if conditions else INNER, alias, keyed, [*names, _VALUE], node, conditions)
+        value = column_of(alias, _VALUE)
+        if not conditions or single.of_nothing is None:
+            return value
+        is_there = exp.Not(this=exp.Is(this=column_of(alias, names[0]), expression=exp.Null()))
+        return exp.Paren(this=exp.Case().when(is_there, value).else_(single.of_nothing))
+
+    def _read(self, predicate: exp.Expr) -> ParsedQuery:
+        tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
+        query = read_query(tree, self._select.text, self._select.named)
+        refuse_statement_clauses(query, "a subquery")
+        return query
+
+    def _correlation(self, query: ParsedQuery, as_value: bool = False) -> Correlation:
+        if not isinstance(query, ParsedSelect) or (is_aggregating(query) and not as_value):
+            return Correlation(_as_select(query))
+        if self._scope is None:
+            self._scope = Scope(bind_sources(self._select, self._context), self._select.text)
+        context = self._context.subquery(self._select)
+        if not self._reads_stream(query):
+            context = replace(context, is_at_rest=True)
+        inner = Scope(bind_sources(query, context.within(query, None)), query.text)
+        return find_correlation(query, inner, self._scope)
+
+    def _reads_stream(self, query: ParsedQuery) -> bool:
+        return reads_stream(query, self._context.catalog)
+
+    def _next_alias(self) -> str:
+        self._n_aliases += 1
+        return f"{UNNESTED} {self._n_aliases}"
+
+    def _add(
+        self,
+        kind: str,
+        alias: str,
+        query: ParsedSelect,
+        names: Sequence[str],
+        node: exp.Expr,
+        conditions: Sequence[exp.Expr],
+        unique: tuple[str, ...] | None = None,
+    ) -> None:
+        name = exp.to_identifier(alias, quoted=True)
+        columns = tuple(exp.to_identifier(each, quoted=True) for each in names)
+        span = span_of(node) or Span(0, 0)
+        source = ParsedSource(name, name, None, (), span, query, columns=columns, is_unnested=True, unique=unique)
+        if not self._is_lifting:
+            self._joined.append(_Joined(kind, source, _all(conditions)))
+        elif kind == INNER:
+            self._lifted.append(source)
+        else:
+            reason = "beside aggregates, a subquery cannot be compared with anything; aggregate in a subquery in `FROM`"
+            raise PlanError(f"{reason}, and put this one into the query around it", self._select.text, span)
+
+
+def _as_select(query: ParsedQuery) -> ParsedSelect:
+    """A query that is no plain SELECT as one of all its columns."""
+    inner = to_tree(query)
+    names = [exp.to_identifier(f"{_VALUE}{place}", quoted=True) for place in range(len(inner.selects))]
+    if isinstance(query, ParsedSelect) and not is_aggregating(query):
+        return query
+    alias = exp.TableAlias(this=exp.to_identifier("rows", quoted=True), columns=names)
+    item = exp.Subquery(this=inner, alias=alias)
+    tree = exp.Select(expressions=[exp.Column(this=name.copy()) for name in names], from_=exp.From(this=item))
+    select = read_query(tree, query.text, query.named)
+    assert isinstance(select, ParsedSelect)
+    return replace(select, spans=query.spans)
+
+
+def _selected(query: ParsedSelect, predicate: exp.In, text: str) -> tuple[exp.Expr, ...]:
+    """The columns that IN compares with, as many as stand before it."""
+    operands = _operands(predicate)
+    if any(star_of(output) for output in query.outputs):
+        raise PlanError("`IN` compares with a column; name it in place of `*`", text, span_of(predicate))
+    if len(operands) != len(query.outputs):
+        reason = f"`IN` compares {len(operands)} with {len(query.outputs)} columns; select as many as stand before it"
+        raise BindError(reason, text, span_of(predicate))
+    return tuple(output.unalias() for output in query.outputs)
+
+
+def _operands(predicate: exp.Expr) -> list[exp.Expr]:
+    if not isinstance(predicate, exp.In):
+        return []
+    operand = predicate.this.unnest()
+    return operand.expressions if isinstance(operand, exp.Tuple) else [predicate.this]
+
+
+def _single_operand(predicate: exp.In, text: str) -> list[exp.Expr]:
+    operands = _operands(predicate)
+    if len(operands) > 1:
+        reason = (
+            "`IN` with several columns can stand only in `WHERE`, by itself or with AND; use `EXISTS` with an equality "
+            "for each, which unlike `IN` is never NULL"
+        )
+        raise PlanError(reason, text, span_of(predicate))
+    return operands
+
+
+def _grouped(query: ParsedSelect, flags: Sequence[exp.Expr], correlation: Correlation) -> ParsedSelect:
+    """Aggregates of a subquery, by what it compares with the outside."""
+    keys = tuple(inside for inside, _ in correlation.pairs)
+    return replace(query, outputs=(*query.outputs, *flags), groups=keys or None, is_distinct=False)
+
+
+def _bool_or(condition: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this="bool_or", expressions=[condition])
+
+
+def _all(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    return exp.and_(*conditions, copy=True) if conditions else None
+
+
+def _without_on(trees: Sequence[ParsedTree]) -> tuple[ParsedTree, ...]:
+    """Inner joins whose conditions stand in WHERE."""
+    return tuple(
+        tree
+        if isinstance(tree, int)
+        else replace(tree, left=_without_on((tree.left,))[0], right=_without_on((tree.right,))[0], on=None)
+        for tree in trees
+    )
