@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sash.operators.ingest import IngestSpec
-from sash.operators.operator_tree import Node, OperatorTree, in_order_of_time
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.operator_tree import Node, OperatorTree, RelationSpec, in_order_of_time
+from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
 from sash.sql.bound_query import Source, StreamInfo
@@ -50,6 +53,8 @@ SERVING_ORDERS = {
     "mqt": "Maximum Query Throughput",
 }
 """In which order a join that queries share serves them."""
+Place: TypeAlias = Callable[[LookupJoinSpec, pa.Table], pa.Table | SegmentedRelation]
+"""Decides where a relation is that a join looks up in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,10 @@ class Slot:
     ingest: IngestSpec
     partition: tuple[str, ...]
     """Columns whose hash says which partition group a tuple belongs to; empty: all belong to one."""
+    is_free: bool = field(default=False, repr=False)
+    """Whether no operator relies on how its tuples are spread, so that they may be spread otherwise."""
+    spread: tuple[str, ...] | None = field(default=None, repr=False)
+    """Columns that are taken instead where it runs. No state depends on it, so the plan stays the same."""
 
     @property
     def info(self) -> StreamInfo:
@@ -73,7 +82,7 @@ class Slot:
 
     @property
     def input(self) -> Input:
-        return Input(self.number, self.partition, self.schema)
+        return Input(self.number, self.partition if self.spread is None else self.spread, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,19 +147,37 @@ class QueryPlan:
         """How its streams come in."""
         return tuple(slot.input for slot in self.slots)
 
-    def tree(self, relations: Mapping[str, pa.Table]) -> OperatorTree:
+    def tree(self, relations: Mapping[str, pa.Table], place: Place | None = None) -> OperatorTree:
         """Fresh operators for all of it, their output in order of time; relations by name, as they were declared."""
         schemas = {input.slot: input.schema for input in self.inputs}
-        return OperatorTree(in_order_of_time(self.root), schemas, self.load(relations))
+        return OperatorTree(in_order_of_time(self.root), schemas, self.load(relations, place))
 
     def cut(self, query: str, root: Node, inputs: tuple[Input, ...]) -> tuple[BranchPlan, ...]:
         """The branches of its tree, or of one that was made from it, which reads these inputs."""
         empty = {each.label: each.load(each.source.info.schema.empty_table()) for each in self.lookups}
         return cut_branches(query, root, inputs, empty)
 
-    def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """What the plan needs of relations, by label; they are given by name, as they were declared."""
-        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
+    def load(
+        self,
+        relations: Mapping[str, pa.Table],
+        place: Place | None = None,
+        prepared: Mapping[str, SegmentedRelation] | None = None,
+    ) -> dict[str, pa.Table | SegmentedRelation]:
+        """What the plan needs of relations, by label; they are given by name, as they were declared. Without `place`
+        they are in memory, but for those that have been `prepared`, by label.
+        """
+        found: dict[str, pa.Table | SegmentedRelation] = dict(prepared or {})
+        joins = {relation.alias: join for join, relation in self.lookup_joins()}
+        for lookup in (each for each in self.lookups if each.label not in found):
+            rows = lookup.load(relations[lookup.source.name])
+            found[lookup.label] = rows if place is None else place(joins[lookup.label], rows)
+        return found
+
+    def lookup_joins(self) -> Iterator[tuple[LookupJoinSpec, RelationSpec]]:
+        """The joins that look up in relations, each with the one that it looks up in."""
+        for node in self.root.walk():
+            if isinstance(node.spec, LookupJoinSpec):
+                yield from ((node.spec, each.spec) for each in node.inputs if isinstance(each.spec, RelationSpec))
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""
