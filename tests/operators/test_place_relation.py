@@ -10,11 +10,13 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.cost.lookup_cost import INL, PARTITIONED_RANGE
+from sash.cost.lookup_cost import INL, MESH, PARTITIONED_HASH, PARTITIONED_RANGE
 from sash.errors import SourceError
-from sash.operators import place_relation
+from sash.operators import place_relation, relation_cut
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.place_relation import RelationPlaces
+from sash.operators.relation_cut import CutRules, cut_relation
+from sash.operators.relation_parts import RelationParts, survey
 from sash.operators.segment_cache import SegmentCache
 from sash.operators.segmented_lookup import SegmentedLookup, SegmentedRelation
 from sash.store.memory_budget import MemoryBudget
@@ -28,12 +30,15 @@ def no_cache_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SPEC = LookupJoinSpec((("s.k", "r.k"),), None)
+BY_RANGE = LookupJoinSpec(SPEC.keys, None, method=PARTITIONED_RANGE, is_hinted=True)
 OTHER = LookupJoinSpec((("s.k", "q.k"),), None)
 
 
-def rows(alias: str = "r", n_rows: int = 4000, seed: int = 1) -> pa.Table:
+def rows(alias: str = "r", n_rows: int = 4000, seed: int = 1) -> RelationParts:
     rng = np.random.default_rng(seed)
-    return pa.table({f"{alias}.k": rng.integers(0, n_rows, n_rows), f"{alias}.v": rng.integers(0, 9, n_rows)})
+    return RelationParts.of(
+        pa.table({f"{alias}.k": rng.integers(0, n_rows, n_rows), f"{alias}.v": rng.integers(0, 9, n_rows)})
+    )
 
 
 def opened(relation: pa.Table | SegmentedRelation) -> SegmentedLookup:
@@ -43,14 +48,15 @@ def opened(relation: pa.Table | SegmentedRelation) -> SegmentedLookup:
 
 def test_without_a_limit_it_is_in_memory():
     table = rows()
-    assert RelationPlaces(None)(SPEC, table) is table
+    assert RelationPlaces(None)(SPEC, table) is table.rows
 
 
 def test_what_fits_is_in_memory_and_charged_as_long_as_it_is_there(tmp_path: Path):
     budget, table = MemoryBudget.of(1 << 24, tmp_path), rows()
     places = RelationPlaces(budget)
-    assert places(SPEC, table) is table
-    assert budget.n_state_bytes >= table.nbytes
+    assert places(SPEC, table) is table.rows
+    assert table.rows is not None
+    assert budget.n_state_bytes >= table.rows.nbytes
     del places
     assert budget.n_state_bytes == 0
 
@@ -60,14 +66,14 @@ def test_what_does_not_fit_is_in_a_file_and_shared_whatever_its_columns_are_call
     first, second, third = (RelationPlaces(budget) for _ in range(3))
     one, other = opened(first(SPEC, rows())), opened(second(OTHER, rows("q")))
     assert one is other
-    assert one.layout.method == PARTITIONED_RANGE
+    assert one.layout.method == INL
     assert opened(third(SPEC, rows(seed=2))) is not one
 
 
 def test_all_who_share_a_budget_have_one_limit_for_segments(tmp_path: Path):
     budget = MemoryBudget.of(1 << 16, tmp_path)
     places = RelationPlaces(budget)
-    lookups = [opened(places(SPEC, rows(seed=seed))) for seed in range(3)]
+    lookups = [opened(places(BY_RANGE, rows(seed=seed))) for seed in range(3)]
     for step in range(20):
         for number, lookup in enumerate(lookups):
             assert list(lookup.find(np.random.default_rng(step).integers(0, 4000, 10 + 90 * number)))
@@ -82,7 +88,7 @@ def test_all_who_share_a_budget_have_one_limit_for_segments(tmp_path: Path):
 def test_a_segment_that_is_hot_takes_the_place_of_another_relations(tmp_path: Path):
     budget = MemoryBudget.of(1 << 16, tmp_path)
     places = RelationPlaces(budget)
-    cold, hot = (opened(places(SPEC, rows(seed=seed))) for seed in range(2))
+    cold, hot = (opened(places(BY_RANGE, rows(seed=seed))) for seed in range(2))
     assert list(cold.find(np.arange(0, 4000, 5)))
     n_before = len(cold.cached)
     for _ in range(10):
@@ -93,14 +99,35 @@ def test_a_segment_that_is_hot_takes_the_place_of_another_relations(tmp_path: Pa
 
 def test_without_a_key_it_is_in_memory_however_large(tmp_path: Path):
     table = rows()
-    assert RelationPlaces(MemoryBudget.of(1 << 16, tmp_path))(LookupJoinSpec((), '"s.k" < "r.k"'), table) is table
+    assert RelationPlaces(MemoryBudget.of(1 << 16, tmp_path))(LookupJoinSpec((), '"s.k" < "r.k"'), table) is table.rows
+
+
+@pytest.mark.parametrize("method", [PARTITIONED_HASH, PARTITIONED_RANGE, MESH, INL])
+@pytest.mark.parametrize("n_groups", [1, 3])
+def test_parts_that_are_sorted_one_after_the_other_give_the_same_file(
+    method: str, n_groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """However many parts a relation comes in, and however much of it is in memory meanwhile."""
+    table = rows().whole()
+    cut = RelationParts(table.schema, lambda: (table.slice(first, 700) for first in range(0, 4000, 700)))
+    rules = CutRules(method, 2000, True, n_groups)
+    found = []
+    for number, (parts, n_bytes) in enumerate([(RelationParts.of(table), 1 << 20), (cut, 1 << 20), (cut, 3000)]):
+        if method != INL:
+            monkeypatch.setattr(relation_cut, "BUCKET_BYTES", n_bytes)
+        file = RelationFile.named(tmp_path / str(number) / "segments")
+        layout = cut_relation(parts, ("r.k",), survey(parts, ("r.k",)), rules, file)
+        assert len(file) == layout.firsts[-1] > (0 if method == INL else 20)
+        found.append([file.read(segment) for segment in range(len(file))])
+    for others in found[1:]:
+        assert all(one.equals(other) for one, other in zip(found[0], others, strict=True))
+    assert sum(each.num_rows for each in found[0]) == 4000
 
 
 def written(path: Path) -> RelationFile:
     file, table = RelationFile.named(path), pa.table({"x": np.arange(2000)})
-    keys = np.arange(2000)
     for first in (0, 1000):
-        file.append(table, keys, np.arange(first, first + 1000))
+        file.append(table.slice(first, 1000))
     file.sync()
     return file
 
@@ -139,8 +166,8 @@ def test_queries_of_a_session_share_what_is_in_memory_of_a_table(tmp_path: Path)
     stream = pa.table({"k": rng.integers(0, 4000, 2000), "ts": times})
     table = pa.table({"k": rng.integers(0, 4000, 8000), "v": rng.integers(0, 9, 8000)})
     texts = {
-        "one": "SELECT S.k, R.v FROM s S [RANGE 1 SECOND] JOIN r R ON S.k = R.k",
-        "two": "SELECT A.k AS a, B.v AS b FROM s A [RANGE 2 SECONDS] JOIN r B ON A.k = B.k WHERE A.k > 10",
+        "one": "SELECT /*+ partitioned_range */ S.k, R.v FROM s S [RANGE 1 SECOND] JOIN r R ON S.k = R.k",
+        "two": "SELECT /*+ partitioned_range */ A.k AS a, B.v AS b FROM s A [RANGE 2 SECONDS] JOIN r B ON A.k = B.k",
     }
     expected = {name: sash.sql(text, s=stream, r=sash.relation(table)) for name, text in texts.items()}
     session = sash.Session(memory="256k")
@@ -149,7 +176,7 @@ def test_queries_of_a_session_share_what_is_in_memory_of_a_table(tmp_path: Path)
     for name, text in texts.items():
         session.query(name, text)
     told = " ".join(session.explain(verbose=True).split())
-    assert "chosen partitioned_range, by cost" in told
+    assert "chosen partitioned_range, by hint" in told
     assert "replicated does not fit" in told
     assert "`r` (125 KiB) looked up in files" in told
     running = session._running()
@@ -172,9 +199,10 @@ def test_explain_says_what_nobody_knows():
     try:
         text = "SELECT S.k FROM s S [RANGE 1 SECOND] JOIN r R ON S.k = R.k"
         told = sash.explain(
-            text, verbose=True, s=schema.empty_table(), r=sash.relation(rows().rename_columns(["k", "v"]))
+            text, verbose=True, s=schema.empty_table(), r=sash.relation(rows().whole().rename_columns(["k", "v"]))
         )
         assert "about 281 KiB as a whole, which does not fit the 128 KiB for a relation" in " ".join(told.split())
+        assert "a relation in a file, by range, by cost" in " ".join(told.split())
         assert "steps of 10,000 tuples, as nobody knows how many come at once" in " ".join(told.split())
     finally:
         sash.configure()

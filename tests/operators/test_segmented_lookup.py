@@ -15,10 +15,10 @@ from sash.cost.lookup_cost import MESH, PARTITIONED_HASH, PARTITIONED_RANGE, REP
 from sash.errors import ResourceError
 from sash.operators.lookup_join import ANTI, INNER, OUTER, SEMI, LookupJoin, LookupJoinSpec
 from sash.operators.place_relation import RelationPlaces
+from sash.operators.relation_parts import RelationParts, survey
 from sash.operators.segmented_lookup import EPOCH, SegmentedLookup, segment_relation
 from sash.plan.query_plan import LOOKUP_METHODS
 from sash.store.batch import EXPIRES, OP, TS
-from sash.store.keys import encode_keys
 from sash.store.memory_budget import MemoryBudget
 from support.profiles import volume
 
@@ -60,21 +60,21 @@ def test_every_method_answers_like_a_relation_in_memory(
     spec = LookupJoinSpec(KEYS[keys], residual, method=method, kind=kind, is_hinted=True)
     places = RelationPlaces(None if n_bytes is None else MemoryBudget.of(n_bytes, Path("/tmp")))
     rows = relation_of(relation)
-    joins = [LookupJoin(spec, STREAM, each) for each in (rows, places(spec, rows))]
+    joins = [LookupJoin(spec, STREAM, each) for each in (rows, places(spec, RelationParts.of(rows)))]
     for rows in batches:
         one, other = (join.process([batch_of(rows)], 0) for join in joins)
         assert other.equals(one)
         assert other.schema == one.schema
 
 
-def many(n_rows: int = 4000) -> tuple[pa.Table, np.ndarray]:
+def many(n_rows: int = 4000) -> RelationParts:
     rng = np.random.default_rng(1)
-    table = pa.table({"r.k": rng.permutation(n_rows), "r.y": rng.integers(0, 9, n_rows)})
-    return table, encode_keys(table, ("r.k",))
+    return RelationParts.of(pa.table({"r.k": rng.permutation(n_rows), "r.y": rng.integers(0, 9, n_rows)}))
 
 
 def cut(method: str, directory: Path) -> SegmentedLookup:
-    return segment_relation(method, *many(), True, MemoryBudget.of(1 << 16, directory))
+    parts = many()
+    return segment_relation(method, parts, ("r.k",), survey(parts, ("r.k",)), MemoryBudget.of(1 << 16, directory))
 
 
 @pytest.mark.parametrize("method", [PARTITIONED_HASH, PARTITIONED_RANGE])

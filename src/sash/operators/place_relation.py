@@ -10,17 +10,16 @@ the same if they hold the same values in the same order: names do not matter, so
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sash.cost.lookup_cost import REPLICATED, LookupChoice, LookupLoad, choose_lookup, relation_room
 from sash.cost.prices import load_prices
-from sash.operators import join_keys
 from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.relation_parts import RelationParts, Survey, survey
 from sash.operators.segmented_lookup import SegmentedLookup, SegmentedRelation, segment_relation
-from sash.store.keys import encode_keys, hash_whole_rows, is_exact
+from sash.store.keys import is_exact
 from sash.store.memory_budget import MemoryBudget
 from sash.store.system_cache import cacheable_bytes
 
@@ -46,49 +45,50 @@ class RelationPlaces:
         if budget is not None:
             budget.count(self)
 
-    def __call__(self, spec: LookupJoinSpec, rows: pa.Table) -> pa.Table | SegmentedRelation:
+    def __call__(self, spec: LookupJoinSpec, parts: RelationParts) -> pa.Table | SegmentedRelation:
         """What a join is given of a relation: its rows, or where they are."""
+        if spec.method == REPLICATED and (self._budget is None or is_settled(spec)):
+            return parts.whole()
         room = None if self._budget is None else relation_room(self._budget.state_bytes)
-        choice = choose_place(spec, rows, room)
+        choice, known = choose_place(spec, parts, room)
         if choice.method == REPLICATED:
             self.n_bytes += choice.load.whole_bytes
-            return rows
-        return OpenedRelation(rows.schema, self._lookup(spec, choice.method, rows))
+            return parts.whole()
+        return OpenedRelation(parts.schema, self._lookup(spec, choice.method, parts, known))
 
-    def _lookup(self, spec: LookupJoinSpec, method: str, rows: pa.Table) -> SegmentedLookup:
+    def _lookup(self, spec: LookupJoinSpec, method: str, parts: RelationParts, known: Survey | None) -> SegmentedLookup:
         columns = own_keys(spec)
-        rows = join_keys.without_null_keys(rows, columns).combine_chunks()
-
-        def make() -> SegmentedLookup:
-            named = rows.rename_columns([str(number) for number in range(rows.num_columns)])
-            is_own = is_exact([rows.schema.field(name).type for name in columns])
-            return segment_relation(method, named, encode_keys(rows, columns), is_own, self._budget)
-
+        seen = known or survey(parts, columns)
         if self._budget is None:
-            return make()
-        return self._budget.shared(content_digest(method, rows, columns), SegmentedLookup, make)
+            return segment_relation(method, parts, columns, seen, None)
+        name, budget = f"{method} {seen.digest}", self._budget
+        return budget.shared(name, SegmentedLookup, lambda: segment_relation(method, parts, columns, seen, budget))
 
 
 def choose_place(
-    spec: LookupJoinSpec, rows: pa.Table, room: int | None, n_copies: int = 1, scale: float = 1.0
+    spec: LookupJoinSpec, parts: RelationParts, room: int | None, n_copies: int = 1
+) -> tuple[LookupChoice, Survey | None]:
+    """How a relation is looked up in that may take so much memory; and what was found out of it, if it had to be."""
+    if parts.rows is not None:
+        return choose_by_size(spec, parts.schema, (parts.rows.num_rows, parts.rows.nbytes), room, n_copies), None
+    known = survey(parts, own_keys(spec))
+    return choose_by_size(spec, parts.schema, (known.n_rows, known.n_bytes), room, n_copies), known
+
+
+def choose_by_size(
+    spec: LookupJoinSpec, schema: pa.Schema, size: tuple[int, int], room: int | None, n_copies: int = 1
 ) -> LookupChoice:
-    """How a relation is looked up in that may take so much memory; `scale` times as large as these rows of it."""
-    has_order = is_exact([rows.schema.field(name).type for name in own_keys(spec)])
-    n_rows, n_bytes = round(scale * rows.num_rows), round(scale * rows.nbytes)
-    load = LookupLoad(n_rows, n_bytes, spec.step_rows, has_order, n_copies, cacheable_bytes())
-    hint = spec.method if spec.is_hinted or not spec.keys else None
-    return choose_lookup(load, room, load_prices().disk, hint)
+    """The same of a relation with so many rows and bytes."""
+    has_order = is_exact([schema.field(name).type for name in own_keys(spec)])
+    load = LookupLoad(*size, spec.step_rows, has_order, n_copies, cacheable_bytes())
+    return choose_lookup(load, room, load_prices().disk, spec.method if is_settled(spec) else None)
+
+
+def is_settled(spec: LookupJoinSpec) -> bool:
+    """Whether no estimate decides: by a hint, or because there is no key."""
+    return spec.is_hinted or not spec.keys
 
 
 def own_keys(spec: LookupJoinSpec) -> tuple[str, ...]:
     """The columns of the relation by which it is looked up in."""
     return tuple(own for _, own in spec.keys)
-
-
-def content_digest(method: str, rows: pa.Table, columns: tuple[str, ...]) -> str:
-    """Equal for relations that can be looked up in as one."""
-    places = [rows.schema.get_field_index(name) for name in columns]
-    digest = hashlib.sha256(str([method, places, rows.num_rows, *map(str, rows.schema.types)]).encode())
-    if rows.num_columns:
-        digest.update(hash_whole_rows(rows).tobytes())
-    return digest.hexdigest()

@@ -24,8 +24,10 @@ import pyarrow as pa
 
 from sash.cost.lookup_cost import INL, MESH, relation_room, segment_bytes
 from sash.operators.relation_cut import CutRules, SegmentLayout, cut_relation
+from sash.operators.relation_parts import RelationParts, Survey
 from sash.operators.segment_cache import SegmentCache
 from sash.store.batch import int64_column
+from sash.store.keys import is_exact
 from sash.store.memory_budget import MemoryBudget
 from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile
 
@@ -80,7 +82,7 @@ class SegmentedLookup:
         """All rows with equal keys, a segment at a time."""
         if not len(keys) or not len(self.file):
             return
-        if self.layout.method in (INL, MESH):
+        if self.layout.method == MESH:
             groups = self.layout.groups_of(keys)
             for group in np.unique(groups).tolist():
                 yield from self._find_in_all(group, keys, np.flatnonzero(groups == group))
@@ -88,14 +90,11 @@ class SegmentedLookup:
             yield from self._find_in_segments(keys)
 
     def _find_in_all(self, group: int, keys: np.ndarray, places: np.ndarray) -> Iterator[Found]:
-        """In all segments of a group."""
+        """In all segments of a group, from where the last step ended."""
         numbers = np.array(self.layout.segments_in(group), np.int64)
-        if self.layout.method == MESH and len(numbers):
-            numbers = np.roll(numbers, -(self._next_read % len(numbers)))
-            self._next_read += 1
-        for number in numbers.tolist():
-            table = self.file.map(number) if self.layout.method == INL else self.file.read(number)
-            yield _search(table, keys[places], places)
+        for number in np.roll(numbers, -(self._next_read % max(1, len(numbers)))).tolist():
+            yield _search(self.file.read(number), keys[places], places)
+        self._next_read += 1
 
     def _find_in_segments(self, keys: np.ndarray) -> Iterator[Found]:
         segments = self.layout.segments_of(keys)
@@ -106,9 +105,12 @@ class SegmentedLookup:
         wanted = np.flatnonzero(n_waiting)
         is_away = ~np.isin(wanted, self.cached)
         for segment in wanted[np.lexsort((wanted, -n_waiting[wanted], is_away))].tolist():
+            places = order[bounds[segment] : bounds[segment + 1]]
+            if self.layout.method == INL:
+                yield _search(self.file.map(segment), keys[places], places)
+                continue
             kept = self._cache.find(self._owner, segment)
             table = self.file.read(segment) if kept is None else kept
-            places = order[bounds[segment] : bounds[segment + 1]]
             yield _search(table, keys[places], places)
             if kept is None and not self._cache.admit(self._owner, segment, table):
                 self.release(segment)
@@ -121,14 +123,15 @@ class SegmentedLookup:
 
 
 def segment_relation(
-    method: str, relation: pa.Table, keys: np.ndarray, is_exact: bool, budget: MemoryBudget | None
+    method: str, parts: RelationParts, columns: tuple[str, ...], known: Survey, budget: MemoryBudget | None
 ) -> SegmentedLookup:
     """Writes a relation to a file of this process. Without a budget everything that is read stays in memory, and the
     file is where the system has temporary ones.
     """
+    is_own = is_exact([parts.schema.field(name).type for name in columns])
     room = None if budget is None else relation_room(budget.state_bytes)
     file = RelationFile.unnamed(Path(tempfile.gettempdir()) if budget is None else budget.spill)
-    layout = cut_relation(relation, keys, CutRules(method, segment_bytes(room), is_exact), file)
+    layout = cut_relation(parts, columns, known, CutRules(method, segment_bytes(room), is_own), file)
     return SegmentedLookup(layout, file, SegmentCache.of(budget))
 
 

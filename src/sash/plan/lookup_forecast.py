@@ -12,7 +12,7 @@ from sash.cost.lookup_cost import REPLICATED, LookupChoice
 from sash.errors import SashError
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.operator_tree import RelationSpec
-from sash.operators.place_relation import choose_place
+from sash.operators.place_relation import choose_by_size
 from sash.plan.physical import Plan
 from sash.plan.query_plan import Lookup
 from sash.plan.statistics import SAMPLE_ROWS
@@ -64,4 +64,6 @@ def _choice(
         rows = lookup.load(sample.take(pa.array(np.arange(sample.num_rows))))
     except SashError:
         return None  # a value that the query cannot compute with is an error when it runs
-    return choose_place(spec, rows, room, n_copies, table.num_rows / max(1, sample.num_rows))
+    scale = table.num_rows / max(1, sample.num_rows)
+    size = round(scale * rows.num_rows), round(scale * rows.nbytes)
+    return choose_by_size(spec, rows.schema, size, room, n_copies)

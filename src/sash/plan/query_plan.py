@@ -12,6 +12,7 @@ import pyarrow as pa
 from sash.operators.ingest import IngestSpec
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.operator_tree import Node, OperatorTree, RelationSpec, in_order_of_time
+from sash.operators.relation_parts import RelationParts
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
@@ -53,8 +54,10 @@ SERVING_ORDERS = {
     "mqt": "Maximum Query Throughput",
 }
 """In which order a join that queries share serves them."""
-Place: TypeAlias = Callable[[LookupJoinSpec, pa.Table], pa.Table | SegmentedRelation]
+Place: TypeAlias = Callable[[LookupJoinSpec, RelationParts], pa.Table | SegmentedRelation]
 """Decides where a relation is that a join looks up in."""
+PART_BYTES = 32 << 20
+"""A relation that is larger is looked at in parts of about so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,15 @@ class Lookup:
             rows = rows.take(pa.array(content_order(rows, [])))
             rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
         return rows.drop_columns(list(SIGNED))
+
+    def parts(self, relation: pa.Table) -> RelationParts:
+        """The same, part by part if it is large. Identities are of all rows together."""
+        if self.is_numbered or relation.nbytes <= PART_BYTES:
+            return RelationParts.of(self.load(relation))
+        n_rows = max(1, PART_BYTES * relation.num_rows // relation.nbytes)
+        firsts = range(0, relation.num_rows, n_rows)
+        schema = self.load(relation.slice(0, 0)).schema
+        return RelationParts(schema, lambda: (self.load(relation.slice(first, n_rows)) for first in firsts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +181,8 @@ class QueryPlan:
         found: dict[str, pa.Table | SegmentedRelation] = dict(prepared or {})
         joins = {relation.alias: join for join, relation in self.lookup_joins()}
         for lookup in (each for each in self.lookups if each.label not in found):
-            rows = lookup.load(relations[lookup.source.name])
-            found[lookup.label] = rows if place is None else place(joins[lookup.label], rows)
+            parts = lookup.parts(relations[lookup.source.name])
+            found[lookup.label] = parts.whole() if place is None else place(joins[lookup.label], parts)
         return found
 
     def lookup_joins(self) -> Iterator[tuple[LookupJoinSpec, RelationSpec]]:

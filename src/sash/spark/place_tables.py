@@ -21,12 +21,15 @@ import pyarrow as pa
 from sash.cost.lookup_cost import REPLICATED, relation_room, segment_bytes
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.operator_tree import RelationSpec
-from sash.operators.place_relation import choose_place
+from sash.operators.place_relation import choose_place, is_settled, own_keys
+from sash.operators.relation_cut import CutRules
+from sash.operators.relation_parts import RelationParts, Survey, survey
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.table_versions import versions_of
 from sash.spark.group_cache import Budget
 from sash.spark.prepared_relation import Preparation, PreparedRelation, prepare_relation, remove_others
+from sash.store.keys import is_exact
 
 RELATIONS = "relations"
 """The directory of a checkpoint for tables that are in files."""
@@ -57,11 +60,17 @@ class _Large(NamedTuple):
     label: str
     spec: LookupJoinSpec
     method: str
-    rows: pa.Table
+    parts: RelationParts
+    known: Survey
 
     @property
     def stream_keys(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.spec.keys)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether keys are their own integers."""
+        return is_exact([self.parts.schema.field(name).type for name in own_keys(self.spec)])
 
 
 def place_tables(
@@ -75,9 +84,11 @@ def place_tables(
     plan = _spread(plan, large)
     prepared: dict[tuple[str, str], PreparedRelation] = {}
     for each in large:
-        how = Preparation(directory, segment_bytes(room), None if room is None else room // n_workers)
+        how = Preparation(directory, None if room is None else room // n_workers)
         n_owners = n_groups if _is_spread_by_key(plan, each) else 1
-        prepared[each.query, each.label] = prepare_relation(each.rows, each.spec, each.method, n_owners, how)
+        prepared[each.query, each.label] = prepare_relation(
+            each.parts, each.known, each.spec, CutRules(each.method, segment_bytes(room), each.is_exact, n_owners), how
+        )
     remove_others(directory, prepared.values())
     whole = {
         lookup.source.name
@@ -92,13 +103,13 @@ def _large_tables(plan: Plan, relations: Mapping[str, pa.Table], room: int | Non
     for name, query in plan.queries.items():
         lookups = {each.label: each for each in query.lookups}
         for spec, relation in query.lookup_joins():
-            if room is None and (not spec.is_hinted or spec.method == REPLICATED):
+            if spec.method == REPLICATED and (room is None or is_settled(spec)):
                 continue
             lookup = lookups[relation.alias]
-            rows = lookup.load(relations[lookup.source.name])
-            method = choose_place(spec, rows, room, n_copies).method
-            if method != REPLICATED:
-                yield _Large(name, lookup.label, spec, method, rows)
+            parts = lookup.parts(relations[lookup.source.name])
+            choice, known = choose_place(spec, parts, room, n_copies)
+            if choice.method != REPLICATED:
+                yield _Large(name, lookup.label, spec, choice.method, parts, known or survey(parts, own_keys(spec)))
 
 
 def _spread(plan: Plan, large: list[_Large]) -> Plan:

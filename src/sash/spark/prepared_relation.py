@@ -24,15 +24,14 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
-from sash.operators import join_keys
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.place_relation import content_digest, own_keys
+from sash.operators.place_relation import own_keys
 from sash.operators.relation_cut import CutRules, SegmentLayout, cut_relation
+from sash.operators.relation_parts import RelationParts, Survey
 from sash.operators.segment_cache import SegmentCache
 from sash.operators.segmented_lookup import SegmentedLookup
 from sash.papers.exact.hash_partitions import HashPartitions
 from sash.papers.exact.slot_array import SlotArray
-from sash.store.keys import encode_keys, is_exact
 from sash.store.relation_file import RelationFile, SegmentPlace
 
 FORMAT = 1
@@ -62,30 +61,24 @@ class PreparedRelation:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How the relations of a query are cut."""
+    """Where the relations of a query are put, and how much of their segments stays mapped in each worker."""
 
     directory: Path
-    segment_bytes: int
     cache_bytes: int | None
 
 
 def prepare_relation(
-    rows: pa.Table, spec: LookupJoinSpec, method: str, n_groups: int, how: Preparation
+    parts: RelationParts, known: Survey, spec: LookupJoinSpec, rules: CutRules, how: Preparation
 ) -> PreparedRelation:
-    """Cuts a relation, unless that was done before; `n_groups` is 1 unless it is spread by its key."""
-    columns, schema = own_keys(spec), rows.schema
-    rows = join_keys.without_null_keys(rows, columns).combine_chunks()
-    rules = CutRules(method, how.segment_bytes, is_exact([schema.field(name).type for name in columns]), n_groups)
-    told = f"{FORMAT} {rules} {content_digest(method, rows, columns)}"
+    """Cuts a relation, unless that was done before."""
+    told = f"{FORMAT} {rules} {known.digest}"
     path = how.directory / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.segments"
-    catalog = path.with_suffix(".json")
     if not _is_whole(path):
         file = RelationFile.named(path)
-        named = rows.rename_columns([str(number) for number in range(rows.num_columns)])
-        layout = cut_relation(named, encode_keys(rows, columns), rules, file)
+        layout = cut_relation(parts, own_keys(spec), known, rules, file)
         file.sync()
-        _write_catalog(catalog, layout, file.places)
-    return PreparedRelation(schema, str(path), how.cache_bytes)
+        _write_catalog(path.with_suffix(".json"), layout, file.places)
+    return PreparedRelation(parts.schema, str(path), how.cache_bytes)
 
 
 def _is_whole(path: Path) -> bool:

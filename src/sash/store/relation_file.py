@@ -47,6 +47,8 @@ class RelationFile:
         """Bytes that each segment takes in memory."""
         self.n_reads = np.zeros(len(places), np.int64)
         self._map: mmap.mmap | None = None
+        self._tables: dict[int, pa.Table] = {}
+        """By segment that was mapped, where its columns are."""
 
     @classmethod
     def unnamed(cls, directory: Path) -> RelationFile:
@@ -83,10 +85,13 @@ class RelationFile:
     def __len__(self) -> int:
         return len(self.places)
 
-    def append(self, relation: pa.Table, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Writes a segment: these rows of a relation, of which each has a key, in order of keys."""
-        table = relation.take(pa.array(rows))
-        table = table.append_column(KEY_COLUMN, pa.array(keys[rows])).append_column(ROW_COLUMN, pa.array(rows))
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self._path if self._path.is_dir() else self._path.parent
+
+    def append(self, table: pa.Table) -> None:
+        """Writes a segment: rows in order of keys, each with its key and its number."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table.combine_chunks())
@@ -105,10 +110,11 @@ class RelationFile:
 
     def map(self, number: int) -> pa.Table:
         """A segment where it is: what is looked at of it is read by the system, page by page, and not checked."""
-        place = self.places[number]
-        if self._map is None or len(self._map) < place.last:
-            self._map = mmap.mmap(self._file, self.places[-1].last, prot=mmap.PROT_READ)
-        return pa.ipc.open_stream(pa.py_buffer(self._mapped(place))).read_all()
+        if number not in self._tables:
+            if self._map is None:
+                self._map = mmap.mmap(self._file, self.places[-1].last, prot=mmap.PROT_READ)
+            self._tables[number] = pa.ipc.open_stream(pa.py_buffer(self._mapped(self.places[number]))).read_all()
+        return self._tables[number]
 
     def release(self, number: int) -> None:
         """Lets the system have the pages of a segment that is mapped: it is wanted no more."""
