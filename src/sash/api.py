@@ -56,17 +56,18 @@ def explain(
     """
     if has_spark(frames):
         from sash.spark.spark_session import forecast_memory_of
-        from sash.spark.spark_sql import spark_plan, spark_session_of
+        from sash.spark.spark_sql import known_tables, spark_plan, spark_session_of
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
         plan = spark_plan(text, frames, params)
-        return _explained(plan, verbose, forecast_memory_of(spark_session_of(frames), [Plan.alone(plan)]))
+        tables = known_tables(frames)
+        return _explained(plan, verbose, forecast_memory_of(spark_session_of(frames), [Plan.alone(plan)], tables))
     catalog, streams, relations = table_catalog(frames)
     plan = plan_text(text, catalog, streams, params)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
-    return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], streams))
+    return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
 def query(text: str, /, *, params: Values | None = None, **frames: Any) -> Query:

@@ -110,15 +110,18 @@ class Session:
     def explain(self, verbose: bool = False) -> str:
         """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
         sharing = decide_sharing(active_plans(self._queries))
-        forecast = self._spark_forecast(sharing.plans) if self._is_spark else self._memory.forecast(sharing.plans)
+        if self._is_spark:
+            forecast = self._spark_forecast(sharing.plans)
+        else:
+            forecast = self._memory.forecast(sharing.plans, self._relations())
         told = explain_sharing(sharing, self._is_spark, verbose, forecast)
         return told if forecast is None else told + memory_line(forecast)
 
     def _spark_forecast(self, plans: Sequence[Plan]) -> MemoryForecast | None:
         from sash.spark.spark_session import forecast_memory_of
-        from sash.spark.spark_sql import spark_session_of
+        from sash.spark.spark_sql import known_tables, spark_session_of
 
-        return forecast_memory_of(spark_session_of(self._frames), plans)
+        return forecast_memory_of(spark_session_of(self._frames), plans, known_tables(self._frames))
 
     def run(self, checkpoint: str | os.PathLike | None = None, stages: int = 1) -> Any:
         """Runs all queries.
@@ -284,13 +287,15 @@ class Session:
         """What runs here, without queries."""
         if self._is_spark:
             raise PlanError("Spark brings the rows of its streams itself; use session.run(checkpoint=...)")
-        relations = {
+        streams = {name: info for name, info in self._catalog().items() if isinstance(info, StreamInfo)}
+        return EmbeddedSession(streams, self._relations(), self._memory.budget())
+
+    def _relations(self) -> dict[str, pa.Table]:
+        return {
             name: normalised(to_arrow(frame.frame, name))
             for name, frame in self._frames.items()
             if isinstance(frame, Relation)
         }
-        streams = {name: info for name, info in self._catalog().items() if isinstance(info, StreamInfo)}
-        return EmbeddedSession(streams, relations, self._memory.budget())
 
     def _running(self) -> EmbeddedSession:
         if self._local is None:

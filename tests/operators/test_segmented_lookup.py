@@ -11,21 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
+from sash.cost.lookup_cost import MESH, PARTITIONED_HASH, PARTITIONED_RANGE, REPLICATED
 from sash.errors import ResourceError
 from sash.operators.lookup_join import ANTI, INNER, OUTER, SEMI, LookupJoin, LookupJoinSpec
-from sash.operators.segmented_lookup import (
-    EPOCH,
-    MESH,
-    PARTITIONED_HASH,
-    PARTITIONED_RANGE,
-    REPLICATED,
-    SegmentedLookup,
-)
+from sash.operators.place_relation import RelationPlaces
+from sash.operators.relation_parts import RelationParts, survey
+from sash.operators.segmented_lookup import EPOCH, SegmentedLookup, segment_relation
 from sash.plan.query_plan import LOOKUP_METHODS
 from sash.store.batch import EXPIRES, OP, TS
-from sash.store.keys import encode_keys
 from sash.store.memory_budget import MemoryBudget
-from sash.store.spill_arena import SpillArena
 from support.profiles import volume
 
 IN_FILES = [each for each in LOOKUP_METHODS if each != REPLICATED]
@@ -63,68 +57,71 @@ def batch_of(rows: list[tuple[int | None, str | None, int]]) -> pa.Table:
 def test_every_method_answers_like_a_relation_in_memory(
     method, keys, residual, relation, batches, n_bytes, kind
 ) -> None:
-    specs = [LookupJoinSpec(KEYS[keys], residual, method=each, kind=kind) for each in (REPLICATED, method)]
-    joins = [LookupJoin(spec, STREAM, relation_of(relation)) for spec in specs]
-    if n_bytes is not None:
-        joins[1].reset(SpillArena(MemoryBudget.of(n_bytes, Path("/tmp"))))
+    spec = LookupJoinSpec(KEYS[keys], residual, method=method, kind=kind, is_hinted=True)
+    places = RelationPlaces(None if n_bytes is None else MemoryBudget.of(n_bytes, Path("/tmp")))
+    rows = relation_of(relation)
+    joins = [LookupJoin(spec, STREAM, each) for each in (rows, places(spec, RelationParts.of(rows)))]
     for rows in batches:
         one, other = (join.process([batch_of(rows)], 0) for join in joins)
         assert other.equals(one)
         assert other.schema == one.schema
 
 
-def many(n_rows: int = 4000) -> tuple[pa.Table, np.ndarray]:
+def many(n_rows: int = 4000) -> RelationParts:
     rng = np.random.default_rng(1)
-    table = pa.table({"r.k": rng.permutation(n_rows), "r.y": rng.integers(0, 9, n_rows)})
-    return table, encode_keys(table, ("r.k",))
+    return RelationParts.of(pa.table({"r.k": rng.permutation(n_rows), "r.y": rng.integers(0, 9, n_rows)}))
+
+
+def cut(method: str, directory: Path) -> SegmentedLookup:
+    parts = many()
+    return segment_relation(method, parts, ("r.k",), survey(parts, ("r.k",)), MemoryBudget.of(1 << 16, directory))
 
 
 @pytest.mark.parametrize("method", [PARTITIONED_HASH, PARTITIONED_RANGE])
 def test_no_segment_is_read_twice_in_a_step_nor_while_it_is_in_memory(method: str, tmp_path: Path) -> None:
-    lookup = SegmentedLookup(method, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    lookup = cut(method, tmp_path)
     limit = (1 << 15) // 4
     assert len(lookup.file) > 4
     for step in range(10):
-        before, cached = lookup.file.n_reads.copy(), set(lookup._cached)
+        before, cached = lookup.file.n_reads.copy(), set(lookup.cached)
         keys = np.random.default_rng(step).integers(0, 4000, 300)
         assert sum(len(places) for places, _ in lookup.find(keys)) == 300
         n_reads = lookup.file.n_reads - before
         assert n_reads.max() == 1
         assert not n_reads[sorted(cached)].any()
-        assert 0 < lookup.n_bytes <= limit
+        assert 0 < lookup._cache.n_bytes <= limit
 
 
 def test_what_arrives_often_stays_in_memory(tmp_path: Path) -> None:
     """Keys of one range, and a few of all others: after some steps only the others are read."""
-    lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    lookup = cut(PARTITIONED_RANGE, tmp_path)
     hot, before = np.arange(50), -1
     for step in range(20):
         before = int(lookup.file.n_reads[0])
         cold = np.random.default_rng(step).integers(1000, 4000, 5)
         assert sum(len(places) for places, _ in lookup.find(np.concatenate([hot, cold]))) == 55
     assert lookup.file.n_reads[0] == before
-    assert lookup._partitions is not None
-    assert lookup._partitions.segments_of(hot).tolist() == [0] * 50
+    assert lookup.layout.segments_of(hot).tolist() == [0] * 50
 
 
 def test_frequencies_decay_once_an_epoch(tmp_path: Path) -> None:
-    lookup = SegmentedLookup(PARTITIONED_RANGE, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    lookup = cut(PARTITIONED_RANGE, tmp_path)
     assert list(lookup.find(np.zeros(EPOCH - 1, np.int64)))
-    assert lookup._frequencies[0] == EPOCH - 1
+    assert lookup.frequencies[0] == EPOCH - 1
     assert list(lookup.find(np.zeros(1, np.int64)))
-    assert lookup._frequencies[0] == pytest.approx(0.3 * EPOCH)
+    assert lookup.frequencies[0] == pytest.approx(0.3 * EPOCH)
 
 
 def test_mesh_reads_all_segments_once_a_step_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    lookup = SegmentedLookup(MESH, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    lookup = cut(MESH, tmp_path)
     for n_steps in (1, 2, 3):
         assert sum(len(places) for places, _ in lookup.find(np.array([7, 7, 3999]))) == 3
         assert set(lookup.file.n_reads.tolist()) == {n_steps}
-    assert lookup.n_bytes == 0
+    assert lookup.cached == []
 
 
 def test_nothing_of_the_file_is_left(tmp_path: Path) -> None:
-    lookup = SegmentedLookup(PARTITIONED_HASH, *many(), MemoryBudget.of(1 << 16, tmp_path))
+    lookup = cut(PARTITIONED_HASH, tmp_path)
     assert sum(len(places) for places, _ in lookup.find(np.arange(10))) == 10
     assert not list(tmp_path.iterdir())
 
@@ -132,7 +129,7 @@ def test_nothing_of_the_file_is_left(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match="segments of a relation cannot be written to"):
-        SegmentedLookup(PARTITIONED_HASH, *many(), MemoryBudget.of(1 << 16, tmp_path / "file"))
+        cut(PARTITIONED_HASH, tmp_path / "file")
 
 
 @pytest.mark.parametrize("memory", [None, "64k"])

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from sash.cost.lookup_cost import REPLICATED
 from sash.errors import PlanError
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.segmented_lookup import REPLICATED
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.tree import explain_plan

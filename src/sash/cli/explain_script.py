@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from sash.cli.arguments import Params, ScriptFile
+from sash.errors import SashError
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
@@ -38,7 +41,8 @@ def explain(
             print(f"Query {each.name}\n{analyze_files(each, verbose, memory)}")
         return
     sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)
-    forecast = configured(memory).forecast(sharing.plans)
+    settings = configured(memory)
+    forecast = settings.forecast(sharing.plans, _file_tables(script) if settings.budget() else None)
     if sharing.is_any:
         print(explain_sharing(sharing, verbose=verbose, forecast=forecast))
     else:
@@ -46,3 +50,13 @@ def explain(
             print(f"Query {name}\n{explain_plan(plan, verbose=verbose, forecast=forecast)}")
     if forecast is not None:
         print(memory_line(forecast), end="")
+
+
+def _file_tables(script: Script) -> dict[str, pa.Table]:
+    """The tables in files, as far as they can be read now: how large they are decides how they are looked up in."""
+    found: dict[str, pa.Table] = {}
+    for name, source in script.tables.items():
+        with suppress(SashError):
+            if source.path is not None:
+                found[name] = script.relation(name)
+    return found

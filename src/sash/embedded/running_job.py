@@ -13,6 +13,7 @@ from sash.embedded.intake import Intake
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
 from sash.operators.pipeline import Pipeline
+from sash.operators.place_relation import RelationPlaces
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import LWO
 from sash.plan.physical import Plan
@@ -139,7 +140,8 @@ class RunningJob:
         self.plan = plan
 
     def _make_pipeline(self, plan: Plan) -> Pipeline:
-        pipeline = plan.pipeline(self._relations)
+        self._places = RelationPlaces(self._budget)
+        pipeline = plan.pipeline(self._relations, self._places)
         if self._budget is not None:
             self.arena = SpillArena(self._budget)
             pipeline.reset(self.arena)

@@ -14,27 +14,28 @@ bound. Whatever time T has become, t keeps the row that was valid when it came:
     (t, r1)                |======================|
 
 State: none beyond the relation, which never changes: all partition groups look it up. It is in memory, indexed by key,
-or by hint in a file (`segmented_lookup`). Positive and negative tuples look up alike, and are answered at once.
+or in a file (`segmented_lookup`), as `place_relation` decides. Positive and negative tuples look up alike, and are
+answered at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from sash.cost.lookup_cost import REPLICATED
 from sash.index.lookup_index import LookupIndex, Spans
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Stateless, TimeKeeping
-from sash.operators.segmented_lookup import REPLICATED, SegmentedLookup, in_order
+from sash.operators.segmented_lookup import SegmentedRelation, in_order
 from sash.store.batch import ID_PREFIX
 from sash.store.keys import encode_keys
-from sash.store.memory_budget import MemoryBudget
 from sash.store.rows import Rows
-from sash.store.vector import Arena, Memory
+from sash.store.vector import Memory
 
 INNER, OUTER, SEMI, ANTI = "INNER", "LEFT", "SEMI", "ANTI"
 NO_PARTNER = -1
@@ -68,6 +69,10 @@ class LookupJoinSpec:
     """Where the relation is: in memory, or in a file that is read by one of the methods of `segmented_lookup`."""
     period: ValidPeriod | None = None
     kind: str = INNER
+    is_hinted: bool = field(default=False, repr=False)
+    """Whether the method was asked for; if not, another one is chosen where there is no room in memory."""
+    step_rows: float | None = field(default=None, repr=False)
+    """How many tuples come at once; None if nobody knows."""
 
     def __post_init__(self) -> None:
         assert self.kind in (INNER, OUTER, SEMI, ANTI)
@@ -76,25 +81,20 @@ class LookupJoinSpec:
 class LookupJoin(TimeKeeping, Stateless):
     """Runs a `LookupJoinSpec` against a relation."""
 
-    def __init__(self, spec: LookupJoinSpec, stream: pa.Schema, relation: pa.Table):
+    def __init__(self, spec: LookupJoinSpec, stream: pa.Schema, relation: pa.Table | SegmentedRelation):
         self.spec = spec
         self._pairs = pa.unify_schemas([stream, relation.schema])
         self.schema = self._pairs if spec.kind in (INNER, OUTER) else stream
         self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
-        relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
-        keys = encode_keys(relation, own_keys)
-        self._budget: MemoryBudget | None = None
-        self._lookup: SegmentedLookup | None = None
-        self._unwritten = None if spec.method == REPLICATED else (relation, keys)
-        """The relation until the first tuples come: before that, nobody knows where the file is to be."""
-        if spec.method == REPLICATED:
+        self._segmented: SegmentedRelation | None = None
+        if isinstance(relation, pa.Table):
+            relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
             self._relation = Rows(relation.schema, Memory())
             self._relation.append(relation)
-            self._index = LookupIndex(keys, _spans(relation, spec.period))
-
-    def reset(self, arena: Arena) -> None:
-        self._budget = arena.budget
+            self._index = LookupIndex(encode_keys(relation, own_keys), _spans(relation, spec.period))
+        else:
+            self._segmented = relation
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
@@ -120,25 +120,18 @@ class LookupJoin(TimeKeeping, Stateless):
 
     def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Places among the keys, and the row of the relation for each, valid at the time of that place."""
-        if self.spec.method == REPLICATED:
+        if self._segmented is None:
             for at, rows in self._index.find(keys, times):
                 yield at, self._relation.take(rows)
-        elif found := in_order(list(self._segmented().find(keys))):
-            yield found if times is None else self._valid(*found, times)
+        elif found := in_order(list(self._segmented.open().find(keys))):
+            at, rows = found[0], found[1].rename_columns(self._segmented.schema.names)
+            yield (at, rows) if times is None else self._valid(at, rows, times)
 
     def _valid(self, at: np.ndarray, rows: pa.Table, times: np.ndarray) -> tuple[np.ndarray, pa.Table]:
         spans = _spans(rows, self.spec.period)
         assert spans is not None
         is_valid = (spans.begins <= times[at]) & (times[at] < spans.ends)
         return at[is_valid], rows.filter(pa.array(is_valid))
-
-    def _segmented(self) -> SegmentedLookup:
-        """The relation in a file, which is written when it is first asked for."""
-        if self._lookup is None:
-            assert self._unwritten is not None
-            self._lookup = SegmentedLookup(self.spec.method, *self._unwritten, self._budget)
-            self._unwritten = None
-        return self._lookup
 
     def _form(self, batch: pa.Table, at: np.ndarray, relation: pa.Table) -> pa.Table:
         pairs = batch.take(pa.array(at))
@@ -149,11 +142,11 @@ class LookupJoin(TimeKeeping, Stateless):
     def _padded(self, batch: pa.Table, found: Sequence[tuple[pa.Table, np.ndarray]], alone: np.ndarray) -> pa.Table:
         """The pairs and the tuples without a partner, in the order of the batch."""
         rows = batch.take(pa.array(alone))
-        for field in self.schema:
-            if field.name not in rows.column_names:
-                is_id = field.name.startswith(ID_PREFIX)
-                nothing = pa.array(np.full(len(alone), NO_PARTNER)) if is_id else pa.nulls(len(alone), field.type)
-                rows = rows.append_column(field.name, nothing)
+        for each in self.schema:
+            if each.name not in rows.column_names:
+                is_id = each.name.startswith(ID_PREFIX)
+                nothing = pa.array(np.full(len(alone), NO_PARTNER)) if is_id else pa.nulls(len(alone), each.type)
+                rows = rows.append_column(each.name, nothing)
         answer = _concat(
             [*(pairs for pairs, _ in found), rows.select(self.schema.names).cast(self.schema)], self.schema
         )

@@ -26,6 +26,7 @@ from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateS
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -176,7 +177,12 @@ class _LimitedStep(NamedTuple):
 class OperatorTree(OperatorSet):
     """Operators made from a tree of nodes, with their state."""
 
-    def __init__(self, root: Node, slots: Mapping[int, pa.Schema], relations: Mapping[str, pa.Table]):
+    def __init__(
+        self,
+        root: Node,
+        slots: Mapping[int, pa.Schema],
+        relations: Mapping[str, pa.Table] | Mapping[str, pa.Table | SegmentedRelation],
+    ):
         self._slots = slots
         self._relations = relations
         self._operators: dict[int, Operator] = {}

@@ -7,7 +7,7 @@
     inl                                   every key is searched in the file, which is mapped, in order of keys
 
 Law: what is found is what is in the relation, as if all of it were in memory. Nothing waits from step to step, so what
-is above may rely on the clock.
+is above may rely on the clock. No segment is read twice in a step.
 
 State: none. What is in memory of a relation is a copy of what is in the file, and the arrival frequencies are a guess.
 """
@@ -17,116 +17,122 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from sash.papers.exact.hash_partitions import HashPartitions
-from sash.papers.exact.join_memory import choose_victim
-from sash.papers.exact.slot_array import SlotArray, make_slot_array
+from sash.cost.lookup_cost import INL, MESH, relation_room, segment_bytes
+from sash.operators.relation_cut import CutRules, SegmentLayout, cut_relation
+from sash.operators.relation_parts import RelationParts, Survey
+from sash.operators.segment_cache import SegmentCache
 from sash.store.batch import int64_column
+from sash.store.keys import is_exact
 from sash.store.memory_budget import MemoryBudget
 from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile
 
-REPLICATED, PARTITIONED_HASH, PARTITIONED_RANGE, MESH, INL = (
-    "replicated", "partitioned_hash", "partitioned_range", "mesh", "inl",
-)  # fmt: skip
-SEGMENT_BYTES = 1 << 20
-"""The least size of a range segment, and that of a segment of MESHJOIN, as in the thesis; less if memory is small."""
-SHARE_OF_CACHE = 4
-"""One part in so many of what is for state is for segments, of which one is read at a time."""
-RHO, ALPHA, EPOCH = 0.25, 0.3, 10_000
+ALPHA, EPOCH = 0.3, 10_000
 """Of Table 6.2; τ is a choice."""
 
 Found = tuple[np.ndarray, pa.Table]
 """Places among the keys that were looked up, and for each the row of the relation, with its number."""
 
 
-class SegmentedLookup:
-    """A relation by key, in a file."""
-
-    def __init__(self, method: str, relation: pa.Table, keys: np.ndarray, budget: MemoryBudget | None):
-        """Without a budget everything that is read stays in memory; the file is where the system has temporary ones."""
-        self._method = method
-        self._limit = None if budget is None else budget.state_bytes // SHARE_OF_CACHE
-        self._cached: dict[int, pa.Table] = {}
-        self._next_read = self._in_epoch = 0
-        self.file = RelationFile(Path(tempfile.gettempdir()) if budget is None else budget.spill)
-        self._partitions = self._cut(relation, keys)
-        self._frequencies = np.zeros(len(self.file))
-        if budget is not None:
-            budget.count(self)
+class SegmentedRelation(Protocol):
+    """A relation that is in a file, as a join is given it in the place of its rows."""
 
     @property
-    def n_bytes(self) -> int:
-        """What of the relation is in memory between steps."""
-        return sum(int(self.file.sizes[each]) for each in self._cached)
+    def schema(self) -> pa.Schema:
+        """Its columns, as the query calls them. In the file they may have other names, in the same order."""
+        ...
+
+    def open(self) -> SegmentedLookup:
+        """What looks up in it; the same one each time, in one process."""
+        ...
+
+
+class SegmentedLookup:
+    """A relation by key, in a file. Who looks up the same rows by the same key may share it."""
+
+    def __init__(self, layout: SegmentLayout, file: RelationFile, cache: SegmentCache):
+        self.layout = layout
+        self.file = file
+        self.frequencies = np.zeros(len(file))
+        self._cache = cache
+        self._owner = cache.register(self)
+        self._next_read = 0
+        """Which segment comes first when all are read."""
+        self._in_epoch = 0
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Bytes of each segment."""
+        return self.file.sizes
+
+    @property
+    def cached(self) -> list[int]:
+        """The segments that are in memory between steps."""
+        return self._cache.segments_of(self._owner)
+
+    def release(self, segment: int) -> None:
+        """A segment is in memory no more."""
+        self.file.release(segment)
 
     def find(self, keys: np.ndarray) -> Iterator[Found]:
         """All rows with equal keys, a segment at a time."""
         if not len(keys) or not len(self.file):
             return
-        if self._method == INL:
-            yield _search(self.file.map(0), keys, np.arange(len(keys)))
-        elif self._method == MESH:
-            for _ in range(len(self.file)):
-                yield _search(self.file.read(self._next_read), keys, np.arange(len(keys)))
-                self._next_read = (self._next_read + 1) % len(self.file)
+        if self.layout.method == MESH:
+            groups = self.layout.groups_of(keys)
+            for group in np.unique(groups).tolist():
+                yield from self._find_in_all(group, keys, np.flatnonzero(groups == group))
         else:
             yield from self._find_in_segments(keys)
 
+    def _find_in_all(self, group: int, keys: np.ndarray, places: np.ndarray) -> Iterator[Found]:
+        """In all segments of a group, from where the last step ended."""
+        numbers = np.array(self.layout.segments_in(group), np.int64)
+        for number in np.roll(numbers, -(self._next_read % max(1, len(numbers)))).tolist():
+            yield _search(self.file.read(number), keys[places], places)
+        self._next_read += 1
+
     def _find_in_segments(self, keys: np.ndarray) -> Iterator[Found]:
-        assert self._partitions is not None
-        segments = self._partitions.segments_of(keys)
+        segments = self.layout.segments_of(keys)
         n_waiting = np.bincount(segments[segments >= 0], minlength=len(self.file))
         self._count(n_waiting, len(keys))
+        order = np.argsort(segments, kind="stable")
+        bounds = np.searchsorted(segments[order], np.arange(len(self.file) + 1))
         wanted = np.flatnonzero(n_waiting)
-        is_away = np.array([each not in self._cached for each in wanted.tolist()], bool)
+        is_away = ~np.isin(wanted, self.cached)
         for segment in wanted[np.lexsort((wanted, -n_waiting[wanted], is_away))].tolist():
-            table = self._cached.get(segment)
-            if table is None:
-                table = self.file.read(segment)
-                self._admit(segment, table)
-            places = np.flatnonzero(segments == segment)
+            places = order[bounds[segment] : bounds[segment + 1]]
+            if self.layout.method == INL:
+                yield _search(self.file.map(segment), keys[places], places)
+                continue
+            kept = self._cache.find(self._owner, segment)
+            table = self.file.read(segment) if kept is None else kept
             yield _search(table, keys[places], places)
+            if kept is None and not self._cache.admit(self._owner, segment, table):
+                self.release(segment)
 
     def _count(self, n_arrived: np.ndarray, n_keys: int) -> None:
         """F6.2, with epochs that end with a step: as many decays as there were epochs."""
-        self._frequencies += n_arrived
+        self.frequencies += n_arrived
         n_epochs, self._in_epoch = divmod(self._in_epoch + n_keys, EPOCH)
-        self._frequencies *= ALPHA**n_epochs
+        self.frequencies *= ALPHA**n_epochs
 
-    def _admit(self, segment: int, table: pa.Table) -> None:
-        """Keeps a segment that was read, if there is room, or if it is worth more than another one."""
-        sizes = self.file.sizes
-        if self._limit is not None:
-            n_free = self._limit - self.n_bytes
-            if n_free < sizes[segment]:
-                residents = np.array(sorted(self._cached), np.int64)
-                victim = choose_victim(segment, residents, self._frequencies, sizes, (n_free, RHO))
-                if victim is None:
-                    return
-                del self._cached[victim]
-        self._cached[segment] = table
 
-    def _cut(self, relation: pa.Table, keys: np.ndarray) -> HashPartitions | SlotArray | None:
-        """Writes the segments; what says which of them a key is in, where that is asked."""
-        n_bytes = SEGMENT_BYTES if self._limit is None else max(1, min(SEGMENT_BYTES, self._limit // 4))
-        n_segments = max(1, -(-relation.nbytes // n_bytes))
-        theta = max(1, -(-relation.num_rows // n_segments))
-        if self._method == INL:
-            self.file.append(relation, keys, np.arange(len(keys)))
-            return None
-        if self._method == MESH:
-            for first in range(0, len(keys), theta):
-                self.file.append(relation, keys, np.arange(first, min(first + theta, len(keys))))
-            return None
-        is_hash = self._method == PARTITIONED_HASH
-        partitions = HashPartitions(n_segments) if is_hash else make_slot_array(keys, theta, max_levels=20)
-        segments = partitions.segments_of(keys)
-        for segment in range(partitions.n_parts):
-            self.file.append(relation, keys, np.flatnonzero(segments == segment))
-        return partitions
+def segment_relation(
+    method: str, parts: RelationParts, columns: tuple[str, ...], known: Survey, budget: MemoryBudget | None
+) -> SegmentedLookup:
+    """Writes a relation to a file of this process. Without a budget everything that is read stays in memory, and the
+    file is where the system has temporary ones.
+    """
+    is_own = is_exact([parts.schema.field(name).type for name in columns])
+    room = None if budget is None else relation_room(budget.state_bytes)
+    file = RelationFile.unnamed(Path(tempfile.gettempdir()) if budget is None else budget.spill)
+    layout = cut_relation(parts, columns, known, CutRules(method, segment_bytes(room), is_own), file)
+    return SegmentedLookup(layout, file, SegmentCache.of(budget))
 
 
 def _search(table: pa.Table, keys: np.ndarray, places: np.ndarray) -> Found:

@@ -57,7 +57,13 @@ class Draft:
     def slots(self) -> tuple[Slot, ...]:
         """The streams that are read, spread as it was asked for."""
         return tuple(
-            Slot(number, scan.source, ingest_spec(scan), self._partitions.get(number, own_partition(scan)))
+            Slot(
+                number,
+                scan.source,
+                ingest_spec(scan),
+                self._partitions.get(number, own_partition(scan)),
+                is_free=number not in self._partitions and not isinstance(scan.source.window, RowsWindow),
+            )
             for number, scan in enumerate(self._scans)
         )
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from sash.operators.operator_names import BranchName, TapName
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree
+from sash.operators.segmented_lookup import SegmentedRelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class BranchPlan:
         """What it reads at a slot, if it does."""
         return next((input for input in self.inputs if input.slot == slot), None)
 
-    def tree(self, relations: Mapping[str, pa.Table]) -> OperatorTree:
+    def tree(self, relations: Mapping[str, pa.Table | SegmentedRelation]) -> OperatorTree:
         """Fresh operators over relations by their alias."""
         return OperatorTree(self.root, {input.slot: input.schema for input in self.inputs}, relations)
 
@@ -100,7 +101,7 @@ class Fragment:
 
 
 def cut_branches(
-    query: str, root: Node, inputs: Sequence[Input], relations: Mapping[str, pa.Table]
+    query: str, root: Node, inputs: Sequence[Input], relations: Mapping[str, pa.Table | SegmentedRelation]
 ) -> tuple[BranchPlan, ...]:
     """The branches of a query's tree, each after those that feed it. Of the relations, by alias, only the columns
     matter.

@@ -13,7 +13,7 @@ file, whole; those with segments share equally what is left. Nothing is said of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ import pyarrow as pa
 from sash.cost.choose_join import JoinPrices
 from sash.cost.exact_cost import ExactEstimate, estimate_exact
 from sash.cost.join_cost import EXACT_SETTINGS, JoinLoad
+from sash.cost.lookup_cost import relation_room
 from sash.cost.multiway_spill import ManyInput, ManyLoad, estimate_multiway_spill
 from sash.cost.prices import load_prices
 from sash.cost.spill_cost import MemoryShares, SpillEstimate, estimate_spill
@@ -42,6 +43,7 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.least_memory import empty_relations
+from sash.plan.lookup_forecast import LookupForecast, forecast_lookups
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.row_width import row_bytes
@@ -119,6 +121,8 @@ class MemoryForecast:
     """By the `id` of specs."""
     is_of_each_machine: bool = False
     """Whether the limit is for each of several machines."""
+    lookups: Mapping[int, LookupForecast] = field(default_factory=dict[int, LookupForecast])
+    """By the `id` of specs, how joins look up in relations."""
 
     @property
     def keepers(self) -> list[KeeperForecast]:
@@ -126,14 +130,18 @@ class MemoryForecast:
 
 
 def forecast_memory(
-    plans: Iterable[Plan], budget: MemoryBudget, frames: Mapping[str, pa.Table] | None = None
+    plans: Iterable[Plan], budget: MemoryBudget, frames: Mapping[str, pa.Table] | None = None, n_copies: int = 1
 ) -> MemoryForecast:
-    """Of plans that share a limit. Streams that are there as tables are looked at for what is not declared."""
+    """Of plans that share a limit. Streams that are there as tables are looked at for what is not declared, and
+    relations for how large they are; `n_copies` processes would have each of these in memory.
+    """
+    plans = list(plans)
     keepers = [keeper for plan in plans for keeper in _keepers_of(plan, frames or {})]
     room = _room_for_large(keepers, budget.state_bytes)
     prices = load_prices()
     found = {id(each.spec): _forecast(each, budget, room, prices) for each in keepers}
-    return MemoryForecast(budget.n_bytes, budget.spill, prices, found)
+    lookups = forecast_lookups(plans, frames or {}, relation_room(budget.state_bytes), n_copies)
+    return MemoryForecast(budget.n_bytes, budget.spill, prices, found, lookups=lookups)
 
 
 def _room_for_large(keepers: Sequence[Keeper], room: float) -> float:

@@ -16,9 +16,10 @@ import pyarrow as pa
 from sash.operators.operator_names import BranchName, TapName
 from sash.operators.operator_tree import OperatorTree
 from sash.operators.pipeline import Branch, Pipeline
-from sash.plan.fragment import BranchPlan, Fragment, Input, stack_fragments
+from sash.operators.segmented_lookup import SegmentedRelation
+from sash.plan.fragment import Fragment, Input, stack_fragments
 from sash.plan.identity import identify
-from sash.plan.query_plan import QueryPlan, Slot
+from sash.plan.query_plan import Place, QueryPlan, Slot
 from sash.plan.sharing.trunk_plan import TrunkPlan, plan_trunk
 from sash.sql.bound_query import StreamInfo
 
@@ -92,27 +93,37 @@ class Plan:
         """The fragment that reads what comes in at a slot, and how it is spread there."""
         return next((fragment, input) for fragment in self.fragments if (input := fragment.input(slot)))
 
-    def pipeline(self, relations: Mapping[str, pa.Table]) -> Pipeline:
-        """A fresh pipeline of all of it, with everything in order of time; relations by name, as they were declared."""
+    def pipeline(self, relations: Mapping[str, pa.Table], place: Place | None = None) -> Pipeline:
+        """A fresh pipeline of all of it, with everything in order of time; relations by name, as they were declared.
+        `place` decides where these are; without it, in memory.
+        """
         if self.trunk is None:
-            trees = {name: query.tree(relations) for name, query in self.queries.items()}
+            trees = {name: query.tree(relations, place) for name, query in self.queries.items()}
             return Pipeline(None, [self._answering(name, tree, {}) for name, tree in trees.items()])
         numbers = count(len(self.slots))
         branches: list[Branch] = []
         for name, query in sorted(self.queries.items()):
             root, leaves = self.trunk.graft(name, numbers, is_ordered=False)
-            tree = OperatorTree(root, {leaf.input.slot: leaf.input.schema for leaf in leaves}, query.load(relations))
+            loaded = query.load(relations, place)
+            tree = OperatorTree(root, {leaf.input.slot: leaf.input.schema for leaf in leaves}, loaded)
             branches.append(self._answering(name, tree, {leaf.input.slot: leaf.tap for leaf in leaves}))
         return Pipeline(self.trunk.trunk(is_in_order=True), branches)
 
-    def fragment_pipeline(self, number: int, relations: Mapping[str, pa.Table]) -> Pipeline:
-        """A fresh pipeline of one fragment."""
+    def fragment_pipeline(
+        self,
+        number: int,
+        relations: Mapping[str, pa.Table],
+        prepared: Mapping[tuple[str, str], SegmentedRelation] | None = None,
+    ) -> Pipeline:
+        """A fresh pipeline of one fragment. Relations are `prepared`, by query and label, or given by name."""
         trunk = self.trunk.trunk(is_in_order=False) if self.trunk is not None and number == 0 else None
-        return Pipeline(trunk, [self._fragment_branch(each, relations) for each in self.fragments[number].branches])
-
-    def _fragment_branch(self, branch: BranchPlan, relations: Mapping[str, pa.Table]) -> Branch:
-        tree = branch.tree(self.queries[branch.name.query].load(relations))
-        return self._branch(branch.name, tree, branch.taps)
+        branches: list[Branch] = []
+        for each in self.fragments[number].branches:
+            query = each.name.query
+            own = {label: found for (name, label), found in (prepared or {}).items() if name == query}
+            tree = each.tree(self.queries[query].load(relations, prepared=own))
+            branches.append(self._branch(each.name, tree, each.taps))
+        return Pipeline(trunk, branches)
 
     def _answering(self, query: str, tree: OperatorTree, taps: Mapping[int, TapName]) -> Branch:
         """A whole query, whose answers are seen in their order."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sash.operators.ingest import IngestSpec
-from sash.operators.operator_tree import Node, OperatorTree, in_order_of_time
+from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.operator_tree import Node, OperatorTree, RelationSpec, in_order_of_time
+from sash.operators.relation_parts import RelationParts
+from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
 from sash.sql.bound_query import RelationInfo, Source, StreamInfo, tables_of
@@ -51,6 +55,10 @@ SERVING_ORDERS = {
     "mqt": "Maximum Query Throughput",
 }
 """In which order a join that queries share serves them."""
+Place: TypeAlias = Callable[[LookupJoinSpec, RelationParts], pa.Table | SegmentedRelation]
+"""Decides where a relation is that a join looks up in."""
+PART_BYTES = 32 << 20
+"""A relation that is larger is looked at in parts of about so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,10 @@ class Slot:
     ingest: IngestSpec
     partition: tuple[str, ...]
     """Columns whose hash says which partition group a tuple belongs to; empty: all belong to one."""
+    is_free: bool = field(default=False, repr=False)
+    """Whether no operator relies on how its tuples are spread, so that they may be spread otherwise."""
+    spread: tuple[str, ...] | None = field(default=None, repr=False)
+    """Columns that are taken instead where it runs. No state depends on it, so the plan stays the same."""
 
     @property
     def info(self) -> StreamInfo:
@@ -74,7 +86,7 @@ class Slot:
 
     @property
     def input(self) -> Input:
-        return Input(self.number, self.partition, self.schema)
+        return Input(self.number, self.partition if self.spread is None else self.spread, self.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +105,11 @@ class Lookup:
         """The names of the tables that it is made of: itself, or what its rows are the answer of."""
         return tuple(dict.fromkeys(table.name for table in tables_of(self.source)))
 
-    def load(self, relations: Mapping[str, pa.Table]) -> pa.Table:
-        """What the query needs of it, of relations by name."""
+    def rows_of(self, relations: Mapping[str, pa.Table]) -> pa.Table:
+        """Its rows as they are declared, of relations by name."""
         info = self.source.info
         assert isinstance(info, RelationInfo)
-        return self.keep(relations[self.source.name] if info.query is None else answer_table_query(info, relations))
+        return relations[self.source.name] if info.query is None else answer_table_query(info, relations)
 
     def keep(self, relation: pa.Table) -> pa.Table:
         """The part of the relation that the query needs. Identities follow from what rows hold, not from their order:
@@ -109,6 +121,15 @@ class Lookup:
             rows = rows.take(pa.array(content_order(rows, [])))
             rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
         return rows.drop_columns(list(SIGNED))
+
+    def parts(self, relation: pa.Table) -> RelationParts:
+        """The same, part by part if it is large. Identities are of all rows together."""
+        if self.is_numbered or relation.nbytes <= PART_BYTES:
+            return RelationParts.of(self.keep(relation))
+        n_rows = max(1, PART_BYTES * relation.num_rows // relation.nbytes)
+        firsts = range(0, relation.num_rows, n_rows)
+        schema = self.keep(relation.slice(0, 0)).schema
+        return RelationParts(schema, lambda: (self.keep(relation.slice(first, n_rows)) for first in firsts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +171,37 @@ class QueryPlan:
         """How its streams come in."""
         return tuple(slot.input for slot in self.slots)
 
-    def tree(self, relations: Mapping[str, pa.Table]) -> OperatorTree:
+    def tree(self, relations: Mapping[str, pa.Table], place: Place | None = None) -> OperatorTree:
         """Fresh operators for all of it, their output in order of time; relations by name, as they were declared."""
         schemas = {input.slot: input.schema for input in self.inputs}
-        return OperatorTree(in_order_of_time(self.root), schemas, self.load(relations))
+        return OperatorTree(in_order_of_time(self.root), schemas, self.load(relations, place))
 
     def cut(self, query: str, root: Node, inputs: tuple[Input, ...]) -> tuple[BranchPlan, ...]:
         """The branches of its tree, or of one that was made from it, which reads these inputs."""
         empty = {each.label: each.keep(each.source.info.schema.empty_table()) for each in self.lookups}
         return cut_branches(query, root, inputs, empty)
 
-    def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """What the plan needs of relations, by label; they are given by name, as they were declared."""
-        return {lookup.label: lookup.load(relations) for lookup in self.lookups}
+    def load(
+        self,
+        relations: Mapping[str, pa.Table],
+        place: Place | None = None,
+        prepared: Mapping[str, SegmentedRelation] | None = None,
+    ) -> dict[str, pa.Table | SegmentedRelation]:
+        """What the plan needs of relations, by label; they are given by name, as they were declared. Without `place`
+        they are in memory, but for those that have been `prepared`, by label.
+        """
+        found: dict[str, pa.Table | SegmentedRelation] = dict(prepared or {})
+        joins = {relation.alias: join for join, relation in self.lookup_joins()}
+        for lookup in (each for each in self.lookups if each.label not in found):
+            parts = lookup.parts(lookup.rows_of(relations))
+            found[lookup.label] = parts.whole() if place is None else place(joins[lookup.label], parts)
+        return found
+
+    def lookup_joins(self) -> Iterator[tuple[LookupJoinSpec, RelationSpec]]:
+        """The joins that look up in relations, each with the one that it looks up in."""
+        for node in self.root.walk():
+            if isinstance(node.spec, LookupJoinSpec):
+                yield from ((node.spec, each.spec) for each in node.inputs if isinstance(each.spec, RelationSpec))
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import EXACT_SETTINGS, HASH, WHJ
+from sash.cost.lookup_cost import REPLICATED
 from sash.cost.prices import load_prices
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
@@ -14,7 +15,6 @@ from sash.operators.lookup_join import OUTER, LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import Node, RelationSpec
 from sash.operators.project import ProjectSpec
-from sash.operators.segmented_lookup import REPLICATED
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.column_names import columns_of
 from sash.plan.distribution import LEFT, RIGHT, Partitioning, choose_partitioning
@@ -221,7 +221,15 @@ class FromClause:
     def _lookup_join(self, join: Join, left: Flow, with_ids: bool) -> Flow:
         lookup, columns, ids = self._draft.lookup(join.right, with_ids)
         period, conjuncts = split_period(join, left.columns)
-        spec = LookupJoinSpec(join.keys, conjunction(conjuncts), self._lookup_method(join), period, join.kind)
+        spec = LookupJoinSpec(
+            join.keys,
+            conjunction(conjuncts),
+            self._lookup_method(join),
+            period,
+            join.kind,
+            is_hinted=self._lookup is not None,
+            step_rows=self._draft.statistics.step_rows(left.node),
+        )
         shows = join.kind in (INNER, OUTER)
         flow = replace(left, columns=left.columns + columns, ids=left.ids + ids) if shows else left
         is_equal = join.kind == INNER and left.distribution.slot is None

@@ -83,6 +83,13 @@ class StreamKnowledge:
         rate = self._observed_rate
         return 0.0 if self._frame is None or rate is None else min(self._frame.num_rows, ROWS_PER_STEP) / rate
 
+    @property
+    def step_rows(self) -> float | None:
+        """How many rows come at once, before any filter; where only a rate is declared, those of a second."""
+        if self._frame is not None:
+            return min(self._frame.num_rows, ROWS_PER_STEP)
+        return self._info.statistics.rate
+
     def count(self, columns: tuple[str, ...]) -> float | None:
         declared = self._declared()
         if all(column in declared for column in columns):
@@ -134,6 +141,12 @@ class Statistics:
             stream = self._streams[node.spec.slot]
             return FlowStatistics(stream.rate, stream.count, stream.step_s)
         return _derive(node.spec, [self.of(child) for child in node.inputs if _is_flow(child)])
+
+    def step_rows(self, node: Node) -> float | None:
+        """How many tuples of streams come at once below a node; None if nobody knows."""
+        slots = [each.spec.slot for each in node.walk() if isinstance(each.spec, InputSpec)]
+        known = [rows for slot in slots if (rows := self._streams[slot].step_rows) is not None]
+        return max(known, default=None)
 
     def step_s(self, inputs: tuple[Node, Node]) -> float:
         """How many seconds of stream a step of a join brings: as much as its slower input takes."""

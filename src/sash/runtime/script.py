@@ -68,7 +68,11 @@ class Script:
 
     def relations(self) -> dict[str, pa.Table]:
         """All tables, read."""
-        return {name: with_ends(name, source.read(name), self._validity(name)) for name, source in self.tables.items()}
+        return {name: self.relation(name) for name in self.tables}
+
+    def relation(self, name: str) -> pa.Table:
+        """A table, read."""
+        return with_ends(name, self.tables[name].read(name), self._validity(name))
 
     def _validity(self, name: str) -> Validity | None:
         info = self.catalog[name]

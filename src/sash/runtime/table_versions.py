@@ -17,9 +17,11 @@ import pyarrow as pa
 from sash.errors import SourceError
 from sash.io.delta import VERSION
 from sash.plan.physical import Plan
-from sash.store.keys import hash_rows, is_hashable, one_chunk
+from sash.store.keys import hash_whole_rows
 
 SHOWN_DIGITS = 12
+PART_ROWS = 1 << 18
+"""So many rows are hashed at once: a table may be larger than memory, and mapped."""
 _NAMED = " ("
 
 
@@ -27,7 +29,8 @@ def version_of(table: pa.Table) -> str:
     """For people, too: how many rows there are, a digest of them all, and what the table itself calls its version."""
     digest = hashlib.sha256(str([(field.name, str(field.type)) for field in table.schema]).encode())
     if table.num_columns:
-        digest.update(np.sort(hash_rows([_hashable(column) for column in table.columns])).tobytes())
+        hashes = [hash_whole_rows(pa.Table.from_batches([part])) for part in table.to_batches(PART_ROWS)]
+        digest.update(np.sort(np.concatenate([np.empty(0, np.uint64), *hashes])).tobytes())
     rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
     name = (table.schema.metadata or {}).get(VERSION, b"").decode()
     return f"{rows}, {digest.hexdigest()[:SHOWN_DIGITS]}{f'{_NAMED}{name})' if name else ''}"
@@ -53,10 +56,3 @@ def refuse_changed(known: Mapping[str, str], now: Mapping[str, str], remedy: str
 def _content(version: str) -> str:
     """A version without its name: another one may hold the same rows."""
     return version.partition(_NAMED)[0]
-
-
-def _hashable(column: pa.ChunkedArray) -> pa.Array:
-    """Values that are nested, or intervals, as text."""
-    if is_hashable(column.type):
-        return one_chunk(column)
-    return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())

@@ -125,7 +125,7 @@ class Packer:
             if slot.source.name == self.stream:
                 fragment, _ = self.plan.reader(slot.number)
                 tuples, n_groups = slot.ingest.apply(rows, ts), fragment.spread_at(slot.number, self.n_groups)
-                for group, part in split_by_group(tuples, slot.partition, n_groups):
+                for group, part in split_by_group(tuples, slot.input.partition, n_groups):
                     yield message("rows", part, group, self.stream, slot.number, origin, fragment.number)
 
     def arrival(self, origin: str, facts: dict[str, Any]) -> Iterator[Message]:

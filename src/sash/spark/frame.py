@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from sash.spark.labels import group_labels
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
+from sash.spark.place_tables import RELATIONS, PlacedTables, place_tables
 from sash.spark.portable import portable, portable_stage
-from sash.spark.scratch import make_control_directory
+from sash.spark.scratch import make_control_directory, make_relation_directory
 from sash.spark.spark_session import MEMORY, read_budget
 from sash.spark.stage import Answer, GroupStage
 from sash.store.byte_sizes import format_bytes
@@ -60,8 +62,9 @@ def change_frame(
         count_groups(plan, spark),
         Control(make_control_directory(), plan.fingerprint),
     )
-    packed = [_packed_rows(plan, name, frame, n_groups) for name, frame in streams.items()]
-    messages = _group_frame(plan, packed, relations, n_groups, control)
+    placed = place_tables(plan, relations, read_budget(spark), n_groups, make_relation_directory(control.directory))
+    packed = [_packed_rows(placed.plan, name, frame, n_groups) for name, frame in streams.items()]
+    messages = _group_frame(placed, packed, n_groups, control)
     answers = messages.where("kind IN ('changes', 'late', 'rejects')").select("grp", "kind", "stream", "payload")
     (query,) = plan.queries.values()
     frame = answers.mapInArrow(_unpack(late), spark_schema(query.schema))
@@ -74,14 +77,27 @@ def file_message_frame(
     job: Job, spark: SparkSession, n_groups: int, control: Control, files_per_batch: int | None
 ) -> DataFrame:
     """The messages that the groups of a job answer with, over its files."""
+    placed = _placed(job, spark, n_groups)
+    job = _without_tables(job, placed.plan)
     packed = [_packed_files(job, name, spark, n_groups, files_per_batch) for name in job.plan.streams]
-    return _group_frame(job.plan, packed, job.relations, n_groups, control, partial(Writer, job))
+    return _group_frame(placed, packed, n_groups, control, partial(Writer, job))
 
 
 def row_message_frame(job: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:
     """The messages that the groups of a job answer with, over a user's frames."""
+    placed = _placed(job, next(iter(streams.values())).sparkSession, n_groups)
+    job = _without_tables(job, placed.plan)
     packed = [_packed_rows(job.plan, name, streams[name], n_groups) for name in job.plan.streams]
-    return _group_frame(job.plan, packed, job.relations, n_groups, control, partial(Writer, job))
+    return _group_frame(placed, packed, n_groups, control, partial(Writer, job))
+
+
+def _placed(job: Job, spark: SparkSession, n_groups: int) -> PlacedTables:
+    return place_tables(job.plan, job.relations, read_budget(spark), n_groups, Path(job.checkpoint) / RELATIONS)
+
+
+def _without_tables(job: Job, plan: Plan) -> Job:
+    """The job as those who write its answers need it."""
+    return replace(job, plan=plan, members=tuple(replace(each, relations={}) for each in job.members))
 
 
 def complete(frame: DataFrame, stream: str | None = None, until_us: int | None = None) -> None:
@@ -118,14 +134,13 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def _group_frame(
-    plan: Plan,
+    placed: PlacedTables,
     packed: Sequence[DataFrame],
-    relations: Mapping[str, pa.Table],
     n_groups: int,
     control: Control,
     make_answer: Callable[[], Answer] | None = None,
 ) -> DataFrame:
-    spark = packed[0].sparkSession
+    spark, plan = packed[0].sparkSession, placed.plan
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("maxFileAge", ANY_AGE)
     said = reader.load(str(control.directory)).select("path", "content")
     punctuations = said.mapInArrow(portable(pack_punctuation(plan, n_groups, control.stamp)), MESSAGE_DDL)
@@ -134,7 +149,8 @@ def _group_frame(
     require_shares(plan, budget, n_groups)
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
-        stage = GroupStage(plan, dict(relations), fragment.number, n_groups, budget, make_answer)
+        relations = dict(placed.relations)
+        stage = GroupStage(plan, relations, fragment.number, n_groups, budget, make_answer, placed=placed.told)
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
         messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
     return messages.observe(METRICS, *observed_metrics(plan))

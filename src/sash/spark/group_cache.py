@@ -59,7 +59,12 @@ class Budget:
     @property
     def resident_bytes(self) -> int:
         """For the one group that a worker works on."""
-        return self._n_bytes // 2 // (self.n_workers or os.cpu_count() or 1)
+        return self._n_bytes // 2 // self.n_running
+
+    @property
+    def n_running(self) -> int:
+        """How many Python workers run at a time."""
+        return self.n_workers or os.cpu_count() or 1
 
     def share(self, n_groups: int, spill: Path) -> MemoryBudget:
         """Of one group at work, of so many that there are: what it keeps may take its part of what rests, and what

@@ -44,6 +44,15 @@ def make_control_directory() -> Path:
     return directory
 
 
+def make_relation_directory(control: Path) -> Path:
+    """Where a query over frames has tables that do not fit memory. It goes with this process, whatever was said: who
+    starts the query again makes them again. The name begins with a dot, so that nobody takes it for something said.
+    """
+    directory = control / ".relations"
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
 def remove_log(path: Path) -> None:
     """For a run that ended well. A log that the user has named stays."""
     if _NAME.fullmatch(path.name) and path.parent == Path(tempfile.gettempdir()):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
@@ -92,12 +93,17 @@ def read_budget(spark: SparkSession) -> Budget:
     return Budget(None if setting is None else _parse_bytes(setting), int(cores) if cores else None)
 
 
-def forecast_memory_of(spark: SparkSession, plans: Sequence[Plan]) -> MemoryForecast | None:
-    """What plans that run together are expected to keep on a machine that has all groups; None if there is no limit."""
+def forecast_memory_of(
+    spark: SparkSession, plans: Sequence[Plan], tables: Mapping[str, pa.Table] | None = None
+) -> MemoryForecast | None:
+    """What plans that run together are expected to keep on a machine that has all groups; None if there is no limit.
+    Of `tables` it is known how large they are.
+    """
     budget = read_budget(spark)
     if not budget.n_bytes:
         return None
-    return replace(forecast_memory(plans, budget.of_machine(Path(LOCAL_DIRECTORY))), is_of_each_machine=True)
+    found = forecast_memory(plans, budget.of_machine(Path(LOCAL_DIRECTORY)), tables, budget.n_running)
+    return replace(found, is_of_each_machine=True)
 
 
 def find_log(spark: SparkSession) -> Path | None:

@@ -89,6 +89,10 @@ def _is_streaming(frame: Any) -> bool:
     return isinstance(frame, DataFrame) and frame.isStreaming
 
 
+def _is_spark(frame: Any) -> bool:
+    return isinstance(frame, DataFrame)
+
+
 def _declare(name: str, frame: Stream):
     """A watermark on the frame names the time column and the slack where the user did not."""
     marked = {
@@ -101,6 +105,12 @@ def _declare(name: str, frame: Stream):
 
 def _schema(frame: DataFrame) -> pa.Schema:
     return normalised(to_arrow_schema(frame.schema, timezone="UTC").empty_table()).schema
+
+
+def known_tables(frames: Mapping[str, Any]) -> dict[str, pa.Table]:
+    """The relations that are in this process already: those that are no DataFrames of Spark's."""
+    inner = {name: getattr(frame, "frame", frame) for name, frame in frames.items()}
+    return {name.lower(): load_relation(name, frame) for name, frame in inner.items() if not _is_spark(frame)}
 
 
 def load_relation(name: str, frame: Any) -> pa.Table:

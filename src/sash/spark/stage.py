@@ -28,6 +28,7 @@ from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
 from sash.spark.metrics import Stopwatch, state_facts
+from sash.spark.place_tables import PlacedTables
 from sash.store.directory import Directory
 
 PIPELINES_IN_MEMORY = 8
@@ -63,11 +64,14 @@ class GroupStage(StatefulProcessor):
         budget: Budget,
         make_answer: Callable[[], Answer] | None = None,
         new_token: Callable[[], bytes] = _random_token,
+        placed: PlacedTables | None = None,
     ):
+        """`relations` are in memory; those of `placed` are in files, and what is said there of all of them counts."""
         self._plan = plan
         self._relations = relations
-        self._tables = versions_of(plan, relations)
-        self._pipeline_key = _fingerprint(plan, self._tables), fragment
+        self._prepared = dict(placed.prepared) if placed else {}
+        self._tables = dict(placed.versions) if placed else versions_of(plan, relations)
+        self._pipeline_key = _fingerprint(plan, self._tables, [each.path for each in self._prepared.values()]), fragment
         self._fragment = fragment
         self._n_groups = n_groups
         self._budget = budget
@@ -145,7 +149,7 @@ class GroupStage(StatefulProcessor):
         """The pipeline of this fragment, as the last group has left it."""
         key = self._pipeline_key
         if key not in _pipelines:
-            _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations)
+            _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations, self._prepared)
         _pipelines.move_to_end(key)
         while len(_pipelines) > PIPELINES_IN_MEMORY:
             _pipelines.popitem(last=False)
@@ -185,9 +189,9 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
         yield pd.DataFrame(held, columns=list(Message._fields))
 
 
-def _fingerprint(plan: Plan, tables: Mapping[str, str]) -> str:
-    """Tells apart plans whose pipelines differ: in their operators, or in what is in their relations."""
-    return hashlib.sha256(json.dumps([plan.edition, tables]).encode()).hexdigest()
+def _fingerprint(plan: Plan, tables: Mapping[str, str], paths: list[str]) -> str:
+    """Tells apart plans whose pipelines differ: in their operators, in what is in their relations, or where it is."""
+    return hashlib.sha256(json.dumps([plan.edition, tables, paths]).encode()).hexdigest()
 
 
 def _query_id() -> str:

@@ -50,6 +50,17 @@ def hash_rows(arrays: list[pa.Array]) -> np.ndarray:
     return seed
 
 
+def hash_whole_rows(table: pa.Table) -> np.ndarray:
+    """A hash of each row over all columns, of whatever types: values that are nested, or intervals, as text."""
+    return hash_rows([_hashable(column) for column in table.columns])
+
+
+def _hashable(column: pa.ChunkedArray) -> pa.Array:
+    if is_hashable(column.type):
+        return one_chunk(column)
+    return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())
+
+
 def _is_word(type: pa.DataType) -> bool:
     return (
         pa.types.is_integer(type)

@@ -12,8 +12,9 @@ which there is no room left is a file.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from sash.errors import ResourceError
 
@@ -37,6 +38,9 @@ LEAST_ROWS = 16
 """So many rows are worked on at once, however little memory there is."""
 SHARE_OF_STATE = 3 / 4
 """Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
+
+
+T = TypeVar("T")
 
 
 class Counted(Protocol):
@@ -66,6 +70,7 @@ class MemoryBudget:
         the next one makes room first, or refuses it."""
         self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
         self._guided: weakref.WeakSet[Guided] = weakref.WeakSet()
+        self._shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     @classmethod
     def of(cls, n_bytes: int, spill: Path) -> MemoryBudget:
@@ -94,6 +99,14 @@ class MemoryBudget:
     def count(self, holder: Counted) -> None:
         """Counts what a holder has, from now on, as state."""
         self._holders.add(holder)
+
+    def shared(self, name: str, kind: type[T], make: Callable[[], T]) -> T:
+        """What all that share the budget have in common under a name, as long as one of them has it."""
+        found = self._shared.get(name)
+        if found is None:
+            found = self._shared[name] = make()
+        assert isinstance(found, kind)
+        return found
 
     @property
     def n_state_bytes(self) -> int:

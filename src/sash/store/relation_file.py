@@ -1,7 +1,7 @@
 """A relation in a file, segment behind segment: what is not asked for is not in memory.
 
-The file has no name, so nothing of it outlives the process, and it is no state: a relation does not change, so it is
-written again where something starts again.
+A file of this process has no name, so nothing of it outlives the process. One with a name is for all workers of a
+machine, who map it. Neither is state: a relation does not change, so it is written again where something starts again.
 """
 
 from __future__ import annotations
@@ -10,73 +10,145 @@ import mmap
 import os
 import tempfile
 import weakref
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import ResourceError
+from sash.errors import ResourceError, SourceError
 
 KEY_COLUMN, ROW_COLUMN = "_sash_key", "_sash_row"
 """What is there beside the columns: the integer of the keys, by which rows are in order, and a row's number."""
 
 
+@dataclass(frozen=True, slots=True)
+class SegmentPlace:
+    """Where a segment is in its file, what it takes in memory, and its checksum."""
+
+    first: int
+    last: int
+    n_bytes: int
+    checksum: int
+
+
 class RelationFile:
     """Segments by number."""
 
-    def __init__(self, directory: Path):
+    def __init__(self, file: int, path: Path, places: Sequence[SegmentPlace] = ()):
+        """`file` is open, and closed with this; `path` is for messages. See `unnamed`, `named` and `opened`."""
+        self._file = file
+        weakref.finalize(self, os.close, file)
+        self._path = path
+        self.places = list(places)
+        self.sizes = np.array([each.n_bytes for each in places], np.int64)
+        """Bytes that each segment takes in memory."""
+        self.n_reads = np.zeros(len(places), np.int64)
+        self._map: mmap.mmap | None = None
+        self._tables: dict[int, pa.Table] = {}
+        """By segment that was mapped, where its columns are."""
+
+    @classmethod
+    def unnamed(cls, directory: Path) -> RelationFile:
+        """A new one that goes with this process."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=directory, prefix="sash-relation-") as file:
-                self._file = os.dup(file.fileno())
+                return cls(os.dup(file.fileno()), directory)
         except OSError as error:
             raise _no_room(directory, error) from None
-        weakref.finalize(self, os.close, self._file)
-        self._directory = directory
-        self._spans: list[tuple[int, int]] = []
-        """Where each segment begins, and where it ends."""
-        self.sizes = np.zeros(0, np.int64)
-        """Bytes that each segment takes in memory."""
-        self.n_reads = np.zeros(0, np.int64)
+
+    @classmethod
+    def named(cls, path: Path) -> RelationFile:
+        """A new one that others can open."""
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), path)
+        except OSError as error:
+            raise _no_room(path.parent, error) from None
+
+    @classmethod
+    def opened(cls, path: Path, places: Sequence[SegmentPlace]) -> RelationFile:
+        """One that was written, perhaps by another process, with these places; its segments are mapped."""
+        try:
+            file = cls(os.open(path, os.O_RDONLY), path, places)
+            n_bytes = max((each.last for each in places), default=0)
+            if os.fstat(file._file).st_size < n_bytes:
+                raise _damaged(path, f"it should have {n_bytes:,} bytes")
+            file._map = mmap.mmap(file._file, n_bytes, prot=mmap.PROT_READ) if n_bytes else None
+            return file
+        except OSError as error:
+            raise _damaged(path, error.strerror or str(error)) from None
 
     def __len__(self) -> int:
-        return len(self._spans)
+        return len(self.places)
 
-    def append(self, relation: pa.Table, keys: np.ndarray, rows: np.ndarray) -> None:
-        """Writes a segment: these rows of a relation, of which each has a key."""
-        chosen = rows[np.lexsort((rows, keys[rows]))]
-        table = relation.take(pa.array(chosen))
-        table = table.append_column(KEY_COLUMN, pa.array(keys[chosen])).append_column(ROW_COLUMN, pa.array(chosen))
+    @property
+    def directory(self) -> Path:
+        """Where it is."""
+        return self._path if self._path.is_dir() else self._path.parent
+
+    def append(self, table: pa.Table) -> None:
+        """Writes a segment: rows in order of keys, each with its key and its number."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        self._write(memoryview(sink.getvalue()))
+            writer.write_table(table.combine_chunks())
+        self._write(memoryview(sink.getvalue()), table.nbytes)
         self.sizes = np.append(self.sizes, table.nbytes)
         self.n_reads = np.append(self.n_reads, 0)
 
     def read(self, number: int) -> pa.Table:
-        """A segment, in memory."""
+        """A segment, in memory; of a file that was opened, mapped there. Raises SourceError if it is damaged."""
         self.n_reads[number] += 1
-        first, last = self._spans[number]
-        data = bytearray()
-        while first + len(data) < last:
-            data += os.pread(self._file, last - first - len(data), first + len(data))
-        return pa.ipc.open_stream(pa.py_buffer(data)).read_all().combine_chunks()
+        place = self.places[number]
+        data = self._mapped(place) if self._map is not None else self._copied(place)
+        if len(data) < place.last - place.first or zlib.crc32(data) != place.checksum:
+            raise _damaged(self._path, f"segment {number} is not as it was written")
+        return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
 
     def map(self, number: int) -> pa.Table:
-        """A segment where it is: what is looked at of it is read by the system, page by page."""
-        first, last = self._spans[number]
-        mapped = memoryview(mmap.mmap(self._file, last, prot=mmap.PROT_READ))
-        return pa.ipc.open_stream(pa.py_buffer(mapped[first:])).read_all()
+        """A segment where it is: what is looked at of it is read by the system, page by page, and not checked."""
+        if number not in self._tables:
+            if self._map is None:
+                self._map = mmap.mmap(self._file, self.places[-1].last, prot=mmap.PROT_READ)
+            self._tables[number] = pa.ipc.open_stream(pa.py_buffer(self._mapped(self.places[number]))).read_all()
+        return self._tables[number]
 
-    def _write(self, data: memoryview) -> None:
-        first, n_written = self._spans[-1][1] if self._spans else 0, 0
+    def release(self, number: int) -> None:
+        """Lets the system have the pages of a segment that is mapped: it is wanted no more."""
+        place = self.places[number]
+        if self._map is not None:
+            first = -(-place.first // mmap.PAGESIZE) * mmap.PAGESIZE
+            if place.last - first >= mmap.PAGESIZE:
+                self._map.madvise(mmap.MADV_DONTNEED, first, place.last - first)
+
+    def sync(self) -> None:
+        """What was written is safe from now on."""
+        os.fsync(self._file)
+
+    def _mapped(self, place: SegmentPlace) -> memoryview:
+        assert self._map is not None
+        return memoryview(self._map)[place.first : place.last]
+
+    def _copied(self, place: SegmentPlace) -> bytearray:
+        data = bytearray()
+        while place.first + len(data) < place.last:
+            part = os.pread(self._file, place.last - place.first - len(data), place.first + len(data))
+            if not part:
+                break
+            data += part
+        return data
+
+    def _write(self, data: memoryview, n_bytes: int) -> None:
+        first, n_written = self.places[-1].last if self.places else 0, 0
         try:
             while n_written < len(data):
                 n_written += os.pwrite(self._file, data[n_written:], first + n_written)
         except OSError as error:
-            raise _no_room(self._directory, error) from None
-        self._spans.append((first, first + n_written))
+            raise _no_room(self._path, error) from None
+        self.places.append(SegmentPlace(first, first + n_written, n_bytes, zlib.crc32(data)))
 
 
 def _no_room(directory: Path, error: OSError) -> ResourceError:
@@ -84,3 +156,7 @@ def _no_room(directory: Path, error: OSError) -> ResourceError:
         f"segments of a relation cannot be written to `{directory}`: {error.strerror}; make room there, or let "
         "SASH_SPILL or `sash.configure(spill=…)` name a larger disk"
     )
+
+
+def _damaged(path: Path, reason: str) -> SourceError:
+    return SourceError(f"the segments of a relation in `{path}` cannot be read: {reason}; start the query again")

@@ -1,26 +1,28 @@
-"""The commands `sash bench join`, `multiway`, `shared`, `window`, `memory`, `nexmark`, `plans` and `planner`."""
+"""The commands of `sash bench` that compare joins and plans; `relation` has a module of its own."""
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from sash.errors import PlanError, SourceError, require_extra
-from sash.store.byte_sizes import parse_bytes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from sash.lab.bench.stages import Stages
+from sash.errors import require_extra
+from sash.lab.bench.bench_surroundings import (
+    open_files,
+    open_spark,
+    parse_factors,
+    parse_memory,
+    parse_ratios,
+    require_extras,
+    tell_result,
+    write_result,
+)
+from sash.lab.bench.relation_command import relation
 
 bench = typer.Typer(name="bench")
 
@@ -79,18 +81,18 @@ def join(
 
     named = parse_engines(engines)
     needed = master if engine is Runtime.spark and ON_SPARK & set(named) else None
-    _require_extras(is_on_spark=needed is not None)
+    require_extras(is_on_spark=needed is not None)
     workload = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, skew, batch, seed)
     if engine is Runtime.embedded:
-        with _open_files(out, keep) as files, Stages(as_json) as stages:
+        with open_files(out, keep) as files, Stages(as_json) as stages:
             facts = bench_embedded_join(workload, files, stages)
-        _write_result(out / "join", facts, lambda path: draw_embedded_join(facts, path))
-        _tell(facts, as_json, out / "join", lambda console: show_embedded_join(facts, console))
+        write_result(out / "join", facts, lambda path: draw_embedded_join(facts, path))
+        tell_result(facts, as_json, out / "join", lambda console: show_embedded_join(facts, console))
         return
-    with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+    with open_files(out, keep) as files, Stages(as_json) as stages, open_spark(needed, stages) as spark:
         facts = bench_join(workload, files, named, spark, stages).facts()
-    _write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
-    _tell(facts, as_json, out / "join", lambda console: show_join(facts, ENGINES, console))
+    write_result(out / "join", facts, lambda path: draw_join(facts, ENGINES, path))
+    tell_result(facts, as_json, out / "join", lambda console: show_join(facts, ENGINES, console))
 
 
 @bench.command()
@@ -123,19 +125,19 @@ def multiway(
 
     named = parse_engines(engines)
     needed = master if engine is not Runtime.embedded and ON_SPARK & set(named) else None
-    _require_extras(is_on_spark=needed is not None)
+    require_extras(is_on_spark=needed is not None)
     whole = JoinWorkload(tuples, parse_interval(window), rate, keys, payload, 0.0, batch, seed, streams)
     smaller = share_of(whole, share, spark_batch)
     facts: dict[str, Any] = {"benchmark": "multiway", "environment": describe_environment()}
     facts |= {"embedded": None, "spark": None}
-    with _open_files(out, keep) as files, Stages(as_json) as stages:
+    with open_files(out, keep) as files, Stages(as_json) as stages:
         if engine is not Runtime.spark:
             facts["embedded"] = bench_multiway_embedded(whole, files / "embedded", stages)
         if engine is not Runtime.embedded:
-            with _open_spark(needed, stages) as spark:
+            with open_spark(needed, stages) as spark:
                 facts["spark"] = bench_multiway_spark(smaller, files / "spark", named, spark, stages)
-    _write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
-    _tell(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
+    write_result(out / "multiway", facts, lambda path: draw_multiway(facts, ENGINES, path))
+    tell_result(facts, as_json, out / "multiway", lambda console: show_multiway(facts, ENGINES, console))
 
 
 @bench.command()
@@ -168,20 +170,20 @@ def shared(
     from sash.lab.workloads.join_streams import JoinWorkload
     from sash.sql.windows import parse_interval
 
-    _require_extras(is_on_spark=engine is not Runtime.embedded)
+    require_extras(is_on_spark=engine is not Runtime.embedded)
     workload = JoinWorkload(tuples, parse_interval(longest), rate, keys, "none", 0.0, batch, seed)
     asked = SharedQueries(workload, queries, parse_interval(shortest))
     facts: dict[str, Any] = {"benchmark": "shared", "environment": describe_environment()}
     facts |= {"embedded": None, "spark": None}
-    with _open_files(out, keep) as files, Stages(as_json) as stages:
+    with open_files(out, keep) as files, Stages(as_json) as stages:
         if engine is not Runtime.spark:
             facts["embedded"] = bench_shared_embedded(asked, files / "embedded", stages)
         if engine is not Runtime.embedded:
-            with _open_spark(master, stages) as spark:
+            with open_spark(master, stages) as spark:
                 assert spark is not None, "a master was given"
                 facts["spark"] = bench_shared_spark(asked, files / "spark", spark, stages)
-    _write_result(out / "shared", facts, lambda path: draw_shared(facts, path))
-    _tell(facts, as_json, out / "shared", lambda console: show_shared(facts, console))
+    write_result(out / "shared", facts, lambda path: draw_shared(facts, path))
+    tell_result(facts, as_json, out / "shared", lambda console: show_shared(facts, console))
 
 
 @bench.command()
@@ -205,13 +207,13 @@ def window(
     from sash.lab.bench.window_growth import WindowBench, bench_window, window_facts
     from sash.sql.windows import parse_interval
 
-    _require_extras(is_on_spark=engine is Runtime.spark)
-    plan = WindowBench(parse_interval(base), _parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
+    require_extras(is_on_spark=engine is Runtime.spark)
+    plan = WindowBench(parse_interval(base), parse_factors(factors), rate, batch, measured, payload=payload, seed=seed)
     needed = master if engine is Runtime.spark else None
-    with _open_files(out, is_kept=False) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+    with open_files(out, is_kept=False) as files, Stages(as_json) as stages, open_spark(needed, stages) as spark:
         facts = window_facts(bench_window(plan, files, spark, stages), engine.value)
-    _write_result(out / "window", facts, lambda path: draw_window(facts, path))
-    _tell(facts, as_json, out / "window", lambda console: show_window(facts, console))
+    write_result(out / "window", facts, lambda path: draw_window(facts, path))
+    tell_result(facts, as_json, out / "window", lambda console: show_window(facts, console))
 
 
 @bench.command()
@@ -246,13 +248,13 @@ def memory(
     from sash.sql.windows import parse_interval
 
     given = {
-        "ratios": None if ratios is None else _parse_ratios(ratios),
+        "ratios": None if ratios is None else parse_ratios(ratios),
         "n_measured": measured,
         "engines": None if engines is None else parse_engines(engines, ENGINES),
     }
     asked = {name: value for name, value in given.items() if value is not None}
     common = {
-        "limit_bytes": _parse_memory(memory),
+        "limit_bytes": parse_memory(memory),
         "step_rows": step,
         "patience_s": parse_interval(patience) / 1e6,
         "seed": seed,
@@ -260,11 +262,14 @@ def memory(
     plan = replace(QUICK if quick else MemoryBench(), **asked, **common)
     if BUILTIN in plan.engines:
         require_extra("spark", "Spark's join", "name the other --engines")
-    _require_extras(is_on_spark=False)
-    with _open_files(out, is_kept=False) as files, Stages(as_json) as stages:
+    require_extras(is_on_spark=False)
+    with open_files(out, is_kept=False) as files, Stages(as_json) as stages:
         facts = bench_memory(plan, files, stages)
-    _write_result(out / "memory", facts, lambda path: draw_memory(facts, ENGINES, path))
-    _tell(facts, as_json, out / "memory", lambda console: show_memory(facts, console))
+    write_result(out / "memory", facts, lambda path: draw_memory(facts, ENGINES, path))
+    tell_result(facts, as_json, out / "memory", lambda console: show_memory(facts, console))
+
+
+bench.command()(relation)
 
 
 @bench.command()
@@ -290,19 +295,19 @@ def plans(
     from sash.lab.bench.stages import Stages
     from sash.sql.windows import parse_interval
 
-    _require_extras(is_on_spark=False)
-    window_us, steps = parse_interval(window), _parse_factors(factors)
+    require_extras(is_on_spark=False)
+    window_us, steps = parse_interval(window), parse_factors(factors)
     benches = [
         PlanBench(name.strip(), tuples, rate, window_us, batch, None, schedule, seed) for name in queries.split(",")
     ]
-    with _open_files(out, is_kept=False), Stages(as_json) as stages:
+    with open_files(out, is_kept=False), Stages(as_json) as stages:
         facts = plan_facts(bench_plans(benches, stages))
         if sweep:
             facts["sweeps"] = sweep_window(benches, steps, stages) + sweep_groups(benches[0], steps, stages)
         if without_numba:
             facts["without_numba"] = compare_without_numba(benches, stages)
-    _write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
-    _tell(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
+    write_result(out / "plans", facts, lambda path: draw_plans(facts, path))
+    tell_result(facts, as_json, out / "plans", lambda console: show_plans(facts, console))
 
 
 @bench.command()
@@ -328,14 +333,14 @@ def nexmark(
     from sash.lab.workloads.nexmark import Nexmark
     from sash.sql.windows import parse_interval
 
-    _require_extras(is_on_spark=engine is Runtime.spark)
+    require_extras(is_on_spark=engine is Runtime.spark)
     needed = master if engine is Runtime.spark else None
     workload, named = Nexmark(rate, parse_interval(duration), seed), parse_queries(queries)
-    with _open_files(out, keep) as files, Stages(as_json) as stages, _open_spark(needed, stages) as spark:
+    with open_files(out, keep) as files, Stages(as_json) as stages, open_spark(needed, stages) as spark:
         facts = bench_nexmark(workload, named, files, stages, spark)
     facts = {"benchmark": "nexmark", "environment": describe_environment()} | facts
-    _write_result(out / "nexmark", facts, lambda path: draw_nexmark(facts, TITLES, path))
-    _tell(facts, as_json, out / "nexmark", lambda console: show_nexmark(facts, console))
+    write_result(out / "nexmark", facts, lambda path: draw_nexmark(facts, TITLES, path))
+    tell_result(facts, as_json, out / "nexmark", lambda console: show_nexmark(facts, console))
 
 
 @bench.command()
@@ -356,79 +361,3 @@ def planner(
         print(json.dumps(facts))
     else:
         show_planner(facts, Console(width=max(120, Console().width)))
-
-
-def _parse_factors(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise PlanError(f"the factors are `{text}`, but must be whole numbers with commas between them") from None
-
-
-def _parse_ratios(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise PlanError(f"the ratios are `{text}`, but must be numbers with commas between them") from None
-
-
-def _parse_memory(text: str) -> int:
-    n_bytes = parse_bytes(text)
-    if n_bytes is None:
-        raise PlanError(f"the memory is `{text}`, which is not a size; write it like `256 MiB` or `64k`")
-    return n_bytes
-
-
-def _require_extras(is_on_spark: bool) -> None:
-    """At once: what is measured first may take minutes, and all is drawn in the end."""
-    if is_on_spark:
-        require_extra("spark", "`sash bench` on Spark", "use --engine embedded")
-    require_extra("plots", "drawing the result of `sash bench`")
-
-
-@contextmanager
-def _open_files(out: Path, is_kept: bool) -> Iterator[Path]:
-    """A directory for streams, answers and checkpoints, below `out`, so that they are on the disk the user chose."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SourceError(f"`{out}` cannot be made: {error.strerror}; name another directory with --out") from None
-    if not is_kept:
-        with tempfile.TemporaryDirectory(prefix=".files-", dir=out.absolute(), ignore_cleanup_errors=True) as directory:
-            yield Path(directory)
-        return
-    files = out.absolute() / "files"
-    if files.exists():
-        raise SourceError(f"`{files}` holds the files of an earlier benchmark; remove it, or name another --out")
-    files.mkdir()
-    yield files
-
-
-@contextmanager
-def _open_spark(master: str | None, stages: Stages) -> Iterator[SparkSession | None]:
-    """A session on this master, stopped in the end; none if no engine needs it."""
-    if master is None:
-        yield None
-        return
-    from sash.spark.spark_session import spark_session
-
-    with stages.stage("starting Spark", None):
-        spark = spark_session(master)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _write_result(path: Path, facts: Mapping[str, Any], draw: Callable[[Path], None]) -> None:
-    path.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
-    draw(path.with_suffix(".png"))
-
-
-def _tell(facts: Mapping[str, Any], as_json: bool, path: Path, show: Callable[[Console], None]) -> None:
-    if as_json:
-        print(json.dumps(facts))
-        return
-    console = Console()
-    show(console)
-    console.print(f"written to {path}.json and {path}.png", highlight=False)

@@ -35,29 +35,19 @@ from sash.kernels.block_frames import (
 from sash.kernels.relation_frames import RELATION_WIDTH
 from sash.papers.exact.relation_segments import RelationRows
 from sash.papers.exact.relation_settings import InlSettings
-from sash.papers.exact.work_clock import FoundPairs, WorkClock
-from sash.store.block_disk import BlockDisk, Extent
-from sash.store.model_disk import ModelDisk
+from sash.papers.exact.stream_relation_join import StreamRelationJoin
+from sash.papers.exact.work_clock import FoundPairs
+from sash.store.block_disk import Extent
 
 PAIRS_AT_ONCE = 4096
 Page = tuple[int, int]
 """A level of the index, 0 for the relation, and a page of it."""
 
 
-class InlJoin:
-    """Joins a stream, fed in order of arrival, with a relation. Pairs are of a tuple's number and a row's."""
+class InlJoin(StreamRelationJoin[InlSettings]):
+    """Every tuple asks the index."""
 
-    def __init__(
-        self,
-        settings: InlSettings,
-        relation: RelationRows,
-        disk: BlockDisk | None = None,
-        clock: WorkClock | None = None,
-    ):
-        """`disk` is a `ModelDisk` if nothing is said; see `WorkClock` for the clock."""
-        self.settings = settings
-        self.clock = clock or WorkClock()
-        self.disk = disk or ModelDisk(settings.block_bytes, adjacent_blocks=settings.basic_window)
+    def _begin(self, relation: RelationRows) -> None:
         self.n_page_reads = 0
         self._cached: OrderedDict[Page, np.ndarray] = OrderedDict()
         self._levels: list[Extent] = []

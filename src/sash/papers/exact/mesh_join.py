@@ -23,25 +23,15 @@ from sash.kernels.mesh_runs import MeshQueue
 from sash.kernels.relation_frames import STREAM_WIDTH
 from sash.papers.exact.relation_segments import RelationRows, RelationSegments
 from sash.papers.exact.relation_settings import MeshSettings
-from sash.papers.exact.work_clock import FoundPairs, PairBuffer, WorkClock
-from sash.store.block_disk import BlockDisk
-from sash.store.model_disk import ModelDisk
+from sash.papers.exact.stream_relation_join import StreamRelationJoin
+from sash.papers.exact.work_clock import FoundPairs, PairBuffer
 
 
-class MeshJoin:
-    """Joins a stream, fed in order of arrival, with a relation. Pairs are of a tuple's number and a row's."""
+class MeshJoin(StreamRelationJoin[MeshSettings]):
+    """The relation goes past the tuples."""
 
-    def __init__(
-        self,
-        settings: MeshSettings,
-        relation: RelationRows,
-        disk: BlockDisk | None = None,
-        clock: WorkClock | None = None,
-    ):
-        """`disk` is a `ModelDisk` if nothing is said; see `WorkClock` for the clock."""
-        self.settings = settings
-        self.clock = clock or WorkClock()
-        self.disk = disk or ModelDisk(settings.block_bytes, adjacent_blocks=settings.basic_window)
+    def _begin(self, relation: RelationRows) -> None:
+        settings = self.settings
         self.relation = RelationSegments(self.disk, settings.block_rows, self.clock.wait_for_disk)
         rows = settings.read * settings.block_rows
         for first in range(0, max(1, len(relation.rows)), rows):

@@ -28,26 +28,15 @@ from sash.papers.exact.join_memory import JoinMemory
 from sash.papers.exact.relation_segments import RelationRows, RelationSegments
 from sash.papers.exact.relation_settings import HASH_PARTITIONED, PartitionedSettings
 from sash.papers.exact.slot_array import NO_SEGMENT, SlotArray, make_slot_array
+from sash.papers.exact.stream_relation_join import StreamRelationJoin
 from sash.papers.exact.wait_buffer import WaitBuffer
-from sash.papers.exact.work_clock import FoundPairs, PairBuffer, WorkClock
-from sash.store.block_disk import BlockDisk
-from sash.store.model_disk import ModelDisk
+from sash.papers.exact.work_clock import FoundPairs, PairBuffer
 
 
-class PartitionedJoin:
-    """Joins a stream, fed in order of arrival, with a relation. Pairs are of a tuple's number and a row's."""
+class PartitionedJoin(StreamRelationJoin[PartitionedSettings]):
+    """Tuples wait for segments."""
 
-    def __init__(
-        self,
-        settings: PartitionedSettings,
-        relation: RelationRows,
-        disk: BlockDisk | None = None,
-        clock: WorkClock | None = None,
-    ):
-        """`disk` is a `ModelDisk` if nothing is said; see `WorkClock` for the clock."""
-        self.settings = settings
-        self.clock = clock or WorkClock()
-        self.disk = disk or ModelDisk(settings.block_bytes, adjacent_blocks=settings.basic_window)
+    def _begin(self, relation: RelationRows) -> None:
         self.n_invoked = self.n_overflown = self.n_aged = self.n_flushed = 0
         """How often the disk was probed for a list that was long enough, because the wait buffer was full, because a
         tuple had waited for long enough, and in the end.

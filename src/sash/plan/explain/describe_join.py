@@ -24,8 +24,8 @@ from sash.cost.join_cost import (
     JoinWork,
     exact_settings,
 )
+from sash.cost.lookup_cost import REPLICATED
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.segmented_lookup import REPLICATED
 from sash.plan.query_plan import ALGORITHMS, LOOKUP_METHODS
 
 ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"

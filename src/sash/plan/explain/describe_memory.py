@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sash.cost.spill_cost import SpillEstimate
+from sash.operators.lookup_join import LookupJoinSpec
 from sash.plan.explain.describe import Fact
 from sash.plan.explain.describe_join import count_text
+from sash.plan.explain.describe_lookup import place_facts, relation_facts, relations_text
 from sash.plan.explain.wording import format_duration
 from sash.plan.memory_forecast import KeeperForecast, MemoryForecast
 from sash.store.byte_sizes import format_bytes, format_traffic
@@ -28,6 +30,15 @@ class SpillMeasure:
 
 def memory_line(forecast: MemoryForecast) -> str:
     """The last line of EXPLAIN."""
+    tables = relations_text(list(forecast.lookups.values()))
+    line = _keepers_line(forecast)
+    if not tables:
+        return line
+    files = "" if f"`{forecast.directory}`" in line else f"; files are in `{forecast.directory}`"
+    return f"{line.rstrip().removesuffix(': nothing is written')}; {tables}{files}\n"
+
+
+def _keepers_line(forecast: MemoryForecast) -> str:
     limit, where = f"Memory: {format_bytes(forecast.n_bytes)}", f"; files are in `{forecast.directory}`\n"
     limit += " of each machine" if forecast.is_of_each_machine else ""
     known = [each for each in forecast.keepers if each.disk_bytes is not None]
@@ -52,7 +63,10 @@ def memory_line(forecast: MemoryForecast) -> str:
 
 def memory_facts(forecast: MemoryForecast, spec: object) -> list[Fact]:
     """What a verbose EXPLAIN says of an operator that keeps rows; nothing of others."""
-    found = forecast.of_specs.get(id(spec))
+    found, looked_up = forecast.of_specs.get(id(spec)), forecast.lookups.get(id(spec))
+    if looked_up is not None:
+        is_join = isinstance(spec, LookupJoinSpec)
+        return place_facts(spec, looked_up) if is_join else relation_facts(looked_up)
     if found is None:
         return []
     return [("memory", _told(found, forecast)), ("disk", _told_of_exact(found))]

@@ -64,7 +64,7 @@ def _verbose_text(
     def tell(node: Node) -> Description:
         title, facts = describe(node.spec, node, plan)
         if forecast is not None:
-            facts = facts + memory_facts(forecast, node.spec)
+            facts = _amended(facts, memory_facts(forecast, node.spec))
         if id(node) in measures:
             choice = node.spec.choice if isinstance(node.spec, WindowJoinSpec) else None
             facts = facts + measure_facts(measures[id(node)], choice)
@@ -72,6 +72,12 @@ def _verbose_text(
 
     lines += [*_tree(plan.root, tell, "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _amended(facts: list[Fact], more: list[Fact]) -> list[Fact]:
+    """With what is known better, in its place, and with what is new behind."""
+    known, better = {name for name, _ in facts}, dict(more)
+    return [(name, better.get(name, text)) for name, text in facts] + [each for each in more if each[0] not in known]
 
 
 def _answer_facts(plan: QueryPlan, fragments: Sequence[Fragment]) -> list[str]:
