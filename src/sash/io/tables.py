@@ -8,12 +8,12 @@ from typing import Protocol
 import pyarrow as pa
 
 from sash.errors import PlanError, SourceError, suggest
-from sash.io import delta, postgresql
+from sash.io import delta, postgres_versions
 from sash.io.delta import DeltaSource
 from sash.io.files import FORMATS, FileSource, check_options, list_files, read_file
-from sash.io.postgresql import PostgresTable
+from sash.io.postgres_versions import declared_postgres
 
-TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgresql.OPTIONS, "delta": delta.OPTIONS}
+TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgres_versions.OPTIONS, "delta": delta.OPTIONS}
 """What a table may be in, with the options that each takes. Streams are in files alone."""
 
 
@@ -61,5 +61,5 @@ def declared_table(path: str, format: str, schema: pa.Schema, options: tuple[tup
     if format in FORMATS:
         return FileTable(FileSource(path, format, schema, options))
     check_options(format, options, TABLE_FORMATS[format])
-    kind = {"postgresql": PostgresTable, "delta": DeltaSource}[format]
-    return kind.from_options(path, schema, options)
+    declared = {"postgresql": declared_postgres, "delta": DeltaSource.from_options}[format]
+    return declared(path, schema, options)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.errors import ParseError, PlanError, SourceError
 from sash.io.files import FORMATS, FileSource, list_files
 from sash.io.places import real_place
-from sash.io.postgresql import AddressError
+from sash.io.postgres_connection import AddressError
 from sash.io.row_ends import with_ends
 from sash.io.sink import FileSink
 from sash.io.tables import TABLE_FORMATS, TableSource, declared_table
