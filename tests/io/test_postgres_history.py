@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
-from sash.io.delta import VERSION
 from sash.io.postgres_history import remove_history, set_up_history
+from sash.io.table_version import VERSION
 from sash.io.tables import TableSource, declared_table
 from support.commands import run_command
 from support.postgres_server import PASSWORD, Server

@@ -21,16 +21,17 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from sash.errors import PlanError, SourceError
-from sash.io.delta import VERSION
 from sash.io.postgres_connection import ask_server, identifiers_of
 from sash.io.postgres_history import FROM, SYSTEM, TO, TRIGGERS, HistoryMark, count_triggers, history_of
 from sash.io.postgresql import PostgresTable
+from sash.io.table_version import VERSION, TableVersion
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
 OPTIONS = ("table", "history", "horizon")
+_PREFIX = "horizon "
 _HORIZON = re.compile(r"\d+:\d+:(\d+(,\d+)*)?")
 _LOOK = """
 SELECT pg_current_snapshot()::text, obj_description(h.oid, 'pg_class'), t.typrelid, pg_is_in_recovery()
@@ -72,9 +73,25 @@ class HistorySource:
     def path(self) -> None:
         return None
 
+    @property
+    def no_versions(self) -> str | None:
+        if self.horizon is None:
+            return None
+        return "it is declared with one horizon alone; leave the option `horizon` out"
+
     def read(self, name: str) -> pa.Table:
         """All rows of the version; SourceError if they cannot be had whole."""
-        return self._asked(name, self._read)
+        return self._asked(name, lambda connection: self._copy(connection, self._begin(connection)))
+
+    def poll(self, name: str, known: str | None) -> TableVersion:
+        """The version that it has now; SourceError if its rows cannot be had whole."""
+
+        def look(connection: psycopg.Connection) -> TableVersion:
+            horizon = self._begin(connection)
+            is_new = known is None or self._has_changed(connection, known.removeprefix(_PREFIX), horizon)
+            return TableVersion(f"{_PREFIX}{horizon}", self._copy(connection, horizon) if is_new else None)
+
+        return self._asked(name, look)
 
     def _asked(self, name: str, work: Callable[[psycopg.Connection], T]) -> T:
         try:
@@ -82,9 +99,6 @@ class HistorySource:
         except SourceError as error:
             reason = str(error)
         raise SourceError(f"table `{name}`: {reason}")
-
-    def _read(self, connection: psycopg.Connection) -> pa.Table:
-        return self._copy(connection, self._begin(connection))
 
     def _begin(self, connection: psycopg.Connection) -> str:
         """Begins the transaction that reads; the horizon to read at."""
@@ -133,7 +147,14 @@ class HistorySource:
         at = sql.Literal(horizon)
         which = sql.SQL("true") if is_whole else sql.SQL(_THERE).format(at)
         rows = self.table.copy(connection, sql.SQL(_ROWS).format(self._history, at, which))
-        return rows.replace_schema_metadata({VERSION: f"horizon {horizon}".encode()})
+        return rows.replace_schema_metadata({VERSION: f"{_PREFIX}{horizon}".encode()})
+
+    def _has_changed(self, connection: psycopg.Connection, before: str, horizon: str) -> bool:
+        from psycopg import sql
+
+        query = sql.SQL(_HAS_CHANGED).format(self._history, sql.Literal(before), sql.Literal(horizon))
+        found = connection.execute(query).fetchone()
+        return found is None or found[0]
 
     def _refuse_broken(self, connection: psycopg.Connection, mark: HistoryMark, table: int) -> None:
         remedy = "begin a new one: `sash relation history --remove`, and then without"

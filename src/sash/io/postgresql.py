@@ -62,6 +62,14 @@ class PostgresTable:
     def path(self) -> None:
         return None
 
+    @property
+    def no_versions(self) -> str:
+        command = f"sash relation history '{self.address}' '{self.table}'"
+        return (
+            "a table of PostgreSQL cannot be read as it was before; let the server keep that, with "
+            f"`{command}`, and add history 'yes' to its options"
+        )
+
     def read(self, name: str) -> pa.Table:
         """All rows, as they are at one moment; SourceError if they cannot be had whole."""
         try:

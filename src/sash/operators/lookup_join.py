@@ -81,10 +81,16 @@ class LookupJoin(TimeKeeping, Stateless):
         self._pairs = pa.unify_schemas([stream, relation.schema])
         self.schema = self._pairs if spec.kind in (INNER, OUTER) else stream
         self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
+        self._own_keys = own_keys
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
+        self._budget: MemoryBudget | None = None
+        self.replace(relation)
+
+    def replace(self, relation: pa.Table) -> None:
+        """Looks up in another relation from now on, with the same columns."""
+        own_keys, spec = self._own_keys, self.spec
         relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
         keys = encode_keys(relation, own_keys)
-        self._budget: MemoryBudget | None = None
         self._lookup: SegmentedLookup | None = None
         self._unwritten = None if spec.method == REPLICATED else (relation, keys)
         """The relation until the first tuples come: before that, nobody knows where the file is to be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from sash.plan.identity import identify
 from sash.sql.bound_query import Source, StreamInfo
 from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
-from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS, content_order
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, SEEN_ID, TS, content_order
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {
@@ -92,11 +92,28 @@ class Lookup:
         whoever goes on after a restart may be given them in another one.
         """
         relation = relation.replace_schema_metadata()  # what is said there of its version is no part of the rows
-        rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
-        if self.is_numbered:
+        for name in self.source.hidden:
+            if name not in relation.column_names:  # all batches see all of it
+                relation = relation.append_column(name, pa.nulls(relation.num_rows, pa.int64()))
+        rows = self._ingest_for(relation).apply(relation, np.zeros(relation.num_rows, np.int64))
+        if self.is_numbered and SEEN_ID in relation.column_names:
+            names = [ID_PREFIX + self.source.alias if name == self._seen_id else name for name in rows.column_names]
+            rows = rows.rename_columns(names)
+        elif self.is_numbered:
             rows = rows.take(pa.array(content_order(rows, [])))
             rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
         return rows.drop_columns(list(SIGNED))
+
+    def _ingest_for(self, relation: pa.Table) -> IngestSpec:
+        """Where rows have numbers already, these are their identities: they stay while other rows come and go."""
+        if not self.is_numbered or SEEN_ID not in relation.column_names:
+            return self.ingest
+        project = self.ingest.project
+        return replace(self.ingest, project=replace(project, passed=(*project.passed, self._seen_id)))
+
+    @property
+    def _seen_id(self) -> str:
+        return f"{self.source.alias}.{SEEN_ID}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +167,19 @@ class QueryPlan:
 
     def load(self, relations: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """What the plan needs of relations, by label; they are given by name, as they were declared."""
-        return {lookup.label: lookup.load(relations[lookup.source.name]) for lookup in self.lookups}
+        return {lookup.label: lookup.load(self._find(lookup, relations)) for lookup in self.lookups}
+
+    def load_arrived(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The same of the relations that are read as of arrival, whose rows say which batches see them."""
+        arrived = [lookup for lookup in self.lookups if lookup.source.is_arrival]
+        return {lookup.label: lookup.load(tables[lookup.source.name]) for lookup in arrived}
+
+    def _find(self, lookup: Lookup, relations: Mapping[str, pa.Table]) -> pa.Table:
+        """A relation that is read as of arrival is empty until a batch has arrived, unless it is given."""
+        name = lookup.source.name
+        if lookup.source.is_arrival and name not in relations:
+            return lookup.source.info.schema.empty_table()
+        return relations[name]
 
     def columns_read(self, stream: str) -> list[str]:
         """The columns of a stream that the query needs, in their declared order."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
-from sash.io.delta import VERSION
+from sash.io.table_version import VERSION
 from sash.plan.physical import Plan
 from sash.store.keys import hash_rows, is_hashable, one_chunk
 
@@ -27,15 +27,23 @@ def version_of(table: pa.Table) -> str:
     """For people, too: how many rows there are, a digest of them all, and what the table itself calls its version."""
     digest = hashlib.sha256(str([(field.name, str(field.type)) for field in table.schema]).encode())
     if table.num_columns:
-        digest.update(np.sort(hash_rows([_hashable(column) for column in table.columns])).tobytes())
+        digest.update(np.sort(hash_content(table)).tobytes())
     rows = "1 row" if table.num_rows == 1 else f"{table.num_rows:,} rows"
     name = (table.schema.metadata or {}).get(VERSION, b"").decode()
     return f"{rows}, {digest.hexdigest()[:SHOWN_DIGITS]}{f'{_NAMED}{name})' if name else ''}"
 
 
+def hash_content(table: pa.Table) -> np.ndarray:
+    """By row, a hash of all that it holds."""
+    if not table.num_columns:
+        return np.zeros(table.num_rows, np.uint64)
+    return hash_rows([_hashable(column) for column in table.columns])
+
+
 def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]:
-    """By name, of the tables that a plan looks rows up in."""
-    names = {lookup.source.name for query in plan.queries.values() for lookup in query.lookups}
+    """By name, of the tables that a plan looks rows up in, but for those that it reads as of arrival."""
+    lookups = [lookup for query in plan.queries.values() for lookup in query.lookups]
+    names = {lookup.source.name for lookup in lookups if not lookup.source.is_arrival}
     return {name: version_of(relations[name]) for name in sorted(names)}
 
 
