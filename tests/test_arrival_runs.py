@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from sash.embedded.run_to_end import run_files
-from sash.errors import PlanError, SourceError
+from sash.errors import PlanError, SashError, SourceError
 from sash.io.delta import DeltaSource
 from sash.io.manifest import MARK
 from sash.io.postgres_history import set_up_history
@@ -175,13 +175,13 @@ def test_a_run_on_spark_meets_what_it_recorded_again(prices, spark, monkeypatch)
 
     def die(self: RunningQuery, answers: list, batch_id: int, versions: dict) -> None:
         if batch_id == 2:
-            raise KeyboardInterrupt
+            raise RuntimeError("killed")
         publish(self, answers, batch_id, versions)
 
     text = script(prices.address(), "postgresql", OPTIONS)
     with busy_writer(prices):
         monkeypatch.setattr(RunningQuery, "_publish_answers", die)
-        with pytest.raises(Exception, match=r".*"):
+        with pytest.raises(SashError):
             run_on_spark([Job.alone(run_of(text))], spark, lambda name, tally: None, files_per_batch=1)
         monkeypatch.setattr(RunningQuery, "_publish_answers", publish)
         run = run_of(text)

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sash.runtime.table_versions import hash_content
-from sash.store.batch import SEEN_FROM, SEEN_ID, SEEN_UNTIL
+from sash.store.batch import NEVER, SEEN_FROM, SEEN_ID, SEEN_UNTIL, int64_column
 from sash.store.keys import one_chunk
 
 _OWN = (SEEN_FROM, SEEN_UNTIL, SEEN_ID)
@@ -27,17 +26,17 @@ _BITS = {pa.float16(): pa.int16(), pa.float32(): pa.int32(), pa.float64(): pa.in
 
 def without_rows(schema: pa.Schema) -> pa.Table:
     """What no batch has seen anything of yet."""
-    return pa.schema([*schema.remove_metadata(), *((name, pa.int64()) for name in _OWN)]).empty_table()
+    return pa.schema([*schema, *((name, pa.int64()) for name in _OWN)]).empty_table()
 
 
 def meet_version(held: pa.Table, rows: pa.Table, batch: int) -> pa.Table:
     """What is held, and from a batch on a version with these rows."""
     rows = rows.replace_schema_metadata()
-    is_open = held.column(SEEN_UNTIL).is_null()
-    closed, current = held.filter(pc.invert(is_open)), held.filter(is_open)
+    is_open = _until(held) == NEVER
+    closed, current = held.filter(pa.array(~is_open)), held.filter(pa.array(is_open))
     stays, is_known = _match(current.drop_columns(list(_OWN)), rows)
     added = rows.filter(pa.array(~is_known))
-    first = max(held.column(SEEN_ID).to_pylist(), default=-1) + 1
+    first = int(int64_column(held, SEEN_ID).max(initial=-1)) + 1
     return pa.concat_tables(
         [
             closed,
@@ -50,15 +49,17 @@ def meet_version(held: pa.Table, rows: pa.Table, batch: int) -> pa.Table:
 
 def forget_before(held: pa.Table, batch: int) -> pa.Table:
     """What batches from this one on may see."""
-    until = held.column(SEEN_UNTIL)
-    return held.filter(pc.or_kleene(until.is_null(), pc.greater(until, batch)))
+    return held.filter(pa.array(_until(held) > batch))
 
 
 def rows_seen_by(held: pa.Table, batch: int) -> pa.Table:
     """The version that a batch has met."""
-    since, until = held.column(SEEN_FROM), held.column(SEEN_UNTIL)
-    lasts = pc.or_kleene(until.is_null(), pc.greater(until, batch))
-    return held.filter(pc.and_kleene(pc.less_equal(since, batch), lasts)).drop_columns(list(_OWN))
+    is_seen = (int64_column(held, SEEN_FROM) <= batch) & (batch < _until(held))
+    return held.filter(pa.array(is_seen)).drop_columns(list(_OWN))
+
+
+def _until(held: pa.Table) -> np.ndarray:
+    return held.column(SEEN_UNTIL).fill_null(NEVER).to_numpy()
 
 
 def _with_until(rows: pa.Table, batch: int) -> pa.Table:

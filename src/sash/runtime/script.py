@@ -55,7 +55,7 @@ class Script:
         """
         for source in self.streams.values():
             list_files(source)
-        arriving = set() if is_fixed else self._arriving()
+        arriving = set[str]() if is_fixed else self._arriving()
         relations = self._read(self.tables.keys() - arriving)
         return [
             QueryRun(
