@@ -150,7 +150,7 @@ class GroupStage(StatefulProcessor):
         self._entries.updateValue((HEAD,), (token + group.head(),))
         cache.check_in(name, token.hex(), group.export_live(), arena)
 
-    def _pipeline(self, batch: int) -> Pipeline:
+    def _pipeline(self, batch: int = 0) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it, with the tables that the batch has met."""
         key = self._pipeline_key
         if key not in _pipelines:
