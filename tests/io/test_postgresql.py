@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from sash.errors import PlanError, ResourceError, SourceError
 from sash.io import postgresql
-from sash.io.postgresql import AddressError, PostgresTable
+from sash.io.postgres_connection import AddressError
+from sash.io.postgresql import PostgresTable
 from sash.io.tables import declared_table
 from sash.runtime.script import bind_script
 from support.postgres_server import PASSWORD, Server
@@ -323,7 +324,7 @@ class TestOneMoment:
 
         from psycopg import sql
 
-        PostgresTable(rooms.address(), "rooms", ROOMS)._begin(Spy(), sql.Identifier("rooms"))  # pyright: ignore[reportArgumentType]
+        PostgresTable(rooms.address(), "rooms", ROOMS).begin(Spy(), sql.Identifier("rooms"))  # pyright: ignore[reportArgumentType]
         assert [statement.split()[0] for statement in statements] == ["SET", "SET", "SET", "LOCK"]
 
 

@@ -105,7 +105,7 @@ class Batch:
 
 def test_a_batch_that_runs_again_after_a_restart_is_counted_once(folder, monkeypatch):
     query = Driven(folder, Query())
-    monkeypatch.setattr(query, "_publish_answers", lambda answers, batch_id: None)
+    monkeypatch.setattr(query, "_publish_answers", lambda answers, batch_id, versions: None)
     for batch_id in (0, 1, 1, 2):
         query._publish(cast(Any, Batch()), batch_id)
     assert query.n_batches == 3

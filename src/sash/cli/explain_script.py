@@ -37,7 +37,7 @@ def explain(
     if analyze:
         from sash.embedded.analyze import analyze_files
 
-        for each in script.runs():
+        for each in script.runs(is_fixed=True):
             print(f"Query {each.name}\n{analyze_files(each, verbose, memory)}")
         return
     sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)

@@ -13,6 +13,7 @@ from rich.console import Console
 from sash import __version__
 from sash.cli.calibrate import calibrate
 from sash.cli.explain_script import explain
+from sash.cli.relation_commands import relation
 from sash.cli.repair import repair
 from sash.cli.run import run
 from sash.cli.show import error_console, escaped
@@ -28,6 +29,7 @@ INTERRUPTED, TERMINATED, NOBODY_READS = 130, 143, 141
 app = typer.Typer(name="sash", add_completion=False)
 app.add_typer(bench)
 app.add_typer(experiment)
+app.add_typer(relation)
 app.add_typer(workload)
 
 

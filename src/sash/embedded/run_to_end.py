@@ -21,6 +21,7 @@ from sash.operators.changes import read_times
 from sash.plan.least_memory import require_memory
 from sash.plan.query_plan import QueryPlan
 from sash.plan.statistics import ROWS_PER_STEP
+from sash.runtime.arrival_tables import ArrivalTables
 from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.runtime.memory_settings import Size, configured
 from sash.sql.bound_query import StreamInfo
@@ -57,11 +58,12 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
     most_bytes = BYTES_PER_PART if budget is None else min(BYTES_PER_PART, budget.step_bytes)
     writers = {each.name: _Writer(each, most_bytes) for each in job.members}
     tallies = {name: writer.tally for name, writer in writers.items()}
-    intake = running.intake
+    intake, tables = running.intake, ArrivalTables(job.arrivals, job.plan, is_in_order=True) if job.arrivals else None
     for stream, file in in_order_of_arrival(job.streams, job.filesystem):
         info = job.plan.streams[stream]
         for records in read_stream_file(job.streams[stream], file.path, info.time, job.filesystem, info.unit):
             _refuse_if_strict(job, records.rejects)
+            _meet(running, tables, writers)
             for name, changes in running.push(stream, with_identity(records.rows, file.path, records.lines)):
                 writers[name].take(changes)
             late, intake.late[stream] = intake.late[stream], []
@@ -73,12 +75,25 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
                 writer.write_step(stream, n_read, rejects, late)
                 writer.tally.notes += notes
             _take_stock(running, tallies, report)
+    _meet(running, tables, writers)
     for name, changes in running.finish():
         writers[name].take(changes)
     for writer in writers.values():
         writer.publish()
     _take_stock(running, tallies, report)
     return tallies
+
+
+def _meet(running: RunningJob, tables: ArrivalTables | None, writers: Mapping[str, _Writer]) -> None:
+    """Begins a batch with what is now in the tables that are read as of arrival."""
+    if tables is None:
+        return
+    batch = 0 if tables.batch is None else tables.batch + 1
+    if batch:
+        tables.leave(batch - 1, running.intake.clock, running.intake.newest_us)
+    running.meet(batch, {name: tables.rows[name] for name in tables.enter(batch)})
+    for writer in writers.values():
+        writer.versions = dict(tables.versions)
 
 
 class _Writer:
@@ -93,6 +108,8 @@ class _Writer:
         self._held: list[pa.Table] = []
         self._parts: dict[str, list[Part]] = {}
         self.tally = Tally()
+        self.versions: dict[str, str] = {}
+        """Of tables, as the batch that is being made has met them."""
 
     def take(self, changes: pa.Table) -> None:
         """Some changes of the batch that is being made."""
@@ -113,8 +130,8 @@ class _Writer:
         """Makes the batch visible; nothing if there is none."""
         self._write_changes()
         parts, self._parts = self._parts, {}
-        if parts:
-            self._ledger.publish(self.tally.n_batches, parts)
+        if parts or self.versions:  # of every batch it is written down what it has met
+            self._ledger.publish(self.tally.n_batches, parts, tables=self.versions)
 
     def _write_changes(self) -> None:
         held, self._held = self._held, []

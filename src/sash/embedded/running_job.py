@@ -16,6 +16,7 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.place_relation import RelationPlaces
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import LWO
+from sash.plan.arrival import load_arrived
 from sash.plan.physical import Plan
 from sash.runtime.table_versions import refuse_changed, versions_of
 from sash.store.memory_budget import MemoryBudget
@@ -53,6 +54,9 @@ class RunningJob:
         """Where what is kept is, if memory is limited."""
         self.intake = Intake(plan.streams, clocks, waiting)
         """How far its streams have come, and what was put aside of them."""
+        self._batch = 0
+        self._arrived: dict[str, pa.Table] = {}
+        """What the batches so far have met of tables that are read as of arrival."""
         self.pipeline = self._make_pipeline(plan)
         """The operators that run."""
         self.pipeline.begin(self.intake.newest_us)
@@ -73,6 +77,15 @@ class RunningJob:
         self.require_room()
         return self.step(self.intake.complete_all(self.plan.slots))
 
+    def meet(self, batch: int, tables: Mapping[str, pa.Table]) -> None:
+        """Begins a batch: what comes in until the next one is of it. `tables` are those that have changed, of those
+        that are read as of arrival.
+        """
+        self._batch = batch
+        if tables:
+            self._arrived |= tables
+            self.pipeline.replace_relations(load_arrived(self.plan, self._arrived))
+
     def require_room(self) -> None:
         """Raises ResourceError, before anything is taken, if the disk has no room for what should leave memory."""
         self.pipeline.require_room()
@@ -80,6 +93,8 @@ class RunningJob:
     def step(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Answer]:
         """What follows from tuples that the intake has let in, by slot. To be exhausted."""
         clocks = self.intake.clocks_of(self.plan.slots)
+        ingests = {slot.number: slot.ingest for slot in self.plan.slots}
+        arrivals = {slot: ingests[slot].stamp(tuples, self._batch) for slot, tuples in arrivals.items()}
         for branch, tuples in self.pipeline.steps(arrivals, self.intake.clock, clocks):
             query = self.plan.queries[branch.query]
             yield branch.query, to_changes(tuples, query.schema, query.emit_changes)
@@ -142,6 +157,8 @@ class RunningJob:
     def _make_pipeline(self, plan: Plan) -> Pipeline:
         self._places = RelationPlaces(self._budget)
         pipeline = plan.pipeline(self._relations, self._places)
+        if self._arrived:
+            pipeline.replace_relations(load_arrived(plan, self._arrived))
         if self._budget is not None:
             self.arena = SpillArena(self._budget)
             pipeline.reset(self.arena)

@@ -17,13 +17,12 @@ import pyarrow as pa
 from sash.errors import PlanError, SourceError, require_extra, suggest
 from sash.io.parquet import fit_declared
 from sash.io.places import absolute_path
+from sash.io.table_version import VERSION, TableVersion
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 OPTIONS = ("version",)
-VERSION = b"sash.version"
-"""In the metadata of a table's schema: which of its versions it is, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +46,31 @@ class DeltaSource:
 
     def read(self, name: str) -> pa.Table:
         """All rows of the version; SourceError if one of them cannot be had."""
+        rows = self.poll(name, None).rows
+        assert rows is not None, "nothing was known"
+        return rows
+
+    @property
+    def no_versions(self) -> str | None:
+        if self.version is None:
+            return None
+        return f"it is declared with version {self.version} alone; leave the option `version` out"
+
+    def poll(self, name: str, known: str | None) -> TableVersion:
+        """The version that it has now; SourceError if a row of it cannot be had."""
         require_extra("delta", "a Delta table", "export it to Parquet files")
         from deltalake.exceptions import DeltaError
 
         try:
             table = self._open()
+            version = f"version {table.version()}"
+            if version == known:
+                return TableVersion(version, None)
             self._check_files(table)
             chosen = self._find_columns(table)
             rows = pa.RecordBatchReader.from_stream(table.scan(columns=list(dict.fromkeys(chosen)))).read_all()
-            fitted = _fit_rows(rows, chosen, self.schema, f"version {table.version()} of `{self.path}`")
-            return fitted.replace_schema_metadata({VERSION: f"version {table.version()}".encode()})
+            fitted = _fit_rows(rows, chosen, self.schema, f"{version} of `{self.path}`")
+            return TableVersion(version, fitted.replace_schema_metadata({VERSION: version.encode()}))
         except SourceError as error:
             raise SourceError(f"table `{name}`: {error}") from None
         except (DeltaError, OSError, pa.ArrowException) as error:

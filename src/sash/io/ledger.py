@@ -27,9 +27,17 @@ class Ledger:
         with telling_of(self.manifest.path):
             self._mend()
 
-    def publish(self, batch: int, parts: Mapping[str, Sequence[Part]], input: str | None = None) -> None:
-        """Makes the parts of a batch visible, by place. What was published of it before stays as it is."""
-        line = Line(batch, input, dict(self._files(batch, parts)))
+    def publish(
+        self,
+        batch: int,
+        parts: Mapping[str, Sequence[Part]],
+        input: str | None = None,
+        tables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Makes the parts of a batch visible, by place. What was published of it before stays as it is. `tables` are
+        the versions of those that it has met.
+        """
+        line = Line(batch, input, dict(self._files(batch, parts)), dict(tables or {}))
         with telling_of(self.manifest.path):
             self._write_down(line)
         for place in sorted({CHANGES, *parts}):

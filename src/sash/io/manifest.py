@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sash.errors import SourceError
@@ -35,10 +35,13 @@ class Line:
     batch: int
     input: str | None
     files: Files
+    tables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The versions of tables that it has met, where they are read as of arrival."""
 
     @property
     def body(self) -> dict[str, Any]:
-        return {"batch": self.batch, "input": self.input, "files": self.files}
+        body = {"batch": self.batch, "input": self.input, "files": self.files}
+        return body | {"tables": self.tables} if self.tables else body
 
 
 class Manifest:

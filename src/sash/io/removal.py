@@ -22,7 +22,7 @@ from sash.io.places import shown_place
 
 CHECKPOINT_MARK = "sash.json"
 """The file of a checkpoint that says what it belongs to."""
-_CHECKPOINT_NAMES = re.compile(r"(sash\.json|manifest\.jsonl)(\.new)?|control|relations|spark")
+_CHECKPOINT_NAMES = re.compile(r"(sash\.json|manifest\.jsonl)(\.new)?|control|relations|spark|tables")
 _BEFORE_THE_MARK = {"control", f"{CHECKPOINT_MARK}.new"}
 """What a run that is killed while it marks a checkpoint leaves there; nothing has been said by then."""
 _PARTS = re.compile(rf"part-[0-9a-f]+-[\w-]+\.({'|'.join(FORMATS)})")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from sash.errors import PlanError, SourceError, suggest
-from sash.io import delta, postgresql
+from sash.io import delta, postgres_versions
 from sash.io.delta import DeltaSource
 from sash.io.files import FORMATS, FileSource, check_options, list_files, read_file
-from sash.io.postgresql import PostgresTable
+from sash.io.postgres_versions import declared_postgres
+from sash.io.table_version import TableVersion
 
-TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgresql.OPTIONS, "delta": delta.OPTIONS}
+TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgres_versions.OPTIONS, "delta": delta.OPTIONS}
 """What a table may be in, with the options that each takes. Streams are in files alone."""
 
 
@@ -29,6 +30,20 @@ class TableSource(Protocol):
         """All rows, of the declared types; SourceError, which names the table, if one of them cannot be had."""
         ...
 
+    @property
+    def no_versions(self) -> str | None:
+        """Why its versions cannot be told apart and read again, and what to do; None if they can."""
+        ...
+
+
+@runtime_checkable
+class VersionedSource(TableSource, Protocol):
+    """A table whose versions can be told apart and read again."""
+
+    def poll(self, name: str, known: str | None) -> TableVersion:
+        """The version that it has now; SourceError as of `read`. `known` is one that was polled before."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileTable:
@@ -39,6 +54,10 @@ class FileTable:
     @property
     def path(self) -> str:
         return self.source.path
+
+    @property
+    def no_versions(self) -> str:
+        return "files have no versions; keep it as a Delta table, or in PostgreSQL with a history"
 
     def read(self, name: str) -> pa.Table:
         """A relation is whole or an error: a row that cannot be read would silently change every answer."""
@@ -61,5 +80,5 @@ def declared_table(path: str, format: str, schema: pa.Schema, options: tuple[tup
     if format in FORMATS:
         return FileTable(FileSource(path, format, schema, options))
     check_options(format, options, TABLE_FORMATS[format])
-    kind = {"postgresql": PostgresTable, "delta": DeltaSource}[format]
-    return kind.from_options(path, schema, options)
+    declared = {"postgresql": declared_postgres, "delta": DeltaSource.from_options}[format]
+    return declared(path, schema, options)

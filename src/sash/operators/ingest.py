@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sash.operators.project import ProjectSpec
 from sash.operators.time_buckets import TimeBuckets
-from sash.store.batch import BEGINNING, NEVER, arrive, expiries
+from sash.store.batch import ARRIVAL, BEGINNING, NEVER, arrive, expiries, with_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,21 @@ class IngestSpec:
         expires = np.full(len(ts), NEVER) if self.life_us is None else expiries(ts, self.life_us)
         if self.buckets is not None:
             rows, ts, expires = self.buckets.spread(rows, ts)
+        if self.has_arrival:
+            rows = rows.append_column(ARRIVAL, pa.array(np.zeros(len(ts), np.int64)))
         named = rows.rename_columns([f"{self.alias}.{name}" for name in rows.column_names])
         return self.project.apply(arrive(named, ts, expires))
+
+    @property
+    def has_arrival(self) -> bool:
+        """Whether tuples say in which batch they were let in; whoever lets them in says it, see `stamp`."""
+        return f"{self.alias}.{ARRIVAL}" in self.project.passed
+
+    def stamp(self, tuples: pa.Table, batch: int) -> pa.Table:
+        """Tuples that are let in now, with the number of the batch if they have a place for it."""
+        if not self.has_arrival:
+            return tuples
+        return with_columns(tuples, **{f"{self.alias}.{ARRIVAL}": np.full(tuples.num_rows, batch, np.int64)})
 
 
 @lru_cache(maxsize=1024)

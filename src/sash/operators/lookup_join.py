@@ -85,16 +85,20 @@ class LookupJoin(TimeKeeping, Stateless):
         self.spec = spec
         self._pairs = pa.unify_schemas([stream, relation.schema])
         self.schema = self._pairs if spec.kind in (INNER, OUTER) else stream
-        self._stream_keys, own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
+        self._stream_keys, self._own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
         self._segmented: SegmentedRelation | None = None
         if isinstance(relation, pa.Table):
-            relation = join_keys.without_null_keys(relation, own_keys).combine_chunks()
-            self._relation = Rows(relation.schema, Memory())
-            self._relation.append(relation)
-            self._index = LookupIndex(encode_keys(relation, own_keys), _spans(relation, spec.period))
+            self.replace(relation)
         else:
             self._segmented = relation
+
+    def replace(self, relation: pa.Table) -> None:
+        """Looks up in another relation from now on, with the same columns; it is in memory."""
+        relation = join_keys.without_null_keys(relation, self._own_keys).combine_chunks()
+        self._relation = Rows(relation.schema, Memory())
+        self._relation.append(relation)
+        self._index = LookupIndex(encode_keys(relation, self._own_keys), _spans(relation, self.spec.period))
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs

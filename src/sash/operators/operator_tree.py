@@ -238,6 +238,16 @@ class OperatorTree(OperatorSet):
             return arrivals
         return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
 
+    def replace_relations(self, relations: Mapping[str, pa.Table]) -> None:
+        """Looks up in other relations from now on, by label; they have the same columns."""
+        for node in self.root.walk():
+            operator = self._operators.get(id(node))
+            if isinstance(operator, LookupJoin):
+                relation = node.inputs[1].spec
+                assert isinstance(relation, RelationSpec)
+                if relation.alias in relations:
+                    operator.replace(relations[relation.alias])
+
     def forget_work(self) -> None:
         """Counts work from now on; what a step does is what it has done since."""
         self._work = {}

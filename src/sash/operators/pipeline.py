@@ -143,6 +143,11 @@ class Pipeline(OperatorSet):
                     is_uneven = any(progress[tap] > until for tap in taps.values())
                     yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
 
+    def replace_relations(self, relations: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Looks up in other relations from now on, by query and label."""
+        for branch in self._branches.values():
+            branch.tree.replace_relations(relations.get(branch.name.query, {}))
+
     def require_room(self) -> None:
         """Before a step is taken: what found no room on disk in the one before has to find it now.
 

@@ -51,6 +51,7 @@ from sash.sql.bound_query import (
     TimeWindow,
     Window,
 )
+from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF, within_brackets
@@ -118,6 +119,8 @@ class RelationalQuery:
         """FOR SYSTEM_TIME AS OF as conditions on the columns that say when rows of a table are valid."""
         for item in [item for item in items_of(select) if item.args.get("version")]:
             info, time = self.catalog[item.name.lower()], item.args["version"].expression
+            if time.meta.get(IS_ARRIVAL):
+                continue  # here, all rows come in one batch
             assert isinstance(info, RelationInfo), "only tables are read as of a time"
             assert info.validity is not None
             start, end = (

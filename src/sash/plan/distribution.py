@@ -171,4 +171,5 @@ def own_partition(scan: Scan) -> Columns:
     """A stream by itself may be spread as its window allows: by anything, unless the window counts rows."""
     window, schema = scan.source.window, scan.source.schema
     columns = window.partition_by if isinstance(window, RowsWindow) else scan.columns
-    return tuple(f"{scan.source.alias}.{name}" for name in columns if is_hashable(schema.field(name).type))
+    shown = [name for name in columns if name not in scan.source.hidden]  # others are not known before it is spread
+    return tuple(f"{scan.source.alias}.{name}" for name in shown if is_hashable(schema.field(name).type))

@@ -180,6 +180,7 @@ class Draft:
             return replace(distributed_by(by), slot=number, origins={name: name for name in by})
         alias, schema = scan.source.alias, scan.source.schema
         unhashable = {f"{alias}.{field.name}" for field in schema if not is_hashable(field.type)}
+        unhashable |= {f"{alias}.{name}" for name in scan.source.hidden}
         return Distribution(None, number, {name: name for name in columns if name not in unhashable})
 
 

@@ -11,7 +11,6 @@ from sash.operators.lookup_join import ValidPeriod
 from sash.plan.column_names import column_name
 from sash.plan.logical import Join
 from sash.sql.as_of import period_conditions
-from sash.sql.bound_query import RelationInfo
 
 
 def split_period(join: Join, columns: Collection[str]) -> tuple[ValidPeriod | None, Sequence[exp.Expr]]:
@@ -21,10 +20,9 @@ def split_period(join: Join, columns: Collection[str]) -> tuple[ValidPeriod | No
     source, wanted = join.right.source, period_conditions(join.right.source)
     if source.as_of is None or column_name(source.as_of) not in columns:
         return None, join.conjuncts
-    assert isinstance(source.info, RelationInfo)
-    assert source.info.validity is not None
-    bounds = (source.info.validity.start, source.info.validity.end)
-    is_exact = all(_counts_microseconds(source.info.schema.field(name).type) for name in bounds)
+    assert source.validity is not None
+    bounds = (source.validity.start, source.validity.end)
+    is_exact = all(_counts_microseconds(source.schema.field(name).type) for name in bounds)
     if not is_exact or not all(condition in join.conjuncts for condition in wanted):
         return None, join.conjuncts
     period = ValidPeriod(column_name(source.as_of), *(f"{source.alias}.{name}" for name in bounds))

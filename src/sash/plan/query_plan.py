@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from sash.sql.bound_query import RelationInfo, Source, StreamInfo, tables_of
 from sash.sql.interval_graph import IntervalGraph
 from sash.sql.table_queries import answer_table_query
 from sash.sql.window_graph import WindowGraph
-from sash.store.batch import EXPIRES, ID_PREFIX, OP, TS, content_order
+from sash.store.batch import EXPIRES, ID_PREFIX, OP, SEEN_ID, TS, content_order
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {
@@ -106,9 +106,11 @@ class Lookup:
         return tuple(dict.fromkeys(table.name for table in tables_of(self.source)))
 
     def rows_of(self, relations: Mapping[str, pa.Table]) -> pa.Table:
-        """Its rows as they are declared, of relations by name."""
+        """Its rows as they are declared, of relations by name. Until a batch has arrived, what is read then has none."""
         info = self.source.info
         assert isinstance(info, RelationInfo)
+        if self.source.is_arrival and self.source.name not in relations:
+            return info.schema.empty_table()
         return relations[self.source.name] if info.query is None else answer_table_query(info, relations)
 
     def keep(self, relation: pa.Table) -> pa.Table:
@@ -116,8 +118,14 @@ class Lookup:
         whoever goes on after a restart may be given them in another one.
         """
         relation = relation.replace_schema_metadata()  # what is said there of its version is no part of the rows
-        rows = self.ingest.apply(relation, np.zeros(relation.num_rows, np.int64))
-        if self.is_numbered:
+        for name in self.source.hidden:
+            if name not in relation.column_names:  # all batches see all of it
+                relation = relation.append_column(name, pa.nulls(relation.num_rows, pa.int64()))
+        rows = self._ingest_for(relation).apply(relation, np.zeros(relation.num_rows, np.int64))
+        if self.is_numbered and SEEN_ID in relation.column_names:
+            names = [ID_PREFIX + self.source.alias if name == self._seen_id else name for name in rows.column_names]
+            rows = rows.rename_columns(names)
+        elif self.is_numbered:
             rows = rows.take(pa.array(content_order(rows, [])))
             rows = rows.append_column(ID_PREFIX + self.source.alias, pa.array(np.arange(rows.num_rows)))
         return rows.drop_columns(list(SIGNED))
@@ -130,6 +138,17 @@ class Lookup:
         firsts = range(0, relation.num_rows, n_rows)
         schema = self.keep(relation.slice(0, 0)).schema
         return RelationParts(schema, lambda: (self.keep(relation.slice(first, n_rows)) for first in firsts))
+
+    def _ingest_for(self, relation: pa.Table) -> IngestSpec:
+        """Where rows have numbers already, these are their identities: they stay while other rows come and go."""
+        if not self.is_numbered or SEEN_ID not in relation.column_names:
+            return self.ingest
+        project = self.ingest.project
+        return replace(self.ingest, project=replace(project, passed=(*project.passed, self._seen_id)))
+
+    @property
+    def _seen_id(self) -> str:
+        return f"{self.source.alias}.{SEEN_ID}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +213,14 @@ class QueryPlan:
         joins = {relation.alias: join for join, relation in self.lookup_joins()}
         for lookup in (each for each in self.lookups if each.label not in found):
             parts = lookup.parts(lookup.rows_of(relations))
-            found[lookup.label] = parts.whole() if place is None else place(joins[lookup.label], parts)
+            is_here = place is None or lookup.source.is_arrival
+            found[lookup.label] = parts.whole() if is_here else place(joins[lookup.label], parts)
         return found
+
+    def load_arrived(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The same of the relations that are read as of arrival, whose rows say which batches see them."""
+        arrived = [lookup for lookup in self.lookups if lookup.source.is_arrival]
+        return {lookup.label: lookup.keep(tables[lookup.source.name]) for lookup in arrived}
 
     def lookup_joins(self) -> Iterator[tuple[LookupJoinSpec, RelationSpec]]:
         """The joins that look up in relations, each with the one that it looks up in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from sash.io.sink import FileSink
 from sash.io.timed import IDENTITY
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.arrival_tables import ArrivalSource
 
 
 def new_identity() -> str:
@@ -46,6 +47,8 @@ class QueryRun:
     """Of this run; it is in the names of the files that the run writes, so that no other run writes the same."""
     is_kept: bool = True
     """Whether what is published stays; if not, it is handed on and removed."""
+    arrivals: Mapping[str, ArrivalSource] = field(default_factory=dict[str, ArrivalSource])
+    """The tables that it reads as of arrival."""
 
     @property
     def output(self) -> OutputDir:
@@ -98,6 +101,14 @@ class Job:
     @property
     def relations(self) -> Mapping[str, pa.Table]:
         return {name: table for each in self.members for name, table in each.relations.items()}
+
+    @property
+    def arrivals(self) -> Mapping[str, ArrivalSource]:
+        return {name: source for each in self.members for name, source in each.arrivals.items()}
+
+    def without_arrivals(self) -> Job:
+        """The same for workers, who ask no table for its version."""
+        return replace(self, members=tuple(replace(each, arrivals={}) for each in self.members))
 
     @property
     def is_strict(self) -> bool:

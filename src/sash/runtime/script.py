@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,13 +11,16 @@ import pyarrow as pa
 from sash.errors import ParseError, PlanError, SourceError
 from sash.io.files import FORMATS, FileSource, list_files
 from sash.io.places import real_place
-from sash.io.postgresql import AddressError
+from sash.io.postgres_connection import AddressError
 from sash.io.row_ends import with_ends
 from sash.io.sink import FileSink
-from sash.io.tables import TABLE_FORMATS, TableSource, declared_table
+from sash.io.tables import TABLE_FORMATS, TableSource, VersionedSource, declared_table
 from sash.io.time_column import time_type
+from sash.plan.arrival import arrival_tables
+from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.arrival_tables import ArrivalSource
 from sash.runtime.job import QueryRun
 from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
@@ -47,11 +50,14 @@ class Script:
     declarations: Mapping[str, str] = field(default_factory=dict[str, str])
     """The streams and tables as they were written."""
 
-    def runs(self, is_strict: bool = False) -> list[QueryRun]:
-        """The queries, ready to run: every path has been looked at, every table read."""
+    def runs(self, is_strict: bool = False, is_fixed: bool = False) -> list[QueryRun]:
+        """The queries, ready to run: every path has been looked at, every table read, but for those that are read as of
+        arrival. `is_fixed`: also these, and none of them changes.
+        """
         for source in self.streams.values():
             list_files(source)
-        relations = self.relations()
+        arriving = set[str]() if is_fixed else self._arriving()
+        relations = self._read(self.tables.keys() - arriving)
         return [
             QueryRun(
                 name,
@@ -62,17 +68,32 @@ class Script:
                 is_strict,
                 text=self.texts[name],
                 declarations=tuple(self.declarations[each] for each in plan.reads),
+                arrivals={} if is_fixed else {each: self._arrival(each) for each in arrival_tables(Plan.alone(plan))},
             )
             for name, plan in self.plans.items()
         ]
 
     def relations(self) -> dict[str, pa.Table]:
         """All tables, read."""
-        return {name: self.relation(name) for name in self.tables}
+        return self._read(self.tables)
 
     def relation(self, name: str) -> pa.Table:
         """A table, read."""
         return with_ends(name, self.tables[name].read(name), self._validity(name))
+
+    def _read(self, names: Collection[str]) -> dict[str, pa.Table]:
+        return {name: self.relation(name) for name in self.tables if name in names}
+
+    def _arriving(self) -> set[str]:
+        """The tables that are read as of arrival, and in no other way."""
+        lookups = [lookup for plan in self.plans.values() for lookup in plan.lookups]
+        fixed = {lookup.source.name for lookup in lookups if not lookup.source.is_arrival}
+        return {lookup.source.name for lookup in lookups} - fixed
+
+    def _arrival(self, name: str) -> ArrivalSource:
+        source = self.tables[name]
+        assert isinstance(source, VersionedSource), "others were refused"
+        return ArrivalSource(name, source, self.catalog[name].schema, self._validity(name))
 
     def _validity(self, name: str) -> Validity | None:
         info = self.catalog[name]
@@ -128,7 +149,10 @@ class _BoundStatements:
         self._tables[name] = _table_source(made, self._text)
         self._declarations[name] = made.text
         self._catalog[name] = RelationInfo(
-            seen_schema(made.schema, made.validity), made.sql_types, validity=made.validity
+            seen_schema(made.schema, made.validity),
+            made.sql_types,
+            validity=made.validity,
+            no_versions=self._tables[name].no_versions,
         )
 
     def add_query(self, made: CreateQuery) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.errors import SourceError
-from sash.io.delta import VERSION
+from sash.io.table_version import VERSION
 from sash.plan.physical import Plan
 from sash.store.keys import hash_whole_rows
 
@@ -37,8 +37,9 @@ def version_of(table: pa.Table) -> str:
 
 
 def versions_of(plan: Plan, relations: Mapping[str, pa.Table]) -> dict[str, str]:
-    """By name, of the tables that a plan looks rows up in."""
-    names = {name for query in plan.queries.values() for lookup in query.lookups for name in lookup.tables}
+    """By name, of the tables that a plan looks rows up in, but for those that it reads as of arrival."""
+    lookups = [lookup for query in plan.queries.values() for lookup in query.lookups if not lookup.source.is_arrival]
+    names = {name for lookup in lookups for name in lookup.tables}
     return {name: version_of(relations[name]) for name in sorted(names)}
 
 

@@ -5,6 +5,7 @@
     <checkpoint>/manifest.jsonl  sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/relations/      tables larger than the memory for them, cut into segments; see `prepared_relation`
+    <checkpoint>/tables/         what batches have met of tables that are read as of arrival (`arrival_log.py`)
     <checkpoint>/spark/          Spark's own checkpoint
 
 Spark trusts its logs: a flipped bit in a source log makes it read files twice. A file is written once, so its hash is

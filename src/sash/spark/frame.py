@@ -20,6 +20,7 @@ from sash.io.sink import FileSink
 from sash.plan.least_memory import empty_relations, least_state_bytes
 from sash.plan.physical import Plan
 from sash.runtime.job import Job
+from sash.spark.arrival_log import DIRECTORY
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.group_cache import Budget
@@ -80,7 +81,9 @@ def file_message_frame(
     placed = _placed(job, spark, n_groups)
     job = _without_tables(job, placed.plan)
     packed = [_packed_files(job, name, spark, n_groups, files_per_batch) for name in job.plan.streams]
-    return _group_frame(placed, packed, n_groups, control, partial(Writer, job))
+    arrivals = str(Path(job.checkpoint) / DIRECTORY) if job.arrivals else None
+    make_answer = partial(Writer, job.without_arrivals())
+    return _group_frame(placed, packed, n_groups, control, make_answer, arrivals)
 
 
 def row_message_frame(job: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:
@@ -139,6 +142,7 @@ def _group_frame(
     n_groups: int,
     control: Control,
     make_answer: Callable[[], Answer] | None = None,
+    arrivals: str | None = None,
 ) -> DataFrame:
     spark, plan = packed[0].sparkSession, placed.plan
     reader = spark.readStream.format("binaryFile").schema(FILE_COLUMNS).option("maxFileAge", ANY_AGE)
@@ -149,8 +153,16 @@ def _group_frame(
     require_shares(plan, budget, n_groups)
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
-        relations = dict(placed.relations)
-        stage = GroupStage(plan, relations, fragment.number, n_groups, budget, make_answer, placed=placed.told)
+        stage = GroupStage(
+            plan,
+            dict(placed.relations),
+            fragment.number,
+            n_groups,
+            budget,
+            make_answer,
+            placed=placed.told,
+            arrivals=arrivals,
+        )
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
         messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
     return messages.observe(METRICS, *observed_metrics(plan))

@@ -42,14 +42,16 @@ class Group:
         number: int,
         n_groups: int,
         tables: Mapping[str, str] | None = None,
+        batch: int = 0,
     ):
-        """`tables` are the versions of those that the plan looks rows up in."""
+        """`tables` are the versions of those that the plan looks rows up in; `batch` is the number of the next one."""
         self.plan = plan
         self.fragment = plan.fragments[fragment]
         self.number = number
         self._n_groups = n_groups
         self._identity = {"format": FORMAT, "plan": plan.fingerprint, "fragment": fragment, "groups": n_groups}
         self._tables = dict(tables or {})
+        self._batch = batch
         self.pipeline = pipeline
         self._clocks = {name: StreamClock(info.slack_us, ahead_us=info.ahead_us) for name, info in plan.streams.items()}
         self._waiting: dict[int, pa.Table] = {}
@@ -112,6 +114,11 @@ class Group:
     def _run(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Message]:
         """What the operators make of the tuples that have come."""
         clocks = {slot.number: self._clocks[slot.source.name].clock for slot in self.plan.slots}
+        ingests = {slot.number: slot.ingest for slot in self.plan.slots}
+        arrivals = {
+            slot: ingests[slot].stamp(tuples, self._batch) if slot in ingests else tuples
+            for slot, tuples in arrivals.items()
+        }
         idle = self.fragment.idle_in(self.number)
         for name, tuples in self.pipeline.steps(arrivals, self.clock, clocks, idle):
             yield from self._pass_up(tuples, self.fragment.branch(name))

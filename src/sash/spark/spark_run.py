@@ -18,7 +18,9 @@ from sash.io.ledger import Ledger
 from sash.io.output_dir import CHANGES
 from sash.io.places import absolute_path, real_place
 from sash.io.sink import FileSink, Part
+from sash.runtime.arrival_tables import ArrivalTables
 from sash.runtime.job import Job, QueryRun, Report, Tally, new_identity, strict_error
+from sash.spark.arrival_log import ArrivalLog
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import Message
@@ -98,6 +100,8 @@ class RunningQuery:
         self._make_messages = make_messages
         self._hand_over = hand_over
         self._checkpoint = Checkpoint(self.job.checkpoint)
+        self._arrivals: ArrivalLog | None = None
+        """What batches meet of tables that are read as of arrival."""
         self._ledgers: Mapping[str, Ledger] = {}
         """By query whose output is kept, what publishes it."""
         self._notes = ArrivalNotes(self.job.plan.streams)
@@ -125,6 +129,9 @@ class RunningQuery:
         refuse_unread(self.job)
         self._ledgers = self._checkpoint.open(self.job, count_groups(self.job.plan, self._spark))
         n_groups = self._checkpoint.n_groups
+        if self.job.arrivals:
+            tables = ArrivalTables(self.job.arrivals, self.job.plan, is_in_order=False)
+            self._arrivals = ArrivalLog(self._checkpoint.path, tables)
         if self._query is None:
             for note in find_changed(self.job, self._checkpoint.spark):
                 for tally in self.tallies.values():
@@ -214,17 +221,19 @@ class RunningQuery:
 
     def _run_batch(self, batch: DataFrame, batch_id: int) -> None:
         self._refuse_if_stopped()
+        versions = self._meet_tables(batch_id)
         answers = [Message(*row) for row in batch.collect()]
         with self._publishing:
             self._refuse_if_stopped()
             self._publisher = get_ident()
             try:
-                self._publish_answers(answers, batch_id)
+                self._publish_answers(answers, batch_id, versions)
             except SashError as failure:
                 self.failure = failure
                 raise
             finally:
                 self._publisher = None
+        self._leave_tables(answers, batch_id)
         if batch_id > self._counted:  # else it runs again, after a restart
             self._counted = batch_id
             self._count(answers)
@@ -233,12 +242,29 @@ class RunningQuery:
         if self._is_stopped:
             raise ResourceError("the query was stopped before this batch was published; it runs again")
 
-    def _publish_answers(self, answers: list[Message], batch_id: int) -> None:
+    def _meet_tables(self, batch_id: int) -> dict[str, str]:
+        """Records which versions a batch meets of tables that are read as of arrival, before it runs."""
+        if self._arrivals is None:
+            return {}
+        try:
+            return self._arrivals.enter(batch_id)
+        except SashError as failure:
+            self.failure = failure
+            raise
+
+    def _leave_tables(self, answers: list[Message], batch_id: int) -> None:
+        progress = progress_of(answers).values()
+        clocks = [each.facts["clock"] for each in answers if each.kind == "state"]
+        if self._arrivals is not None and progress and clocks:
+            newest_us = max(max(each["after"]["newest_us"], each["after"]["held_us"]) for each in progress)
+            self._arrivals.leave(batch_id, min(clocks), newest_us)
+
+    def _publish_answers(self, answers: list[Message], batch_id: int, versions: Mapping[str, str]) -> None:
         self._check(answers, batch_id)
         staged, input = self._staged(answers), self._checkpoint.log.input_of(batch_id)
         for each in self.job.members:
             if each.is_kept:
-                self._ledgers[each.name].publish(batch_id, staged[each.name], input)
+                self._ledgers[each.name].publish(batch_id, staged[each.name], input, versions)
             else:
                 for place in {CHANGES, *staged[each.name]}:
                     each.output.sink(place).publish(batch_id, staged[each.name].get(place, []), each.filesystem)

@@ -22,8 +22,10 @@ from pyspark import SparkFiles, TaskContext
 from pyspark.sql.streaming import StatefulProcessor
 
 from sash.operators.pipeline import Pipeline
+from sash.plan.arrival import load_arrived
 from sash.plan.physical import Plan
 from sash.runtime.table_versions import versions_of
+from sash.spark.arrival_log import read_record, read_rows
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.group_cache import Budget, GroupCache, open_group_cache
@@ -42,6 +44,8 @@ Answer: TypeAlias = Callable[[Message], Iterable[Message]]
 
 _pipelines: OrderedDict[tuple[str, int], Pipeline] = OrderedDict()
 """This worker's pipelines by plan with its relations, and fragment, between groups; the one used last comes last."""
+_met: dict[tuple[str, int], dict[str, tuple[str, str, str]]] = {}
+"""Of these, by table that is read as of arrival, in which file they look up."""
 
 
 def _random_token() -> bytes:
@@ -65,8 +69,11 @@ class GroupStage(StatefulProcessor):
         make_answer: Callable[[], Answer] | None = None,
         new_token: Callable[[], bytes] = _random_token,
         placed: PlacedTables | None = None,
+        arrivals: str | None = None,
     ):
-        """`relations` are in memory; those of `placed` are in files, and what is said there of all of them counts."""
+        """`relations` are in memory; those of `placed` are in files, and what is said there of all of them counts.
+        `arrivals` is where the records are of tables that are read as of arrival, if there are any.
+        """
         self._plan = plan
         self._relations = relations
         self._prepared = dict(placed.prepared) if placed else {}
@@ -77,6 +84,7 @@ class GroupStage(StatefulProcessor):
         self._budget = budget
         self._make_answer = make_answer
         self._new_token = new_token
+        self._arrivals = arrivals
 
     def init(self, handle: Any) -> None:
         # One state variable: each one costs every task some milliseconds.
@@ -103,7 +111,9 @@ class GroupStage(StatefulProcessor):
 
     def _run_group(self, messages: list[Message]) -> Iterator[Message]:
         watch, number = Stopwatch(), int(messages[0].grp)
-        group = Group(self._plan, self._pipeline(), self._fragment, number, self._n_groups, self._tables)
+        batch = _batch_id() if self._arrivals else 0
+        pipeline = self._pipeline(batch)
+        group = Group(self._plan, pipeline, self._fragment, number, self._n_groups, self._tables, batch)
         cache = self._open_cache()
         name = f"{_query_id()}-{self._plan.fingerprint[:16]}-{self._fragment}-{number}"
         with watch.state:
@@ -145,15 +155,26 @@ class GroupStage(StatefulProcessor):
         self._entries.updateValue((HEAD,), (token + group.head(),))
         cache.check_in(name, token.hex(), group.export_live(), arena)
 
-    def _pipeline(self) -> Pipeline:
-        """The pipeline of this fragment, as the last group has left it."""
+    def _pipeline(self, batch: int = 0) -> Pipeline:
+        """The pipeline of this fragment, as the last group has left it, with the tables that the batch has met."""
         key = self._pipeline_key
         if key not in _pipelines:
             _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations, self._prepared)
+            _met.pop(key, None)
         _pipelines.move_to_end(key)
         while len(_pipelines) > PIPELINES_IN_MEMORY:
             _pipelines.popitem(last=False)
+        if self._arrivals:
+            self._meet(Path(self._arrivals), _pipelines[key], batch)
         return _pipelines[key]
+
+    def _meet(self, directory: Path, pipeline: Pipeline, batch: int) -> None:
+        record = read_record(directory, batch)
+        files = {name: (str(directory), met.file, met.sha256) for name, met in record.items()}
+        if _met.get(self._pipeline_key) != files:
+            rows = {name: read_rows(directory, met) for name, met in record.items()}
+            pipeline.replace_relations(load_arrived(self._plan, rows))
+            _met[self._pipeline_key] = files
 
     def _open_cache(self) -> GroupCache:
         return open_group_cache(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
@@ -192,6 +213,12 @@ def _to_frames(messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
 def _fingerprint(plan: Plan, tables: Mapping[str, str], paths: list[str]) -> str:
     """Tells apart plans whose pipelines differ: in their operators, in what is in their relations, or where it is."""
     return hashlib.sha256(json.dumps([plan.edition, tables, paths]).encode()).hexdigest()
+
+
+def _batch_id() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
 
 
 def _query_id() -> str:

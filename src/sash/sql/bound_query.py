@@ -14,6 +14,7 @@ from sash.errors import Span
 from sash.sql.casts import without_read
 from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
+from sash.store.batch import ARRIVAL, SEEN_FROM, SEEN_UNTIL
 
 GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
@@ -144,6 +145,12 @@ class TableQuery:
     """Columns of which no two rows may have equal values; of none: there is but one row. None: rows are as they are."""
 
 
+FRAMES_HAVE_NO_VERSIONS = (
+    "it is a frame, which does not change; declare it in a script, by CREATE TABLE, as a Delta table or as one of "
+    "PostgreSQL with a history"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RelationInfo:
     """What binding has to know of a relation. `hint` says how it could be a stream, if it might be meant to be one."""
@@ -155,6 +162,8 @@ class RelationInfo:
     """Not shown, as the conditions of a query that reads it `AS OF` a time say it."""
     query: TableQuery | None = None
     """If it is no table of the catalog: what its rows are the answer of."""
+    no_versions: str | None = field(default=FRAMES_HAVE_NO_VERSIONS, repr=False, compare=False)
+    """Why it cannot be read as of arrival, and what to do; None if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +190,9 @@ class Source:
     span: Span
     as_of: exp.Column | None = field(default=None, repr=False)
     """Of a relation: the time of which stream's tuples its rows must be valid at; the query's conditions say it too."""
+    is_arrival: bool = field(default=False, repr=False)
+    """Of a relation: whether it is read as of arrival, so that rows have columns that say which batches see them. Of a
+    stream: whether such a relation asks for the batch that its tuples came in. Queries do not see these columns."""
 
     @property
     def title(self) -> str:
@@ -199,11 +211,31 @@ class Source:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that a query can read of it: its own, and those that its window gives it."""
+        """Its columns: its own, those that its window gives it, and those that are hidden."""
+        hidden = [(name, pa.int64()) for name in self.hidden]
         if not isinstance(self.window, HopWindow) or not isinstance(self.info, StreamInfo):
-            return self.info.schema
+            return pa.schema([*self.info.schema, *hidden]) if hidden else self.info.schema
         type_ = window_time_type(self.info)
-        return pa.schema([*self.info.schema, *((name, type_) for name in WINDOW_COLUMNS)])
+        return pa.schema([*self.info.schema, *((name, type_) for name in WINDOW_COLUMNS), *hidden])
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Columns that conditions of Sash's own read, and queries do not see."""
+        if not self.is_arrival:
+            return ()
+        return (ARRIVAL,) if self.is_stream else (SEEN_FROM, SEEN_UNTIL)
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns that a query can read of it."""
+        return [name for name in self.schema.names if name not in self.hidden]
+
+    @property
+    def validity(self) -> Validity | None:
+        """Of a relation: when its rows are valid, by the time that it is read as of."""
+        if self.is_arrival:
+            return Validity(SEEN_FROM, SEEN_UNTIL)
+        return self.info.validity if isinstance(self.info, RelationInfo) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ _NO_WORDS = cast(
 )
 _HAS_UNIT = re.compile(r"[^\W\d_]")
 _SIGNS = {TokenType.DASH: "-", TokenType.PLUS: ""}
+IS_ARRIVAL = "is_arrival"
+"""Where what stands behind FOR SYSTEM_TIME AS OF has in `meta` that it is the word ARRIVAL, and no column."""
 
 
 class MisreadError(SqlglotParseError):

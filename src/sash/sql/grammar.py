@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar, cast
 from sqlglot import Token, TokenType, exp
 
 from sash.errors import ParseError, Span
-from sash.sql.cursor import Cursor
+from sash.sql.cursor import IS_ARRIVAL, Cursor
 from sash.sql.foreign_functions import read_foreign
 from sash.sql.table_windows import (
     close_windows,
@@ -247,9 +247,18 @@ class SashParser(Cursor):
         is_known = self._tokens[start + 1].text.upper() == "SYSTEM_TIME" and version.args["kind"] == "AS OF"
         if not is_known or not isinstance(version.expression, exp.Column):
             span = self.span_since(start)
-            remedy = "write `FOR SYSTEM_TIME AS OF S.ts`, with the time of a stream"
+            remedy = "write `FOR SYSTEM_TIME AS OF S.ts`, with the time of a stream, or `AS OF ARRIVAL`"
             self.refuse(f"`{self.sql[span.start : span.end]}`", remedy, span)
+        self._take_arrival(version.expression)
         return version
+
+    def _take_arrival(self, time: exp.Column) -> None:
+        """Tells the word ARRIVAL, and the stream behind it, from a column."""
+        if time.table or time.this.quoted or time.name.upper() != "ARRIVAL":
+            return
+        time.meta[IS_ARRIVAL] = True
+        if self.take("OF"):
+            time.set("table", self.name("the stream whose arrival counts,"))
 
     def _parse_query_modifiers(self, this: Any) -> Any:
         this = super()._parse_query_modifiers(this)

@@ -36,8 +36,12 @@ class Scope:
         """What a column stands for that USING has merged with another, if not for itself."""
         self._hidden: set[str] = set()
 
+    def replace(self, sources: Sequence[Source]) -> None:
+        """Takes the same items of FROM again, with more known of them."""
+        self._sources = {source.alias.lower(): source for source in sources}
+
     def columns(self) -> pa.Schema:
-        """All columns, called `alias.column`."""
+        """All columns, called `alias.column`, also those that no name means."""
         named = ((source, field) for source in self._sources.values() for field in source.schema)
         return pa.schema([field.with_name(f"{source.alias}.{field.name}") for source, field in named])
 
@@ -86,7 +90,7 @@ class Scope:
         """The columns behind `*` or `alias.*`."""
         if isinstance(star, exp.Column):
             source = self._source(star.args["table"])
-            return [read(source, name, star) for name in source.schema.names]
+            return [read(source, name, star) for name in source.shown]
         columns = [_make_column(source, name, star) for source, name in self._visible()]
         return [place(self._value(column), star) for column in columns]
 
@@ -165,7 +169,7 @@ class Scope:
                 continue
             if source.alias.lower() in self._hidden or (among is not None and source.alias not in among):
                 continue
-            yield from ((source, name) for name in source.schema.names if (source.alias, name) not in self._merged)
+            yield from ((source, name) for name in source.shown if (source.alias, name) not in self._merged)
 
     def _source(self, name: exp.Identifier) -> Source:
         if name.name.lower() not in self._sources or name.name.lower() in self._hidden:
@@ -193,7 +197,7 @@ class Scope:
 
 def column_in(source: Source, name: exp.Identifier, text: str) -> exp.Column:
     """The column that a name means in one item of FROM."""
-    names = source.schema.names
+    names = source.shown
     declared = _match(name.name, names)
     if declared is None:
         reason = f"`{source.alias}` has no column `{name.name}`; {suggest(name.name, names)}"

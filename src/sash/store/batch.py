@@ -24,6 +24,12 @@ BEGINNING = np.iinfo(np.int64).min
 
 TS, EXPIRES, OP = "_ts", "_expires", "_op"
 ID_PREFIX = "_id."
+ARRIVAL = "_arrival"
+"""A column of a stream where a table is read as of arrival: the number of the batch in which a tuple was let in."""
+SEEN_FROM, SEEN_UNTIL = "_seen_from", "_seen_until"
+"""Columns of such a table: from which batch on, and until before which one, a row is seen; a NULL is no bound."""
+SEEN_ID = "_seen_id"
+"""And a number that a row keeps while others come and go."""
 SIGNED_FIELDS = (pa.field(TS, pa.int64()), pa.field(EXPIRES, pa.int64()), pa.field(OP, pa.int8()))
 
 ColumnLike: TypeAlias = pa.Array | pa.ChunkedArray | np.ndarray

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -149,16 +149,34 @@ def _run(case: GeneratedCase, may_restart: bool) -> pa.Table:
 def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
     """Row by row, or some at a time, of one stream and then another, which may be declared complete up to a time."""
     running = sash.query(case.text, params=case.params, **case.frames)
-    changes = []
+    changes, n_restarts = [], 0
     for number, (name, rows, complete_us) in enumerate(_cut(case)):
         changes.append(running.push(name, rows))
         if case.cuts[number % len(case.cuts)] % 7 == 0 and complete_us is not None:
             changes.append(running.advance(complete_us, name))
         if may_restart and case.cuts[-1 - number % len(case.cuts)] >= 85:
             snapshot, running = running.snapshot(), sash.query(case.text, params=case.params, **case.frames)
+            if n_restarts == 0:
+                _refuse_changed_tables(
+                    case, snapshot, {name for lookup in running.plan.lookups for name in lookup.tables}
+                )
+            n_restarts += 1
             running.restore(snapshot)
     changes.append(running.finish())
     return pa.concat_tables(changes)
+
+
+def _refuse_changed_tables(case: GeneratedCase, snapshot: bytes, looked_up: set[str]) -> None:
+    """Whatever the query, it does not go on beside another content of a table in which it looks rows up."""
+    for name in sorted(looked_up):
+        if case.tables[name].rows.num_rows:
+            other = replace(case.tables[name], rows=case.tables[name].rows.slice(1)).frame
+            reason = ""
+            try:
+                sash.query(case.text, params=case.params, **(case.frames | {name: other})).restore(snapshot)
+            except sash.SourceError as error:
+                reason = str(error)
+            assert f"table `{name}` has changed since the query began" in reason, f"restored beside another `{name}`"
 
 
 def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:

@@ -25,6 +25,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
 from sash.plan.explain.meanings import call_text
+from sash.plan.explain.table_meaning import relation_meaning, relation_state
 from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
 from sash.plan.query_plan import SIGNED, Lookup, QueryPlan, Slot
@@ -101,13 +102,15 @@ def asked_of_tables(lookup: Lookup) -> str:
 def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Description:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
     project = lookup.ingest.project
-    columns = [name for name in project.passed if name not in SIGNED]
+    hidden = {f"{lookup.source.alias}.{name}" for name in lookup.source.hidden}
+    columns = [name for name in project.passed if name not in SIGNED and name not in hidden]
     return relation_title(lookup), [
         ("asks", asked_of_tables(lookup)),
+        ("meaning", relation_meaning(lookup)),
         ("columns", ", ".join(columns)),
         ("filter", plain(project.predicate)),
         ("computes", computed(project)),
-        ("state", "the whole relation, in memory"),
+        ("state", relation_state(lookup)),
     ]
 
 
@@ -357,4 +360,5 @@ def alias_given(spec: ProjectSpec) -> str | None:
 def _column_list(slot: Slot) -> str:
     prefix = f"{slot.source.alias}."
     passed = [name for name in slot.ingest.project.passed if name.startswith(prefix)]
-    return ", ".join(name.removeprefix(prefix) for name in passed)
+    names = (name.removeprefix(prefix) for name in passed)
+    return ", ".join(name for name in names if name not in slot.source.hidden)

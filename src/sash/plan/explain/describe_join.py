@@ -25,8 +25,9 @@ from sash.cost.join_cost import (
     exact_settings,
 )
 from sash.cost.lookup_cost import REPLICATED
-from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.lookup_join import LookupJoinSpec, ValidPeriod
 from sash.plan.query_plan import ALGORITHMS, LOOKUP_METHODS
+from sash.store.batch import ARRIVAL
 
 ONE_TABLE = "one table of keys for both sides, each with the chains of its tuples"
 GROWING = "circular buckets by key, as many as the tuples need"
@@ -139,16 +140,33 @@ def _ends(ends: tuple[float, float]) -> str:
     return " or ".join(text for text in (below, above) if text)
 
 
+def arrival_stream(period: ValidPeriod | None) -> str | None:
+    """The alias of the stream whose arrival counts, if a relation is read as of that."""
+    return period.time.removesuffix(f".{ARRIVAL}") if period and period.time.endswith(f".{ARRIVAL}") else None
+
+
+def _as_of(period: ValidPeriod | None) -> str:
+    if period is None:
+        return ""
+    if stream := arrival_stream(period):
+        return f"the arrival of {stream}: the version that the batch of a tuple has met"
+    return f"{period}, where a NULL is no bound"
+
+
+def _begun(period: ValidPeriod) -> str:
+    return "the batch that saw them first" if arrival_stream(period) else period.start
+
+
 def lookup_facts(spec: LookupJoinSpec) -> list[tuple[str, str]]:
     """How a relation is looked up."""
     algorithm = "hash index over the relation" if spec.keys else "every row of the relation is looked at"
     if spec.period:
-        among = "of each key" if spec.keys else "of the relation"
-        algorithm = f"{'hash index, ' if spec.keys else ''}binary search among the rows {among} by {spec.period.start}"
+        first, among = ("hash index, ", "of each key") if spec.keys else ("", "of the relation")
+        algorithm = f"{first}binary search among the rows {among} by {_begun(spec.period)}"
     if spec.method != REPLICATED:
         algorithm = f"{LOOKUP_METHODS[spec.method]}, by hint"
     return [
         ("algorithm", algorithm),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
-        ("as of", f"{spec.period}, where a NULL is no bound" if spec.period else ""),
+        ("as of", _as_of(spec.period)),
     ]

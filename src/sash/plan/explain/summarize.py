@@ -35,7 +35,7 @@ from sash.plan.explain.describe import (
     relation_title,
     subquery_title,
 )
-from sash.plan.explain.describe_join import method_name
+from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
@@ -85,7 +85,8 @@ def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
     asked = asked_of_tables(lookup)
     what = _listed(f"once: {asked}" if asked else "", _where(lookup.ingest.project.predicate))
-    return Summary(relation_title(lookup), what, "all of it, in memory")
+    kept = "its versions, in memory" if lookup.source.is_arrival else "all of it, in memory"
+    return Summary(relation_title(lookup), what, kept)
 
 
 @aliases_in.register
@@ -243,8 +244,13 @@ def _matched(spec: WindowJoinSpec | LookupJoinSpec, node: Node, plan: QueryPlan)
     known = _meanings_below(node, plan)
     keys = [f"{known.get(left, left)} = {known.get(right, right)}" for left, right in spec.keys]
     residual = [plain(spec.residual, known)] if spec.residual else []
-    period = [str(spec.period)] if isinstance(spec, LookupJoinSpec) and spec.period else []
+    period = [_period(spec)] if isinstance(spec, LookupJoinSpec) and spec.period else []
     return " and ".join([*keys, *period, *residual]) or "every pair"
+
+
+def _period(spec: LookupJoinSpec) -> str:
+    stream = arrival_stream(spec.period)
+    return f"as of the arrival of {stream}" if stream else str(spec.period)
 
 
 def _meanings_below(node: Node, plan: QueryPlan) -> dict[str, str]:

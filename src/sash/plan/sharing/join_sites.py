@@ -124,6 +124,8 @@ def signature_of(plan: QueryPlan) -> Signature:
 def sites_of(plan: QueryPlan) -> list[Site]:
     """The joins of a plan, all of which can be shared; raises RunsAlone."""
     _refuse_hints(plan)
+    if any(lookup.source.is_arrival for lookup in plan.lookups):
+        raise RunsAlone("it reads a table as of arrival, and would begin with rows of which nobody knows what they met")
     nodes = [node for node in plan.root.walk() if isinstance(node.spec, WindowJoinSpec | MultiwayJoinSpec)]
     if not nodes:
         raise RunsAlone("it joins no two streams")

@@ -1,0 +1,202 @@
+"""Versions of a table of PostgreSQL that has a history: what is declared with OPTIONS (…, history 'yes').
+
+    version = horizon = the server's own snapshot:  100:106:102,104
+                                                    below 100 all transactions are over, from 106 on none has begun,
+                                                    and of those between, 102 and 104 are open
+
+    Law: a row is in the version  iff  the transaction that wrote it was over, and none that was over has deleted it.
+
+A transaction that is over stays so, and has written all that it will: the version reads the same for ever. One that is
+held open is seen whole, when it is over, and first in exactly one version. The oldest open transaction alone would not
+do for a horizon: one with a lower number may have replaced what one with a higher number had written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from sash.errors import PlanError, SourceError
+from sash.io.postgres_connection import ask_server, identifiers_of
+from sash.io.postgres_history import FROM, SYSTEM, TO, TRIGGERS, HistoryMark, count_triggers, history_of
+from sash.io.postgresql import PostgresTable
+from sash.io.table_version import VERSION, TableVersion
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+
+OPTIONS = ("table", "history", "horizon")
+_PREFIX = "horizon "
+_HORIZON = re.compile(r"\d+:\d+:(\d+(,\d+)*)?")
+_LOOK = """
+SELECT pg_current_snapshot()::text, obj_description(h.oid, 'pg_class'), t.typrelid, pg_is_in_recovery()
+FROM pg_class h JOIN pg_attribute a ON a.attrelid = h.oid AND a.attname = 'sash_row'
+JOIN pg_type t ON t.oid = a.atttypid
+WHERE h.oid = {}::regclass
+"""
+_IS_OVER = """
+SELECT pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax({0}::pg_snapshot) AND NOT EXISTS (
+  SELECT FROM pg_snapshot_xip(pg_current_snapshot()) AS x WHERE pg_visible_in_snapshot(x, {0}::pg_snapshot)
+), pg_visible_in_snapshot({1}::xid8, {0}::pg_snapshot)
+"""
+_HAS_CHANGED = """
+SELECT EXISTS (SELECT FROM {0} WHERE sash_created >= pg_snapshot_xmin({1}::pg_snapshot)
+  AND pg_visible_in_snapshot(sash_created, {2}) AND NOT pg_visible_in_snapshot(sash_created, {1}))
+OR EXISTS (SELECT FROM {0} WHERE sash_deleted >= pg_snapshot_xmin({1}::pg_snapshot)
+  AND pg_visible_in_snapshot(sash_deleted, {2}) AND NOT pg_visible_in_snapshot(sash_deleted, {1}))
+"""
+_ROWS = """
+(SELECT (sash_row).*, sash_from, CASE WHEN pg_visible_in_snapshot(sash_deleted, {1}) THEN sash_to END AS sash_to
+ FROM {0} WHERE pg_visible_in_snapshot(sash_created, {1}) AND {2}) AS history
+"""
+_THERE = "(sash_deleted IS NULL OR NOT pg_visible_in_snapshot(sash_deleted, {}))"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySource:
+    """A table with a history. If its columns `sash_from` or `sash_to` are declared, it has all rows that ever were;
+    else those that are there.
+    """
+
+    table: PostgresTable
+    horizon: str | None = None
+    """The version to read, whatever was written since; None: the newest."""
+
+    @property
+    def path(self) -> None:
+        return None
+
+    @property
+    def no_versions(self) -> str | None:
+        if self.horizon is None:
+            return None
+        return "it is declared with one horizon alone; leave the option `horizon` out"
+
+    def read(self, name: str) -> pa.Table:
+        """All rows of the version; SourceError if they cannot be had whole."""
+        return self._asked(name, lambda connection: self._copy(connection, self._begin(connection)))
+
+    def poll(self, name: str, known: str | None) -> TableVersion:
+        """The version that it has now; SourceError if its rows cannot be had whole."""
+
+        def look(connection: psycopg.Connection) -> TableVersion:
+            horizon = self._begin(connection)
+            is_new = known is None or self._has_changed(connection, known.removeprefix(_PREFIX), horizon)
+            return TableVersion(f"{_PREFIX}{horizon}", self._copy(connection, horizon) if is_new else None)
+
+        return self._asked(name, look)
+
+    def _asked(self, name: str, work: Callable[[psycopg.Connection], T]) -> T:
+        try:
+            return ask_server(self.table.address, work, self.table.describe_failure)
+        except SourceError as error:
+            reason = str(error)
+        raise SourceError(f"table `{name}`: {reason}")
+
+    def _begin(self, connection: psycopg.Connection) -> str:
+        """Begins the transaction that reads; the horizon to read at."""
+        from psycopg import errors, sql
+
+        try:
+            self.table.begin(connection, self._history)
+        except errors.UndefinedTable:
+            raise self._missing() from None
+        place = sql.Literal(self._history.as_string(connection))
+        found = connection.execute(sql.SQL(_LOOK).format(place)).fetchone()
+        mark = HistoryMark.read(found[1]) if found else None
+        if found is None or mark is None:
+            raise self._missing()
+        newest, _, table, is_standby = found
+        if is_standby:
+            raise SourceError(
+                f"{self.table.shown} is on a standby, which does not tell what is open; read from the primary"
+            )
+        self._refuse_broken(connection, mark, table)
+        if self.horizon is not None:
+            self._refuse_unknown(connection, self.horizon, mark, newest)
+        return newest if self.horizon is None else self.horizon
+
+    def _refuse_unknown(self, connection: psycopg.Connection, horizon: str, mark: HistoryMark, newest: str) -> None:
+        from psycopg import sql
+
+        found = connection.execute(
+            sql.SQL(_IS_OVER).format(sql.Literal(horizon), sql.Literal(str(mark.begun)))
+        ).fetchone()
+        is_over, is_known = found or (False, False)
+        if not is_over:
+            raise SourceError(
+                f"{self.table.shown} has no version `horizon {horizon}` yet; the newest is {newest}: read that, or wait"
+            )
+        if not is_known:
+            raise SourceError(
+                f"the history of {self.table.shown} begins with transaction {mark.begun}, after `horizon {horizon}`; "
+                "read a newer version"
+            )
+
+    def _copy(self, connection: psycopg.Connection, horizon: str) -> pa.Table:
+        from psycopg import sql
+
+        is_whole = {FROM, TO} & {name.lower() for name in self.table.schema.names}
+        at = sql.Literal(horizon)
+        which = sql.SQL("true") if is_whole else sql.SQL(_THERE).format(at)
+        rows = self.table.copy(connection, sql.SQL(_ROWS).format(self._history, at, which))
+        return rows.replace_schema_metadata({VERSION: f"{_PREFIX}{horizon}".encode()})
+
+    def _has_changed(self, connection: psycopg.Connection, before: str, horizon: str) -> bool:
+        from psycopg import sql
+
+        query = sql.SQL(_HAS_CHANGED).format(self._history, sql.Literal(before), sql.Literal(horizon))
+        found = connection.execute(query).fetchone()
+        return found is None or found[0]
+
+    def _refuse_broken(self, connection: psycopg.Connection, mark: HistoryMark, table: int) -> None:
+        remedy = "begin a new one: `sash relation history --remove`, and then without"
+        row = connection.execute(SYSTEM).fetchone()
+        if row is None or row[0] != mark.system:
+            raise SourceError(
+                f"the history of {self.table.shown} was kept on another server, where transactions had other numbers; "
+                f"{remedy}"
+            )
+        if count_triggers(connection, table) < len(TRIGGERS):
+            raise SourceError(
+                f"the history of {self.table.shown} has a gap: a trigger that keeps it is gone or disabled; {remedy}"
+            )
+
+    def _missing(self) -> SourceError:
+        command = f"sash relation history '{self.table.address}' '{self.table.table}'"
+        return SourceError(f"{self.table.shown} has no history; set it up with `{command}`")
+
+    @property
+    def _history(self) -> sql.Identifier:
+        from psycopg import sql
+
+        return sql.Identifier(*history_of(identifiers_of(self.table.table)))
+
+
+def declared_postgres(
+    address: str, schema: pa.Schema, options: Sequence[tuple[str, str]]
+) -> PostgresTable | HistorySource:
+    """What is declared by the texts of an OPTIONS clause, whose names are known to be right; PlanError for one that
+    means nothing.
+    """
+    chosen = {name.lower(): text for name, text in options}
+    table, history, horizon = PostgresTable(address, chosen.get("table", ""), schema), *_chosen(chosen)
+    return HistorySource(table, horizon) if history else table
+
+
+def _chosen(options: dict[str, str]) -> tuple[bool, str | None]:
+    history, horizon = options.get("history", "no").lower(), options.get("horizon")
+    if history not in ("yes", "no"):
+        raise PlanError(f"option `history` is '{options['history']}' but must be 'yes' or 'no'")
+    if horizon is not None and history == "no":
+        raise PlanError("option `horizon` is a version of a table's history; write history 'yes' beside it")
+    if horizon is not None and not _HORIZON.fullmatch(horizon):
+        raise PlanError(f"option `horizon` is '{horizon}' but must be one that was told, such as '100:106:102'")
+    return history == "yes", horizon
