@@ -28,6 +28,7 @@ from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
+from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
 from sash.store.sorted_runs import SortedRuns
@@ -81,6 +82,7 @@ Spec: TypeAlias = (
     | PartialAggregateSpec
     | MembershipSpec
     | AsofJoinSpec
+    | UnmetSpec
     | UnionSpec
     | ExpireSpec
 )
@@ -99,6 +101,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     PartialAggregateSpec: PartialAggregate,
     MembershipSpec: Membership,
     AsofJoinSpec: AsofJoin,
+    UnmetSpec: Unmet,
     UnionSpec: Union,
     ExpireSpec: Expire,
 }
