@@ -46,6 +46,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.union import Union, UnionSpec
+from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.store import key_index, trace
@@ -308,6 +309,11 @@ def asof(lives: Lives, **more: Any) -> Served:
     return Served(AsofJoin, AsofJoinSpec(**spec | more), ("s v", "w.s w.v"), lives)
 
 
+def unmet(left: tuple[str, ...], right: tuple[str, ...], nulls_match: bool = False) -> Served:
+    spec = UnmetSpec(("s", "v"), left, right, (WINDOW_US, WINDOW_US), nulls_match)
+    return Served(Unmet, spec, ("s v", "w.s"), Lives(may_be_taken_back=False))
+
+
 def tapped(schedule: str, **more: Any) -> Served:
     """Three queries, of which one came later."""
     columns = tuple((f"{side}.{name}", f"{alias}.{name}") for side, alias in (("l", "A"), ("r", "B")) for name in "ksn")
@@ -413,6 +419,11 @@ CASES: dict[type, dict[str, Served]] = {
         "clocked": asof(MIXED, keeps_all=True),
         "told, with identities": asof(TOLD, keeps_all=False, id_columns=("_id.l", "_id.r", "_id._expires")),
         "without keys": asof(MIXED, keeps_all=True, keys=(), comparison="<"),
+    },
+    Unmet: {
+        "by key": unmet(("s",), ("w.s",)),
+        "of rows": unmet(("s",), ("w.s",), nulls_match=True),
+        "without keys": unmet((), ()),
     },
     Union: {
         "plain": Served(Union, UnionSpec(("s", "v")), ("s v", "v s")),

@@ -232,8 +232,8 @@ OUTER_JOINS = (
         "a-row-with-nulls-that-does-not-find-its-pairs",
         "partner_tests",
         "sql/partner_tests.py",
-        "nulls_match=True",
-        "nulls_match=False",
+        "            nulls_match=True,",
+        "            nulls_match=False,",
         ("tests/golden/test_golden.py -k outer_join",),
     ),
 )

@@ -103,6 +103,8 @@ QUERIES = {
     "ON A.k = B.k AND A.ts >= B.ts",
     "asof join without keys": "SELECT A.v, B.v AS w FROM a A ASOF JOIN b B ON A.ts > B.ts WINDOW 3 SECONDS "
     "EMIT CHANGES",
+    "final left join": "SELECT A.k, A.v, B.v AS w FROM a A [RANGE 3 SECONDS] LEFT JOIN b B [RANGE 2 SECONDS] "
+    "ON A.k = B.k AND B.v > 40 EMIT FINAL",
     "semi and anti join": "SELECT A.k, A.v FROM a A SEMI JOIN r R ON A.k = R.id ANTI JOIN b B ON A.k = B.k "
     "AND A.v < B.v WINDOW 3 SECONDS",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",
@@ -170,6 +172,7 @@ OFTEN = (
     *("intervals", "window close"),
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
     *("directed pairs", "pairs with two keys", "left join", "left join by any condition", "asof join"),
+    "final left join",
 )
 """One for each operator at least, in one group and in many, in one fragment and in several."""
 

@@ -40,6 +40,7 @@ from sash.operators.operator_names import OperatorName
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
+from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.oracle.reference import row_keys
 from sash.store import trace
@@ -125,6 +126,8 @@ class _Watched:
                 return sum(tuples.n_reached(self._clock, max(row)) for tuples, row in zip(self._inputs, reach_us))
             case MembershipSpec(windows_us=windows_us) | AsofJoinSpec(windows_us=windows_us):
                 return self._n_in_windows(windows_us, trace.MIN_STRUCK_OUT)
+            case UnmetSpec(windows_us=(left_us, right_us)):
+                return self._n_in_windows((left_us, left_us + right_us), 0)
             case ExpireSpec(window_us=window_us):
                 return self._n_in_windows((window_us,), 0)
             case RunningGroupBySpec():

@@ -33,7 +33,7 @@ class PartnerChanges(NamedTuple):
     event: Int64s
     left: Int64s
     right: Int64s
-    count: Int64s
+    n_more: Int64s
 
 
 @kernel
@@ -53,7 +53,7 @@ def follow(first: int, events: AsofEvents, members: Treaps, keeps_all: bool, out
                 return event, n_out
             partner = _last_before(owner + 1, place, members)
             if partner != NONE or keeps_all:
-                out.event[n_out], out.left[n_out], out.right[n_out], out.count[n_out] = event, place, partner, count
+                out.event[n_out], out.left[n_out], out.right[n_out], out.n_more[n_out] = event, place, partner, count
                 n_out += 1
         # 2. A right tuple: those behind it, if it is the first of equals to come, or the last to go.
         else:
@@ -62,17 +62,17 @@ def follow(first: int, events: AsofEvents, members: Treaps, keeps_all: bool, out
                 start, stop = _followers(owner, place, n_before, members)
                 if n_out + 2 * (stop - start) > out.event.shape[0]:
                     return event, n_out
-                n_more = 1 if count > 0 else -1
+                sign = 1 if count > 0 else -1
                 before = _last_before(owner, place, members)
                 while start < stop:
                     left = kth(owner - 1, start, roots, nodes)
                     n_equal = multiplicity(owner - 1, left, roots, nodes, words)
                     out.event[n_out], out.left[n_out], out.right[n_out] = event, left, place
-                    out.count[n_out] = n_more * n_equal
+                    out.n_more[n_out] = sign * n_equal
                     n_out += 1
                     if before != NONE or keeps_all:
                         out.event[n_out], out.left[n_out], out.right[n_out] = event, left, before
-                        out.count[n_out] = -n_more * n_equal
+                        out.n_more[n_out] = -sign * n_equal
                         n_out += 1
                     start += n_equal
         # 3. Only now it is there, or gone.

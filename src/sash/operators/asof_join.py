@@ -27,7 +27,7 @@ from sash.kernels import asof_runs as kernel
 from sash.operators.asof_places import BEGINNING, END, left_places, right_places
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
-from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, with_columns
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.byte_strings import ByteStrings
 from sash.store.float_bits import bits_type, from_bits, to_bits
@@ -155,8 +155,11 @@ class AsofJoin:
         return self._place(side, tuples, self._contents[side].recall(self._as_bits(side, tuples)))
 
     def _as_bits(self, side: int, tuples: pa.Table) -> pa.Table:
-        floats = [name for name in self.spec.columns[side] if pa.types.is_floating(tuples.schema.field(name).type)]
-        return with_columns(tuples, **{name: to_bits(tuples.column(name)) for name in floats}) if floats else tuples
+        for name in self.spec.columns[side]:
+            idx = tuples.schema.get_field_index(name)
+            if pa.types.is_floating(tuples.schema.field(idx).type):
+                tuples = tuples.set_column(idx, name, to_bits(tuples.column(idx)))
+        return tuples
 
     def _place(self, side: int, tuples: pa.Table, contents: np.ndarray) -> np.ndarray:
         """The numbers of the places where tuples stand; what is there is known from then on."""

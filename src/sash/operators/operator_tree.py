@@ -29,6 +29,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.union import Union, UnionSpec
+from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
 from sash.store.sorted_runs import SortedRuns
@@ -82,6 +83,7 @@ Spec: TypeAlias = (
     | PartialAggregateSpec
     | MembershipSpec
     | AsofJoinSpec
+    | UnmetSpec
     | UnionSpec
     | ExpireSpec
 )
@@ -100,6 +102,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     PartialAggregateSpec: PartialAggregate,
     MembershipSpec: Membership,
     AsofJoinSpec: AsofJoin,
+    UnmetSpec: Unmet,
     UnionSpec: Union,
     ExpireSpec: Expire,
 }

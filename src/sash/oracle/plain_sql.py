@@ -88,6 +88,8 @@ class RelationalQuery:
 
     def __post_init__(self) -> None:
         tree = self.tree.copy()
+        if "emit_final" in tree.meta and not any(_is_closing(table) for table in tree.find_all(exp.Table)):
+            raise PlanError("what `EMIT FINAL` gives is no answer at an instant; leave it out to compare the query")
         _inline_named_queries(tree)
         for select in list(tree.find_all(exp.Select)):
             order_aggregates(select)
@@ -225,6 +227,12 @@ def _add_condition(select: exp.Select, item: exp.Expr, condition: exp.Expr) -> N
         join.set("on", exp.and_(join.args["on"], condition))
     else:
         raise PlanError("FOR SYSTEM_TIME beside outer joins is known here with `ON` alone; use it in place of `USING`")
+
+
+def _is_closing(table: exp.Table) -> bool:
+    """Whether a stream shows its rows when their windows are over."""
+    clause = table.meta.get("window")
+    return clause is not None and isinstance(clause.window, HopWindow) and clause.window.is_final
 
 
 def _joins_of(node: exp.Expr) -> Iterator[exp.Join]:

@@ -13,6 +13,7 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
+from sash.operators.unmet import UnmetSpec
 from sash.plan.aggregation import ROW_ID, GroupByClause
 from sash.plan.asof import join_asof
 from sash.plan.column_names import columns_of
@@ -49,6 +50,9 @@ class _Builder:
         self._body = body
         self._hints = read_hints(body.bound)
         self._schedule = self._hints.expiry_schedule or "tpa"
+        if _emits_once(body) and self._schedule != "tpa":
+            reason = f"`EMIT FINAL` leaves no choice of schedule; leave the hint `{self._schedule}` out"
+            raise PlanError(reason, body.bound.text, body.bound.spans.get("hint"))
         self._infos = list(_streams_read(body))
         is_ordered = self._hints.expiry_schedule is not None or any(
             self._relies_on_order(each) for each in bodies_of(body)
@@ -70,12 +74,13 @@ class _Builder:
             is_expiry_hinted=self._hints.expiry_schedule is not None,
             serving_order=self._hints.serving_order,
             graphs=tuple(_graphs(self._body)),
+            emits_once=_emits_once(self._body),
         )
 
     def _emitted(self) -> Flow:
         """The answer; where changes are asked for, with a negative for all that expires."""
         body = self._body
-        if _is_final(body):
+        if _is_final(body) or _emits_once(body):
             return self._draft.finish(self._build(body, False))
         if not body.bound.emit_changes:
             return self._build(body, False)
@@ -131,6 +136,8 @@ class _Builder:
         """The rows for which a subquery has, or has not, an equal row."""
         operands = list(map(to_column, test.operands))
         rule = "absent" if test.is_negated else "present"
+        if test.is_final:
+            return self._unmet(flow, operands, self._build(test.body, False), test.nulls_match)
         if not test.is_null_aware:
             return self._member(flow, operands, self._build(test.body, False), rule, with_ids, test.nulls_match)
         (operand,) = test.operands
@@ -147,17 +154,32 @@ class _Builder:
         self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool, nulls_match: bool = False
     ) -> Flow:
         """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked."""
-        keys = tuple(f"_operand.{idx}" for idx in range(len(operands)))
         columns = flow.columns
-        items = [*((name, quote(name)) for name in columns), *zip(keys, operands)]
-        flow, matches = self._draft.project(flow, items), replace(matches, ids=())
-        flow, matches = self._draft.meet(flow, keys, matches, matches.columns)
+        flow, keys, matches = self._meeting(flow, operands, matches)
         content = (*columns, *(flow.ids if with_ids else ()))
         ids = flow.ids if with_ids else ()
         return self._membership(flow, matches, MembershipSpec(
             rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
             nulls_match,
         ), columns=columns, ids=ids)  # fmt: skip
+
+    def _unmet(self, flow: Flow, operands: list[str], matches: Flow, nulls_match: bool) -> Flow:
+        """The rows of a flow whose operands no row of another has equalled as long as they were there."""
+        columns = flow.columns
+        flow, keys, matches = self._meeting(replace(flow, ids=()), operands, matches)
+        assert flow.life_us is not None
+        assert matches.life_us is not None
+        spec = UnmetSpec(columns, keys, matches.columns, (flow.life_us, matches.life_us), nulls_match)
+        distribution = flow.distribution.renamed({name: [name] for name in columns})
+        return flow.then(spec, matches, columns=columns, life_us=None, distribution=distribution)
+
+    def _meeting(self, flow: Flow, operands: list[str], matches: Flow) -> tuple[Flow, tuple[str, ...], Flow]:
+        """A flow with operands as columns, and another, such that they meet where those equal its columns."""
+        keys = tuple(f"_operand.{idx}" for idx in range(len(operands)))
+        items = [*((name, quote(name)) for name in flow.columns), *zip(keys, operands)]
+        flow, matches = self._draft.project(flow, items), replace(matches, ids=())
+        flow, matches = self._draft.meet(flow, keys, matches, matches.columns)
+        return flow, keys, matches
 
     def _membership(
         self, flow: Flow, matches: Flow, spec: MembershipSpec, columns: tuple[str, ...], ids: tuple[str, ...]
@@ -173,8 +195,8 @@ class _Builder:
     def _set_operation(self, body: SetOperation, with_ids: bool) -> Flow:
         bound, is_union = body.bound, body.bound.operation == "union"
         if bound.asof is not None:
-            sides = [self._build(side, False) for side in (body.left, body.right)]
-            return join_asof(self._draft, bound, *sides, with_ids)
+            left, right = (self._build(side, False) for side in (body.left, body.right))
+            return join_asof(self._draft, bound, left, right, with_ids)
         names = tuple(output.name for output in bound.outputs)
         has_ids = with_ids and is_union and bound.is_all
         left, right = (self._named(self._build(side, has_ids), names) for side in (body.left, body.right))
@@ -234,6 +256,11 @@ class _Builder:
 def _is_final(body: Body) -> bool:
     """Whether a query shows what is final alone, when its window is over."""
     return isinstance(body, Select) and any(scan.source.is_final for scan in scans_of(body.input))
+
+
+def _emits_once(body: Body) -> bool:
+    """Whether a query shows each row once, when nothing can change it."""
+    return isinstance(body, Select) and body.bound.emits_once
 
 
 def _operand_sql(expr: exp.Expr) -> str:

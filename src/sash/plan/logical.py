@@ -61,6 +61,7 @@ class RowTest:
     is_negated: bool
     is_null_aware: bool
     nulls_match: bool = False
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,14 @@ def logical_plan(bound: Block) -> Body:
     for scan, lookup in lookups:
         tree = Join(tree, scan, lookup.conjuncts, kind=lookup.kind)
     tests = tuple(
-        RowTest(logical_plan(each.block), each.operands, each.is_negated, each.is_null_aware, each.nulls_match)
+        RowTest(
+            logical_plan(each.block),
+            each.operands,
+            each.is_negated,
+            each.is_null_aware,
+            each.nulls_match,
+            each.is_final,
+        )
         for each in bound.memberships
     )
     return Select(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)

@@ -41,6 +41,7 @@ from sash.operators.operator_tree import InputSpec, Node, OperatorTree, Relation
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.least_memory import empty_relations
 from sash.plan.lookup_forecast import LookupForecast, forecast_lookups
@@ -53,7 +54,7 @@ from sash.store.memory_budget import MemoryBudget
 
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
-TRACES = (AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec)
+TRACES = (AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec, UnmetSpec)
 """The operators that keep rows until these expire."""
 KEEPERS = (
     AsofJoinSpec,
@@ -66,6 +67,7 @@ KEEPERS = (
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    UnmetSpec,
     WindowJoinSpec,
 )
 """The operators that keep rows."""
@@ -95,7 +97,7 @@ class Keeper:
     @property
     def has_keys(self) -> bool:
         """Whether it keeps something by key beside rows, which segments have no place for."""
-        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec)
+        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec | UnmetSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,8 @@ def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
         return None if spec.partition_by else 2.0 * spec.n_rows
     if isinstance(spec, WindowJoinSpec | MembershipSpec | AsofJoinSpec):
         life_us = spec.windows_us[number]
+    elif isinstance(spec, UnmetSpec):
+        life_us = sum(spec.windows_us[: number + 1])
     elif isinstance(spec, MultiwayJoinSpec):
         life_us = spec.spans_us[number]
     elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec):

@@ -172,6 +172,9 @@ class QueryPlan:
     graphs: tuple[WindowGraph | IntervalGraph, ...] = field(default=(), repr=False)
     """The pair windows and intervals that the query was written with, for people: operators have them already."""
 
+    emits_once: bool = False
+    """Whether each row comes once, when nothing can change it, and stays (EMIT FINAL)."""
+
     @property
     def fingerprint(self) -> str:
         """Tells plans apart whose state differs: a checkpoint goes on only with the plan that it was made with."""

@@ -86,14 +86,16 @@ class AsofBinder:
             keeps_all,
             tuple(self._deciding([output.name for output in shown[1]])),
         )
-        blocks = [self.maker.selecting(part, side.outputs) for part, side in zip((left, right), sides, strict=True)]
+        blocks = self.maker.selecting(left, sides[0].outputs), self.maker.selecting(right, sides[1].outputs)
         outputs = [
             replace(output, expr=exp.column(exp.to_identifier(output.name, quoted=True)))
             for side in shown
             for output in side
         ]
         query = self.maker.query
-        block = BoundSet(query.text, OPERATION, True, *blocks, tuple(outputs), spans=query.spans, asof=terms)
+        block = BoundSet(
+            query.text, OPERATION, True, blocks[0], blocks[1], tuple(outputs), spans=query.spans, asof=terms
+        )
         return self.maker.wrapped(block, FromPart((), left.places | right.places))
 
     def _shown(self, part: FromPart) -> list[Output]:

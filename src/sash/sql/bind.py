@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sqlglot import exp
 
@@ -12,7 +13,7 @@ from sash.sql.as_of import bind_as_of, period_conditions
 from sash.sql.bound_joins import bind_trees, conditions_in
 from sash.sql.bound_query import Block, BoundQuery, Catalog, Source
 from sash.sql.expressions import ScalarBinder, split_conjuncts
-from sash.sql.final_results import check_final
+from sash.sql.final_results import check_final, emits_once
 from sash.sql.hashable import check_hashable
 from sash.sql.interval_joins import bind_intervals
 from sash.sql.join_trees import are_plain
@@ -69,8 +70,11 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
             emit_changes=select.emit_changes,
             spans=select.spans,
             memberships=tuple(
-                bind_membership(part, around) for part in split_conjuncts(select.where) if is_membership(part)
+                replace(bind_membership(part, around), is_final=emits_once(select, sources))
+                for part in split_conjuncts(select.where)
+                if is_membership(part)
             ),
+            emits_once=emits_once(select, sources),
             is_distinct=select.is_distinct,
             window_graph=bind_window_graph(select, sources),
             interval_graph=bind_intervals(select, sources),

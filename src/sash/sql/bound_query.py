@@ -361,6 +361,8 @@ class MembershipCondition:
     span: Span
     nulls_match: bool = False
     """Whether NULL equals NULL: of operands that are columns of a row, to find that very row again."""
+    is_final: bool = False
+    """Whether it is about all the time that a row is there, and known when it leaves (EMIT FINAL)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +408,8 @@ class BoundQuery:
 
     Each stream then has the window that the graph says its tuples live for.
     """
+    emits_once: bool = False
+    """EMIT FINAL: each row once, when nothing to come can change it."""
     interval_graph: IntervalGraph | None = None
     """Of an interval join: what `conjuncts` say about how far apart the times of streams without windows may be."""
 

@@ -1,34 +1,110 @@
-"""EMIT ON WINDOW CLOSE: which queries have results that are final once a window is over.
+"""Which queries have results that are final: EMIT ON WINDOW CLOSE, and EMIT FINAL.
 
-Every row of the answer must be made of the rows of one window, so that nothing to come can change it: rows as they are,
-or groups by `window_start` or `window_end`, of one stream with TUMBLE or HOP, beside any tables.
+EMIT ON WINDOW CLOSE: every row of the answer must be made of the rows of one window, so that nothing to come can change
+it: rows as they are, or groups by `window_start` or `window_end`, of one stream with TUMBLE or HOP, beside any tables.
+
+EMIT FINAL means the same there. Else windows say who may meet: two rows meet if both are in their windows at any
+instant. Rows that have met make a row of the answer, which stays; rows without a partner are known when they leave. So
+everything that is joined must come and leave by time alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from sqlglot import exp
 
 from sash.errors import PlanError
-from sash.sql.bound_query import WINDOW_COLUMNS, BoundQuery
+from sash.sql.bound_query import (
+    JOINED,
+    WINDOW_COLUMNS,
+    Block,
+    BoundQuery,
+    BoundSet,
+    DerivedInfo,
+    MembershipCondition,
+    Source,
+    TimeWindow,
+    sources_in,
+)
 from sash.sql.casts import without_read
 from sash.sql.parsed import ParsedQuery
+
+
+def emits_once(query: ParsedQuery, sources: Sequence[Source]) -> bool:
+    """Whether it is EMIT FINAL without TUMBLE or HOP, which have windows that are over."""
+    return _words(query) == "EMIT FINAL" and not any(source.is_final for source in sources)
 
 
 def check_final(query: ParsedQuery, bound: BoundQuery) -> None:
     """PlanError where a query asks for what is final alone and has none."""
     if "emit_final" not in query.tree.meta:
         return
+    if bound.emit_changes:
+        _refuse(query, "and `EMIT CHANGES` exclude each other", "remove one of them")
+    if bound.emits_once:
+        _check_once(query, bound)
+        return
     streams = [source for source in bound.sources if source.is_stream]
     if len(streams) != 1 or not streams[0].is_final:
         _refuse(query, "needs one stream with `TUMBLE` or `HOP`", "read one, beside any tables")
     if bound.is_distinct or bound.memberships:
         _refuse(query, "cannot stand with `DISTINCT`, `IN` or `EXISTS`", "group by `window_start` instead")
-    if bound.emit_changes:
-        _refuse(query, "and `EMIT CHANGES` exclude each other", "remove one of them")
     if bound.groups is not None and not any(_is_of_window(group.expr, streams[0].alias) for group in bound.groups):
         _refuse(query, "needs groups of one window each", "group by `window_start` or `window_end` as well")
+
+
+def _check_once(query: ParsedQuery, bound: BoundQuery) -> None:
+    if bound.groups is not None or bound.is_distinct:
+        remedy = "group by the `window_start` of one stream with `TUMBLE` or `HOP`, or leave `EMIT FINAL` out"
+        _refuse(query, "cannot stand with aggregates or `DISTINCT`, which go on changing", remedy)
+    streams = [source for source in bound.sources if source.is_stream]
+    parts: list[Block] = [bound]
+    if len(streams) == 1 and not bound.memberships and streams[0].alias.startswith(JOINED):
+        assert isinstance(streams[0].info, DerivedInfo)
+        parts = list(_united(streams[0].info.block))
+    for part in parts:
+        tests = part.memberships if isinstance(part, BoundQuery) else ()
+        if isinstance(part, BoundSet) or not all(map(_appends, _streams(part))):
+            _refuse_shape(query)
+        for test in tests:
+            _check_test(query, part, test)
+
+
+def _check_test(query: ParsedQuery, part: Block, test: MembershipCondition) -> None:
+    if not test.is_negated or test.is_null_aware:
+        remedy = "use `NOT EXISTS` or `ANTI JOIN` if that is meant, or leave `EMIT FINAL` out"
+        _refuse(query, "cannot stand with `IN`, `NOT IN`, `EXISTS` or `SEMI JOIN`", remedy)
+    if not _appends(test.block):
+        _refuse_shape(query)
+    for source in (*sources_in(part), *sources_in(test.block)):
+        if source.is_stream and not isinstance(source.window, TimeWindow):
+            reason = f"needs a window of time on `{source.alias}`, so that it is known when its rows leave"
+            _refuse(query, reason, "give it one, as in `[RANGE 1 MINUTE]`")
+
+
+def _united(block: Block) -> Iterator[Block]:
+    """The parts of UNION ALL."""
+    if isinstance(block, BoundSet) and block.operation == "union" and block.is_all:
+        yield from _united(block.left)
+        yield from _united(block.right)
+    else:
+        yield block
+
+
+def _streams(block: BoundQuery) -> Iterator[Source]:
+    return (source for source in block.sources if source.is_stream)
+
+
+def _appends(item: Source | Block) -> bool:
+    """Whether rows come once each, and leave by themselves: streams, filtered, joined and put together."""
+    if isinstance(item, Source):
+        return not isinstance(item.info, DerivedInfo) or _appends(item.info.block)
+    if isinstance(item, BoundSet):
+        return item.operation == "union" and item.is_all and _appends(item.left) and _appends(item.right)
+    is_plain = item.groups is None and not item.is_distinct and not item.memberships
+    return is_plain and all(map(_appends, _streams(item)))
 
 
 def _is_of_window(expr: exp.Expr, alias: str) -> bool:
@@ -36,5 +112,16 @@ def _is_of_window(expr: exp.Expr, alias: str) -> bool:
     return isinstance(column, exp.Column) and column.table == alias and column.name in WINDOW_COLUMNS
 
 
+def _words(query: ParsedQuery) -> str:
+    """The clause as it is called in messages; nothing if there is none."""
+    span = query.tree.meta.get("emit_final")
+    return "" if span is None else " ".join(query.text[span.start : span.end].upper().split())
+
+
+def _refuse_shape(query: ParsedQuery) -> NoReturn:
+    reason = "needs rows that come once each: of streams and tables, joined, with one outer join of streams at most"
+    _refuse(query, reason, "leave it out")
+
+
 def _refuse(query: ParsedQuery, reason: str, remedy: str) -> NoReturn:
-    raise PlanError(f"`EMIT ON WINDOW CLOSE` {reason}; {remedy}", query.text, query.tree.meta["emit_final"])
+    raise PlanError(f"`{_words(query)}` {reason}; {remedy}", query.text, query.tree.meta["emit_final"])

@@ -307,14 +307,15 @@ class SashParser(Cursor):
 
     def _is_clause_ahead(self) -> bool:
         words = (self._curr.text.upper(), self._next.text.upper())
-        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"))
+        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"), ("EMIT", "FINAL"))
 
     def _parse_clause(self, query: exp.Query) -> None:
         start = self._index
         if self.take("EMIT", "CHANGES"):
             query.meta["emit_changes"] = self.span_since(start)
         elif self.take("EMIT"):
-            self.expect("ON", "WINDOW", "CLOSE")
+            if not self.take("FINAL"):
+                self.expect("ON", "WINDOW", "CLOSE")
             query.meta["emit_final"] = self.span_since(start)
             close_windows(query)
         else:

@@ -172,8 +172,11 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
         reason = f"`EMIT CHANGES` cannot stand in {what}; put it at the end of the statement"
         raise PlanError(reason, query.text, query.tree.meta["emit_changes"])
     if "emit_final" in query.tree.meta:
-        reason = f"`EMIT ON WINDOW CLOSE` cannot stand in {what}; put it at the end of a statement of one SELECT"
-        raise PlanError(reason, query.text, query.tree.meta["emit_final"])
+        span = query.tree.meta["emit_final"]
+        words = " ".join(query.text[span.start : span.end].upper().split())
+        raise PlanError(
+            f"`{words}` cannot stand in {what}; put it at the end of a statement of one SELECT", query.text, span
+        )
     if query.hints and hints_too:
         reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
         raise PlanError(reason, query.text, query.spans.get("hint"))

@@ -67,7 +67,8 @@ class PartnerTest:
             outputs, operands = outputs or [NOTHING], operands or [NOTHING.expr]
             operands[0] = exp.Case().when(exp.and_(*own, copy=True), operands[0])
         block = self.maker.selecting(self.right.where(inside), outputs)
-        return MembershipCondition(block, tuple(operands), is_negated, False, self.join.span)
+        is_final = self.maker.query.emits_once
+        return MembershipCondition(block, tuple(operands), is_negated, False, self.join.span, is_final=is_final)
 
     def _by_pairs(self, is_negated: bool) -> MembershipCondition:
         columns = {
@@ -80,7 +81,15 @@ class PartnerTest:
         pairs = self.maker.beside(self.left, self.right).where(self.join.conjuncts)
         block = self.maker.selecting(pairs, outputs)
         operands = tuple(output.expr for output in outputs)
-        return MembershipCondition(block, operands, is_negated, False, self.join.span, nulls_match=True)
+        return MembershipCondition(
+            block,
+            operands,
+            is_negated,
+            False,
+            self.join.span,
+            nulls_match=True,
+            is_final=self.maker.query.emits_once,
+        )
 
     def _told_apart(self, alias: str, name: str) -> Iterator[Output]:
         """A column, such that whatever a condition makes of its values is the same where this is."""

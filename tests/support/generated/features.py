@@ -65,6 +65,7 @@ EXPECTED = (
         "[NOW]",
         "TUMBLE",
         "HOP",
+        "EMIT FINAL",
         "EMIT ON WINDOW CLOSE",
         "[UNBOUNDED]",
         "[SINCE]",
@@ -88,6 +89,7 @@ def features_of(case: GeneratedCase) -> set[str]:
     found |= {f"memory of {case.memory}"} if case.memory else set()
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
     found |= {"EMIT ON WINDOW CLOSE"} if statement.is_final else set()
+    found |= {"EMIT FINAL"} if statement.is_once else set()
     found |= {"WITH"} if statement.named else set()
     found |= {"parameter"} if statement.params else set()
     found |= {"hint"} if statement.hint else set()

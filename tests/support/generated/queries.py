@@ -10,6 +10,7 @@ from support.generated.asof import can_be_asof, draw_asof
 from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
+from support.generated.once import KINDS, draw_range
 from support.generated.subqueries import SubqueryWriter, draw_comparisons
 from support.generated.tree import (
     DECIDED,
@@ -74,14 +75,15 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 87, "endless": 6, "intervals": 4, "closing": 3})
+        kind = self.choices.weighted({"windows": 84, "endless": 6, "intervals": 4, "closing": 3, "once": 3})
         if kind == "windows" and self.choices.chance(12):
             self.named.append(("w", self._body(2, None)))
         drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        drawers |= {} if self.is_plain else {"once": self._once}
         body = drawers[kind]() if kind in drawers else self._body(1, None)
-        hint = self.choices.one(_HINTS) if self.choices.chance(15) else None
+        hint = self.choices.one(_HINTS) if self.choices.chance(15) and kind != "once" else None
         named = tuple(each for each in self.named if _reads_name(body, each[0]))
-        return Statement(body, named, hint, self.choices.chance(45) and kind != "closing")
+        return Statement(body, named, hint, self.choices.chance(45) and kind not in ("closing", "once"))
 
     def _body(self, depth: int, families: Sequence[str] | None) -> Body:
         """A query of the columns asked for; with a window if nothing around it has one."""
@@ -525,6 +527,24 @@ class StatementWriter:
         words = (*select.key_words, key) if select.key_words else None
         shown = Output(key, "w", dict(item.columns)["window_end"])
         return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
+
+    def _once(self) -> Select:
+        """Rows that come once: of one stream, or of two in a join that may be an outer one."""
+        n_items = self.choices.weighted({2: 6, 1: 1})
+        items = tuple(self._reading(self._stream(), draw_range(self.choices)) for _ in range(n_items))
+        columns = [
+            (f"{item.alias}.{name}", family)
+            for item in items
+            for name, family in item.columns
+            if family not in (LIST, NOTHING)
+        ]
+        words = (self.choices.weighted(KINDS),) if len(items) > 1 else ()
+        links = self._links(items, self._writer(columns), words)
+        shown = [True, *(link.shows for link in links)]
+        known = tuple(f"{item.alias}." for item, shows in zip(items, shown, strict=True) if shows)
+        writer = self._writer([each for each in columns if each[0].startswith(known)])
+        where = (_conjunct(writer.condition()),) if self.choices.chance(20) else ()
+        return Select(items, links, self._outputs(writer, None), where, is_once=True)
 
     def _interval_join(self, families: Sequence[str] | None) -> Select:
         """Streams without windows, and conditions on their times that connect all of them."""

@@ -245,6 +245,8 @@ class Select:
     """less these."""
     window: Window | None = None
     pairs: tuple[PairWindow, ...] = ()
+    is_once: bool = False
+    """Whether each row comes once, when nothing can change it (EMIT FINAL)."""
     is_interval_join: bool = False
     """Whether it has conditions on times in the place of windows."""
 
@@ -288,7 +290,11 @@ class Statement:
         if self.hint:
             text = text.replace("SELECT ", f"SELECT /*+ {self.hint} */ ", 1)
         emit = " EMIT ON WINDOW CLOSE" if self.is_final else " EMIT CHANGES" if self.emit_changes else ""
-        return named + text + emit
+        return named + text + (" EMIT FINAL" if self.is_once else emit)
+
+    @property
+    def is_once(self) -> bool:
+        return isinstance(self.body, Select) and self.body.is_once
 
     @property
     def params(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from support.generated.asof import one_partner
 from support.generated.data import Table
+from support.generated.once import write_once
 from support.generated.tree import (
     DECIDED,
     PARAMETERS,
@@ -77,6 +78,9 @@ class Truth:
         if isinstance(body, SetOperation):
             sides = [f"SELECT * FROM ({self._write(side, window)}) side" for side in (body.left, body.right)]
             return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
+        if body.is_once:
+            readings = [item for item in body.items if isinstance(item, Reading)]
+            return write_once(body, [self._reading(item.table, item.window) for item in readings])
         if body.keys == ():
             return self._write_total(body, window)
         instant = _instant_of(body)

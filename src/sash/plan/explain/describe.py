@@ -21,6 +21,7 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
+from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
@@ -277,6 +278,19 @@ def asof_rule(spec: AsofJoinSpec, left: dict[str, str], right: dict[str, str]) -
     time, partner = left.get(spec.times[0], spec.times[0]), right.get(spec.times[1], spec.times[1])
     word, turned = ("greatest", "<") if spec.comparison.startswith(">") else ("least", ">")
     return ", ".join([*keys, f"the {word} {partner} {turned}{spec.comparison[1:]} {time}"])
+
+
+@describe.register
+def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Description:
+    sql = _made_below(node)
+    pairs = [f"{sql.get(left, left)} = {right}" for left, right in zip(spec.left_keys, spec.right_keys, strict=True)]
+    bounds = [_trace_bound(life, child) for life, child in zip((spec.windows_us[0], sum(spec.windows_us)), node.inputs)]
+    return "Unmet", [
+        ("passes", "left tuples that no right one with the same key has met, each when it leaves, for ever"),
+        ("keys", ", ".join(pairs) or "none"),
+        ("state", f"left: {bounds[0]}; right: of the keys, {bounds[1]}"),
+        ("emission", "when the clock, the slowest stream less its slack, reaches the end of a tuple's window"),
+    ]
 
 
 @describe.register

@@ -60,7 +60,7 @@ def short_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequ
 
 def _read_answer(plan: QueryPlan) -> str:
     """What a reader of the changes has to know, in short."""
-    if any(slot.source.is_final for slot in plan.slots):
+    if plan.emits_once or any(slot.source.is_final for slot in plan.slots):
         return "rows are final, and stay"
     replacing = [node.spec for node in plan.root.walk() if isinstance(node.spec, Grouping) and not node.spec.retracts]
     if replacing:

@@ -24,6 +24,7 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
+from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe import (
     LOOKUP_KINDS,
@@ -215,6 +216,23 @@ def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     kept = "; every row of the left side" if spec.keeps_all else ""
     left, right = (meanings(child, plan) for child in node.inputs)
     return Summary("AsofJoin", asof_rule(spec, left, right) + kept, ", ".join(lives))
+
+
+@summarize.register
+def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Summary:
+    left, right = (meanings(child, plan) for child in node.inputs)
+    pairs = [
+        f"{left.get(one, one)} = {right.get(other, other)}"
+        for one, other in zip(spec.left_keys, spec.right_keys, strict=True)
+    ]
+    kept = f"left {_life(spec.windows_us[0])}, right {_life(sum(spec.windows_us))}"
+    return Summary("Unmet", " and ".join(pairs), kept)
+
+
+@aliases_in.register
+def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> list[str]:
+    """Only left tuples are passed on."""
+    return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register

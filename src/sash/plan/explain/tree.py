@@ -89,6 +89,8 @@ def _answer_facts(plan: QueryPlan, fragments: Sequence[Fragment]) -> list[str]:
 
 def _reading(plan: QueryPlan) -> str:
     """What a reader of the changes has to know."""
+    if plan.emits_once:
+        return "rows are final, and stay: each comes once, when nothing to come can change it (EMIT FINAL)"
     if any(slot.source.is_final for slot in plan.slots):
         return "rows are final, and stay: each comes when its window is over (EMIT ON WINDOW CLOSE)"
     grouping = next((node.spec for node in plan.root.walk() if _is_replacing(node)), None)
