@@ -26,6 +26,7 @@ from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
+from sash.operators.top_k import TopK, TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
@@ -80,6 +81,7 @@ Spec: TypeAlias = (
     | PartialAggregateSpec
     | MembershipSpec
     | UnionSpec
+    | TopKSpec
     | ExpireSpec
 )
 
@@ -97,6 +99,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     PartialAggregateSpec: PartialAggregate,
     MembershipSpec: Membership,
     UnionSpec: Union,
+    TopKSpec: TopK,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""

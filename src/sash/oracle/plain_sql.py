@@ -36,6 +36,7 @@ from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
+from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
@@ -53,6 +54,7 @@ from sash.sql.bound_query import (
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import within_brackets
+from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
@@ -92,6 +94,7 @@ class RelationalQuery:
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
             select.set("hint", None)
+        tree = spell_out_first_rows(tree)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
         self.sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
@@ -273,6 +276,8 @@ def _can_be_lateral(tree: exp.Query) -> bool:
 
     DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
     """
+    if any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
+        return False
     alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))
 

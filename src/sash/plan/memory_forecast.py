@@ -39,6 +39,7 @@ from sash.operators.operator_tree import InputSpec, Node, OperatorTree, Relation
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.least_memory import empty_relations
 from sash.plan.physical import Plan
@@ -50,7 +51,7 @@ from sash.store.memory_budget import MemoryBudget
 
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
-TRACES = (DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec)
+TRACES = (DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec, TopKSpec)
 """The operators that keep rows until these expire."""
 KEEPERS = (
     CountWindowSpec,
@@ -62,6 +63,7 @@ KEEPERS = (
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    TopKSpec,
     WindowJoinSpec,
 )
 """The operators that keep rows."""
@@ -91,7 +93,7 @@ class Keeper:
     @property
     def has_keys(self) -> bool:
         """Whether it keeps something by key beside rows, which segments have no place for."""
-        return isinstance(self.spec, DistinctSpec | GroupBySpec | MembershipSpec)
+        return isinstance(self.spec, DistinctSpec | GroupBySpec | MembershipSpec | TopKSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
         life_us = spec.windows_us[number]
     elif isinstance(spec, MultiwayJoinSpec):
         life_us = spec.spans_us[number]
-    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec):
+    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec | TopKSpec):
         life_us = spec.window_us
     elif isinstance(spec, ReorderSpec):
         life_us = int(USUAL_STEP_S * 1e6)

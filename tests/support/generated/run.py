@@ -276,7 +276,7 @@ class Answers:
 def is_join(statement: Statement) -> bool:
     """Whether all rows of the answer are known with their ends by the end of the run."""
     body = statement.body
-    if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests:
+    if isinstance(body, SetOperation) or body.keys is not None or body.is_distinct or body.tests or body.ranks:
         return False
     if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
         return False  # rows return when their partners have left

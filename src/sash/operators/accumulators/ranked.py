@@ -61,8 +61,8 @@ class RankedMembers:
         rows: Words = np.zeros(len(values) + 1, np.int64), np.empty(0, np.uint8)
         for key, column in zip(self._keys, keys, strict=True):
             form = ENDED if is_bytes(column.type) else FIXED
-            rows = _append(rows, column, form, NULL_BEFORE if key.nulls_first else NULL_BEHIND, key.is_descending)
-        rows = _append(rows, value, LAST, NULL_BEFORE, False)
+            rows = append_key(rows, column, form, NULL_BEFORE if key.nulls_first else NULL_BEHIND, key.is_descending)
+        rows = append_key(rows, value, LAST, NULL_BEFORE, False)
         valid = self._valid([value, *keys])
         return self._strings.intern(*rows, valid, runs.signs), valid
 
@@ -102,7 +102,8 @@ def _width(type: pa.DataType) -> int:
     return 0 if is_bytes(type) else 8 if is_word(type) else 16
 
 
-def _append(rows: Words, column: pa.Array, form: int, null: int, is_descending: bool) -> Words:
+def append_key(rows: Words, column: pa.Array, form: int, null: int, is_descending: bool) -> Words:
+    """Byte strings with one column more, whose NULLs have the marker `null`."""
     markers = np.full(len(column), THERE, np.uint8)
     if column.null_count:
         markers[column.is_null().to_numpy(zero_copy_only=False)] = null

@@ -22,11 +22,13 @@ from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe import LOOKUP_KINDS, ROW_RULES, TEST_RULES, alias_given, subquery_title
 from sash.plan.explain.describe_join import method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
+from sash.plan.explain.describe_top_k import kept_text
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
@@ -195,6 +197,11 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Summary:
 def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> list[str]:
     """Only left tuples are passed on."""
     return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
+
+
+@summarize.register
+def _(spec: TopKSpec, node: Node, plan: QueryPlan) -> Summary:
+    return Summary("TopK", kept_text(spec, meanings(node, plan)), _rows(spec.window_us))
 
 
 @summarize.register
