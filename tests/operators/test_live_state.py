@@ -25,7 +25,8 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, operator_tree, running_group_by, window_join
+from sash.operators import keyed, membership, operator_tree, running_group_by, top_k, window_join
+from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
 from sash.operators.count_window import CountWindow, CountWindowSpec
@@ -45,6 +46,7 @@ from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
+from sash.operators.top_k import TopK, TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -289,6 +291,16 @@ def distinct(lives: Lives, ids: tuple[str, ...] = ()) -> Served:
     return Served(Distinct, DistinctSpec(("s", "v"), window_us, lives.are_told, ids), ("s v",), lives)
 
 
+def top(lives: Lives, function: str, partition_by: tuple[str, ...], id_column: str | None = None) -> Served:
+    window_us = None if lives.length_us == NEVER else WINDOW_US
+    bounds = {"first": 1 if function == "row_number" else 0, "last": 2, "function": function}
+    spec = TopKSpec(
+        columns=("s", "v"), partition_by=partition_by, order=(("v", SortKey(is_descending=True)),), **bounds,
+        window_us=window_us, expires_by_negatives=lives.are_told, id_column=id_column,
+    )  # fmt: skip
+    return Served(TopK, spec, ("s v k",), lives)
+
+
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
     """Of rows, or by a key that follows from them."""
     names = (("s",), ("s",), ("w.s",)) if of_rows else (("v", "s"), ("key.s",), ("w.s",))
@@ -393,6 +405,11 @@ CASES: dict[type, dict[str, Served]] = {
         "told": distinct(TOLD, ("_id.k", "_id._expires")),
         "endless": distinct(ENDLESS_MIXED, ("_id.k", "_id._expires")),
     },
+    TopK: {
+        "clocked": top(MIXED, "row_number", ("k",)),
+        "told": top(TOLD, "rank", (), "_id.row"),
+        "endless": top(ENDLESS_MIXED, "dense_rank", ("k",), "_id.row"),
+    },
     GroupBy: {
         "clocked": grouped(having='"count_None" > 1'),
         "told": grouped(TOLD, id_column="_id.g"),
@@ -458,6 +475,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (keyed, membership):
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
+    monkeypatch.setattr(top_k, "CHANGES_PER_CALL", 2)
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 16)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 16)

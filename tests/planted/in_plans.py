@@ -115,8 +115,8 @@ MEANING = (
         "rows-converted-before-they-are-told-apart",
         "sets",
         "sql/sets.py",
-        "if isinstance(block, BoundSet) or block.is_distinct:",
-        "if isinstance(block, BoundSet):",
+        "if isinstance(block, BoundSet) or block.is_distinct or block.ranking:",
+        "if isinstance(block, BoundSet) or block.ranking:",
         ("tests/sql/test_meaning.py",),
     ),
     Mistake(

@@ -28,6 +28,7 @@ from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.slide import Slide, SlideSpec
+from sash.operators.top_k import TopK, TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -85,6 +86,7 @@ Spec: TypeAlias = (
     | AsofJoinSpec
     | UnmetSpec
     | UnionSpec
+    | TopKSpec
     | ExpireSpec
 )
 
@@ -104,6 +106,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     AsofJoinSpec: AsofJoin,
     UnmetSpec: Unmet,
     UnionSpec: Union,
+    TopKSpec: TopK,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""

@@ -37,6 +37,7 @@ from sash.operators.changes import read_times
 from sash.oracle import pair_walks
 from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
 from sash.oracle.asof_partners import leave_one_partner
+from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
@@ -55,6 +56,7 @@ from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF, within_brackets
+from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
@@ -98,6 +100,7 @@ class RelationalQuery:
             for join in list(_joins_of(select)):
                 leave_one_partner(join, self.catalog)
             select.set("hint", None)
+        tree = spell_out_first_rows(tree)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
         self.sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
@@ -299,6 +302,8 @@ def _can_be_lateral(tree: exp.Query) -> bool:
     An ASOF join is asked as it is written.
     """
     if any(join.args.get("method") == ASOF for join in tree.find_all(exp.Join)):
+        return False
+    if any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
         return False
     alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))

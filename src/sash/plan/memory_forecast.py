@@ -41,6 +41,7 @@ from sash.operators.operator_tree import InputSpec, Node, OperatorTree, Relation
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.least_memory import empty_relations
@@ -54,7 +55,9 @@ from sash.store.memory_budget import MemoryBudget
 
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
-TRACES = (AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec, UnmetSpec)
+TRACES = (
+    *(AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec, TopKSpec, UnmetSpec),
+)
 """The operators that keep rows until these expire."""
 KEEPERS = (
     AsofJoinSpec,
@@ -67,6 +70,7 @@ KEEPERS = (
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    TopKSpec,
     UnmetSpec,
     WindowJoinSpec,
 )
@@ -97,7 +101,7 @@ class Keeper:
     @property
     def has_keys(self) -> bool:
         """Whether it keeps something by key beside rows, which segments have no place for."""
-        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec | UnmetSpec)
+        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec | TopKSpec | UnmetSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +273,7 @@ def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
         life_us = sum(spec.windows_us[: number + 1])
     elif isinstance(spec, MultiwayJoinSpec):
         life_us = spec.spans_us[number]
-    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec):
+    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec | TopKSpec):
         life_us = spec.window_us
     elif isinstance(spec, ReorderSpec):
         life_us = int(USUAL_STEP_S * 1e6)

@@ -106,7 +106,7 @@ class Lookup:
         return tuple(dict.fromkeys(table.name for table in tables_of(self.source)))
 
     def rows_of(self, relations: Mapping[str, pa.Table]) -> pa.Table:
-        """Its rows as they are declared, of relations by name. Until a batch has arrived, what is read then has none."""
+        """Its rows as they are declared, of relations by name. What is read as of arrival may not be there yet."""
         info = self.source.info
         assert isinstance(info, RelationInfo)
         if self.source.is_arrival and self.source.name not in relations:

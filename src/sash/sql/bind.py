@@ -23,6 +23,7 @@ from sash.sql.outer_joins import restructure
 from sash.sql.outputs import bind_outputs, is_aggregating
 from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
+from sash.sql.ranks import bind_ranks
 from sash.sql.reading import check_reading, check_syntax
 from sash.sql.scope import Scope
 from sash.sql.sets import bind_set
@@ -43,6 +44,8 @@ def bind(query: ParsedQuery, catalog: Catalog) -> Block:
 
 
 def _bind_block(query: ParsedQuery, context: Context) -> Block:
+    if query.ranks is not None:
+        return bind_ranks(query, context)
     return _bind_select(query, context) if isinstance(query, ParsedSelect) else bind_set(query, context)
 
 

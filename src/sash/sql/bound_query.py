@@ -24,6 +24,8 @@ JOINED = "_joined"
 
 UNNESTED = "_subquery"
 """What the aliases begin with of subqueries that stand in an expression, once they have become items of FROM."""
+RANKED = "_ranked"
+"""The alias of a query in the one around it that keeps the first of its rows."""
 
 WINDOW_COLUMNS = ("window_start", "window_end")
 """What rows of a `HopWindow` have beside their own columns."""
@@ -381,6 +383,28 @@ class OuterLookup:
 
 
 @dataclass(frozen=True, slots=True)
+class Ranking:
+    """Of the rows of FROM, those whose number within their partition is more than `first` and at most `last`, as
+    `function` counts: `row_number`, `rank` or `dense_rank`.
+    """
+
+    clause: str
+    """That asks for it, for messages."""
+    function: str
+    partition_by: tuple[exp.Column, ...]
+    order: tuple[OrderBy, ...]
+    """Columns too."""
+    columns: tuple[exp.Column, ...]
+    """What is passed on. Rows that `order` leaves equal are placed by these, upwards with NULL behind all others."""
+    first: int
+    last: int
+
+    @property
+    def reads(self) -> tuple[exp.Expr, ...]:
+        return (*self.columns, *self.partition_by, *(each.expr for each in self.order))
+
+
+@dataclass(frozen=True, slots=True)
 class BoundQuery:
     """A SELECT whose every name and type is known. `conjuncts` are ON and WHERE together, taken apart at AND.
 
@@ -402,6 +426,8 @@ class BoundQuery:
     having: tuple[exp.Expr, ...] = ()
     """Conjuncts over `_group` and `_agg` columns."""
     is_distinct: bool = False
+    ranking: Ranking | None = None
+    """Which of the rows of FROM are kept, if not all. Then it has one item, and neither groups nor conditions."""
     lookups: tuple[OuterLookup, ...] = ()
     window_graph: WindowGraph | None = None
     """The windows of pairs, if there are any: the conditions on the times of tuples beside those on their windows.

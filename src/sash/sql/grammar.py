@@ -29,13 +29,10 @@ _REMEDIES = {
     TokenType.CUBE: _GROUPING,
     TokenType.GROUPING_SETS: _GROUPING,
     TokenType.LATERAL: "join a subquery that does without columns from outside, or use `EXISTS`",
-    TokenType.LIMIT: "remove it and take rows from the query's output",
-    TokenType.ORDER_BY: "remove it; the output is ordered by `_ts`",
-    TokenType.OVER: "remove it and compute it on the query's output",
     TokenType.ROLLUP: _GROUPING,
-    TokenType.QUALIFY: "remove it and filter the query's output",
 }
-_MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING)
+_RANKS = (TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET)
+_MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, *_RANKS)
 _CLAUSES_OF_THE_WHOLE = ("window", "emit_changes")
 _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
 _JOINS_THAT_RUN = (
@@ -161,13 +158,10 @@ class SashParser(Cursor):
         return subquery
 
     def _parse_hint(self) -> exp.Hint | None:
-        """Called right after SELECT, which makes it the place to see DISTINCT ON as well."""
         hint = None
         if self._match(TokenType.HINT):
             words = _HINT.findall(" ".join(self._prev_comments).lower())
             hint = exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
-        if self._match_pair(TokenType.DISTINCT, TokenType.ON, advance=False):
-            self.refuse("`DISTINCT ON`", "use `GROUP BY` with `FIRST` or `LAST`", self._span_of_two())
         return hint
 
     def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
@@ -351,11 +345,6 @@ class SashParser(Cursor):
         if self._match(TokenType.L_BRACKET, advance=False):
             return self.expression(exp.In(this=this, field=self._parse_column()))
         return super()._parse_in(this, alias)
-
-    def _parse_window(self, this: exp.Expr | None, alias: bool = False) -> exp.Expr | None:
-        if self._match(TokenType.OVER, advance=False):
-            self.refuse_token()
-        return super()._parse_window(this, alias)
 
     def _parse_respect_or_ignore_nulls(self, this: exp.Expr | None) -> exp.Expr | None:
         if self._match_text_seq("IGNORE", "NULLS", advance=False):

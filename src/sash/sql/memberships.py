@@ -22,6 +22,7 @@ from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conj
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
+from sash.sql.ranks import without_limit
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
 from sash.sql.sources import Context, bind_sources
@@ -110,6 +111,7 @@ def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, 
     context = around.context.subquery(around.select)
     if not isinstance(query, ParsedSelect) or is_aggregating(query):
         return select_from(context.bind(query, context), ()), []
+    query = without_limit(query)
     inner = Scope(bind_sources(query, context.within(query, None)), query.text)
     _check_outputs(query, inner, around.scope)
     plain: list[exp.Expr] = []

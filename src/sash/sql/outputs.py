@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,6 +17,8 @@ from sash.sql.stars import expand_star, star_of
 
 _RESERVED = ("_op", "_ts", "_expires")
 _RESERVED_PREFIX = "_id."
+IS_HIDDEN = "is_hidden"
+"""Where an item of SELECT has in `meta` that it is there for ORDER BY or the like alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Item:
     alias: str
     expr: exp.Expr
     span: Span | None
+    is_hidden: bool = False
+    """Whether it is there for ORDER BY or the like alone."""
 
 
 def is_aggregating(select: ParsedSelect) -> bool:
@@ -43,7 +47,7 @@ def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars:
         return replace(query, outputs=tuple(_name_outputs(items, found, select.text)))
     aliases = {item.alias.lower(): item.expr for item in items if item.alias}
     aggregates = AggregateBinder(select, scope, scalars, aliases)
-    groups = aggregates.bind_groups([item.expr for item in items])
+    groups = aggregates.bind_groups([item.expr for item in items if not item.is_hidden])
     rewritten = [replace(item, expr=aggregates.rewrite(item.expr)) for item in items]
     having = tuple(aggregates.rewrite_having(part) for part in split_conjuncts(select.having))
     with ScalarBinder(scope.beside(aggregates.columns()), select.text) as over_groups:
@@ -61,12 +65,26 @@ def bind_outputs(query: BoundQuery, select: ParsedSelect, scope: Scope, scalars:
 
 
 def _items(select: ParsedSelect, scope: Scope) -> Iterator[Item]:
+    aliases = {output.alias.lower(): output.unalias() for output in select.outputs if output.alias}
     for output in select.outputs:
         span = span_of(output)
+        if output.meta.get(IS_HIDDEN):
+            yield Item(output.alias, scope.resolve(_expand(output.unalias(), scope, aliases)), span, True)
+            continue
         if star_of(output) is None:
             yield Item(output.alias, scope.resolve(output.unalias()), span)
         else:
             yield from (Item(alias, expr, span) for alias, expr in expand_star(output, scope, select.text))
+
+
+def _expand(expr: exp.Expr, scope: Scope, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
+    """An expression with aliases of SELECT written out, where no column has the name."""
+
+    def expand(node: exp.Expr) -> exp.Expr:
+        is_name = isinstance(node, exp.Column) and len(node.parts) == 1 and not scope.has(node)
+        return exp.Paren(this=aliases[node.name.lower()].copy()) if is_name and node.name.lower() in aliases else node
+
+    return expr.transform(expand)
 
 
 def _name_outputs(items: Iterable[Item], scalars: Iterable[Scalar], text: str) -> Iterator[Output]:

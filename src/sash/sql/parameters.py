@@ -64,7 +64,8 @@ class Parameters:
         value = self.value(name, text, span)
         constant = to_constant(value)
         if constant is None:
-            reason = f"`${name}` is of the type {type(value).__name__}, of which SQL has no values; give a number, string or time"
+            kind = type(value).__name__
+            reason = f"`${name}` is of the type {kind}, of which SQL has no values; give a number, string or time"
             raise BindError(reason, text, span)
         constant.meta[PARAMETER] = name
         return constant

@@ -11,20 +11,24 @@ from sqlglot import exp
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
 from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
+from sash.sql.parsed_ranks import ParsedRanks, read_ranks
+from sash.sql.rank_conditions import refuse_windows
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
+_RANKS = ("order", "limit", "offset")
 _READ: dict[type[exp.Expr], set[str]] = {
-    exp.Select: {"expressions", "from_", "joins", "where", "hint", "distinct", "group", "having", "with_"},
-    exp.Union: {"this", "expression", "distinct", "with_"},
-    exp.Except: {"this", "expression", "distinct", "with_"},
-    exp.Intersect: {"this", "expression", "distinct", "with_"},
+    exp.Select: {"expressions", "from_", "joins", "where", "hint", "distinct", "group", "having", "with_"}
+    | {"qualify", *_RANKS},
+    exp.Union: {"this", "expression", "distinct", "with_", *_RANKS},
+    exp.Except: {"this", "expression", "distinct", "with_", *_RANKS},
+    exp.Intersect: {"this", "expression", "distinct", "with_", *_RANKS},
     exp.With: {"expressions"},
     exp.CTE: {"this", "alias", "materialized"},
     exp.Subquery: {"this", "alias", "joins"},
     exp.Table: {"this", "alias", "joins", "version"},
     exp.TableAlias: {"this", "columns"},
     exp.Join: {"this", "on", "using", "kind", "side", "method"},
-    exp.Distinct: set(),
+    exp.Distinct: {"on"},
     exp.Group: {"expressions", "all"},
 }
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
@@ -93,6 +97,7 @@ class ParsedSelect:
     """Subqueries that stand for values beside aggregates: they are joined with the groups, not with what is grouped."""
     written: ParsedSelect | None = None
     """What the user has written, if this was made of it."""
+    ranks: ParsedRanks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ class ParsedSet:
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict[str, Span])
     named: NamedQueries = field(default_factory=dict[str, exp.Query])
+    ranks: ParsedRanks | None = None
 
 
 ParsedQuery: TypeAlias = ParsedSelect | ParsedSet
@@ -163,6 +169,7 @@ def _read_set(tree: exp.SetOperation, text: str, named: NamedQueries) -> ParsedS
         emit_changes="emit_changes" in tree.meta,
         spans=spans,
         named=named,
+        ranks=read_ranks(tree, text),
     )
 
 
@@ -185,6 +192,8 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
 def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSelect:
     if tree.args.get("from_") is None:
         raise PlanError("the query reads no stream; add `FROM` and a stream", text, span_of(*tree.expressions))
+    for clause in (*tree.expressions, *filter(None, (tree.args.get(each) for each in ("where", "group", "having")))):
+        refuse_windows(clause, text)
     joins = list(_joins(tree))
     sources = tuple(_read_source(item, using, text, named) for item, using in _items(tree, joins))
     hint, having, group = (tree.args.get(clause) for clause in ("hint", "having", "group"))
@@ -206,6 +215,7 @@ def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSele
         emit_changes="emit_changes" in tree.meta,
         spans=dict(_spans(tree, sources)),
         named=named,
+        ranks=read_ranks(tree, text),
     )
 
 

@@ -13,6 +13,7 @@ from sash.sql.bound_query import UNNESTED, Source
 from sash.sql.casts import read_as
 from sash.sql.expressions import MERGED, span_of
 from sash.sql.join_trees import FULL, RIGHT
+from sash.sql.rank_conditions import refuse_windows
 from sash.sql.subqueries import refuse_subqueries
 
 _UNCORRELATED = "join the two in the query around it, or use `EXISTS` with an equality in its WHERE"
@@ -100,6 +101,7 @@ class Scope:
         Where DuckDB would take a column for another type than it has, it is told.
         """
         refuse_subqueries(expr, self._text)
+        refuse_windows(expr, self._text)
         return expr.transform(self._resolve_node)
 
     def has(self, column: exp.Column) -> bool:

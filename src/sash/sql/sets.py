@@ -102,7 +102,7 @@ def cast_outputs(block: Block, types: Sequence[CommonType]) -> Block:
     """The block with its columns converted to these types."""
     if all(output.sql_type == type_.sql for output, type_ in zip(block.outputs, types)):
         return block
-    if isinstance(block, BoundSet) or block.is_distinct:
+    if isinstance(block, BoundSet) or block.is_distinct or block.ranking:
         # Rows are told apart before they are converted, which may make some of them equal.
         block = select_from(block, block.outputs)
     return replace(block, outputs=tuple(cast(output, type_) for output, type_ in zip(block.outputs, types)))
@@ -115,9 +115,9 @@ def cast(output: Output, type_: CommonType) -> Output:
     return replace(output, expr=cast_to(output.expr, type_.sql), type=type_.arrow, sql_type=type_.sql)
 
 
-def select_from(block: Block, outputs: Sequence[Output]) -> BoundQuery:
+def select_from(block: Block, outputs: Sequence[Output], alias: str = _SIDE) -> BoundQuery:
     """A SELECT of some columns of a block and nothing else."""
-    source = derive(block, _SIDE)
+    source = derive(block, alias)
     columns = [replace(output, expr=read(source, output.name)) for output in outputs]
     return BoundQuery(
         text=block.text, sources=(source,), outputs=tuple(columns), conjuncts=(), spans={"from": source.span}

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from support.generated.data import Table
+from support.generated.ranks import FEATURES
 from support.generated.run import GeneratedCase
 from support.generated.tree import (
     Body,
@@ -72,6 +73,7 @@ EXPECTED = (
         "WINDOW at the end",
     ),
     *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
+    *FEATURES,
     *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "ASOF JOIN", "ASOF LEFT JOIN"),
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
@@ -159,6 +161,7 @@ def _of_select(select: Select) -> Iterator[str]:
     yield "SELECT *" if select.is_star else ""
     yield "EXCLUDE" if select.excluded else ""
     yield from ("column list" for item in select.items if isinstance(item, Derived) and item.names)
+    yield from select.ranks.features if select.ranks else ()
     yield from ("JOIN … USING" for link in select.links if link.using)
     yield from (link.word for link in select.links if link.is_outer)
     yield from (f"{call.function}()" for call in select.calls)

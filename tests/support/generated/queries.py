@@ -11,6 +11,7 @@ from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
 from support.generated.once import KINDS, draw_range
+from support.generated.ranks import ORDERS, draw_ranks
 from support.generated.subqueries import SubqueryWriter, draw_comparisons
 from support.generated.tree import (
     DECIDED,
@@ -50,7 +51,6 @@ _HASHABLE = (NUMBER, STRING, BOOLEAN, INSTANT)
 DEVIATIONS = ("stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop")
 _QUANTILES = ("quantile_cont", "quantile_disc", "quantile", "percentile_cont", "percentile_disc")
 _FRACTIONS = ("0.5", "0.25", "0.9", "0", "1", "0.333", "0.05")
-_ORDERS = ("", " DESC", " NULLS FIRST", " DESC NULLS LAST")
 _KEEPING = ("distinct", "median", "quantile", "mode", "listing")
 _CONDITIONAL = ("count_if", "bool_and", "bool_or")
 
@@ -90,7 +90,7 @@ class StatementWriter:
         window = draw_final_window(self.choices) if self.choices.chance(35 if depth == 1 else 15) else None
         with self._under(window):
             if self.n_left > 1 and self.choices.chance(22 if depth == 1 else 15):
-                return self._set_operation(depth, families, window)
+                return self._first_rows(self._set_operation(depth, families, window))
             return self._select(depth, families, window)
 
     def _writer(self, columns: Sequence[tuple[str, str]]) -> ExpressionWriter:
@@ -142,15 +142,16 @@ class StatementWriter:
         marking = SubqueryWriter(self.choices, self._still_or_not, self._writer, writer) if has_marks else None
         if is_grouped:
             grouped = self._grouped(select, writer, families)
-            return marking.add_to(grouped) if marking else grouped
+            return marking.add_to(grouped) if marking else self._first_rows(grouped)
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
             is_star = len(every) == sum(len(item.columns) for item in items if f"{item.alias}." not in hidden)
             excluded = tuple(output.expr for output in every[1:] if self.choices.chance(30)) if self._lists() else ()
             shown = tuple(output for output in every if output.expr not in excluded) if is_star else every
-            return replace(select, outputs=shown, is_star=is_star, excluded=excluded if is_star else ())
+            select = replace(select, outputs=shown, is_star=is_star, excluded=excluded if is_star else ())
+            return select if select.excluded else self._first_rows(select, writer)
         select = replace(select, outputs=self._outputs(writer, families))
-        return marking.add_to(select) if marking else select
+        return marking.add_to(select) if marking else self._first_rows(select, writer)
 
     def _lists(self) -> bool:
         """Whether columns are listed by way of exception."""
@@ -161,6 +162,26 @@ class StatementWriter:
         if "r" in self.tables and self.choices.chance(35):
             return self._reading(self.tables["r"], None)
         return self._reading(self._stream(), self._bracket())
+
+    def _first_rows(self, body: Body, writer: ExpressionWriter | None = None) -> Body:
+        """Of some queries, those that come first."""
+        if not self.choices.chance(10) or any(output.family not in _HASHABLE for output in body.outputs):
+            return body
+        functions = {call.function for select in selects_in(body) for call in select.calls}
+        if functions & {"avg", "quantile_cont", "percentile_cont", *DEVIATIONS, *(() if self.is_plain else ("sum",))}:
+            return body  # DuckDB's last digit, by which rows would be placed, depends on the order of adding
+        if isinstance(body, SetOperation):
+            names = [output.name for output in body.outputs]
+            ranks = draw_ranks(self.choices, names, [(name, name) for name in names], is_distinct=True)
+            return replace(body, ranks=ranks) if ranks.qualify is None and not ranks.distinct_on else body
+        known = [text for text, family in writer.columns if family in _HASHABLE] if writer else list(body.keys or ())
+        shown = [(expr, name) for expr, name, _ in body.outputs if not expr.lstrip("-").isdigit()]
+        known += [expr for expr, _ in shown] if not known or not writer else []
+        if not known or len(shown) < len(body.outputs):
+            return body
+        ranks = draw_ranks(self.choices, known, shown, body.is_distinct)
+        ranks = replace(ranks, words=()) if body.is_star else ranks
+        return replace(body, ranks=ranks, is_distinct=body.is_distinct and not ranks.distinct_on)
 
     def _outputs(self, writer: ExpressionWriter, families: Sequence[str] | None) -> tuple[Output, ...]:
         if families is None:
@@ -289,7 +310,7 @@ class StatementWriter:
         argument = writer.draw(family, self.choices.weighted({0: 6, 1: 3})).text
         call = Call(function, argument, further="'-'" if function in STRINGS and self.choices.chance(70) else None)
         if self.choices.chance(25):
-            order = ((argument, self.choices.one(_ORDERS)),) if self.choices.chance(50) else ()
+            order = ((argument, self.choices.one(ORDERS)),) if self.choices.chance(50) else ()
             return replace(call, is_distinct=True, order=order)
         return call if self._has_times(items) and self.choices.chance(40) else replace(call, order=self._order(writer))
 
@@ -297,7 +318,7 @@ class StatementWriter:
         """What values are placed by: columns, as a constant would be a position."""
         families = [self.choices.one((NUMBER, STRING)) for _ in range(1 + self.choices.below(2))]
         columns = [column.text for column in map(writer.column, families) if column is not None]
-        return tuple((column, self.choices.one(_ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
+        return tuple((column, self.choices.one(ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())

@@ -301,7 +301,7 @@ def is_join(statement: Statement) -> bool:
     body = statement.body
     if isinstance(body, SetOperation) or body.is_once or body.keys is not None:
         return False
-    if body.is_distinct or body.tests or body.marks:
+    if body.is_distinct or body.tests or body.marks or body.ranks:
         return False
     if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
         return False  # rows return when their partners have left

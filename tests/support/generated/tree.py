@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from support.generated.ranks import Ranks
+
 Columns: TypeAlias = tuple[tuple[str, str], ...]
 """Names and families."""
 MARKER = re.compile("\0(\\d+)\0")
@@ -247,13 +249,14 @@ class Select:
     pairs: tuple[PairWindow, ...] = ()
     is_once: bool = False
     """Whether each row comes once, when nothing can change it (EMIT FINAL)."""
+    ranks: Ranks | None = None
     is_interval_join: bool = False
     """Whether it has conditions on times in the place of windows."""
 
     @property
     def replaced_by(self) -> list[int] | None:
         """The outputs that are keys, if all keys are: then the newest row of a group replaces the older one."""
-        if self.keys is None or self.is_distinct:
+        if self.keys is None or self.is_distinct or self.ranks:
             return None
         places = {expr: place for place, (expr, *_) in reversed(list(enumerate(self.outputs)))}
         return [places[key] for key in self.keys] if all(key in places for key in self.keys) else None
@@ -265,6 +268,7 @@ class SetOperation:
     left: Body
     right: Body
     window: Window | None = None
+    ranks: Ranks | None = None
 
     @property
     def outputs(self) -> tuple[Output, ...]:
@@ -311,14 +315,17 @@ def write(body: Body) -> str:
     """The text of a query for Sash."""
     window = body.window.at_the_end if body.window else ""
     if isinstance(body, SetOperation):
-        return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{window}"
+        ranks = body.ranks.text if body.ranks else ""
+        return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{ranks}{window}"
     every = f"* EXCLUDE ({', '.join(body.excluded)})" if body.excluded else "*"
     outputs = every if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
     conditions = [*_loose(body), *body.where, *map(_write_test, body.tests)]
-    text = f"SELECT {'DISTINCT ' if body.is_distinct else ''}{outputs} FROM {_write_from(body)}"
+    on = f"DISTINCT ON ({', '.join(body.ranks.distinct_on)}) " if body.ranks and body.ranks.distinct_on else ""
+    text = f"SELECT {on or ('DISTINCT ' if body.is_distinct else '')}{outputs} FROM {_write_from(body)}"
     text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
     text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
     text += f" HAVING {body.having}" if body.having else ""
+    text += body.ranks.text if body.ranks else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
     return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
 
@@ -362,7 +369,12 @@ def operations_in(body: Body) -> Iterator[SetOperation]:
 
 def _write_side(side: Body) -> str:
     """A side of a set operation: in brackets where it has a window of its own, or is an operation itself."""
-    needs_brackets = side.window is not None or bool(getattr(side, "pairs", ())) or isinstance(side, SetOperation)
+    needs_brackets = (
+        side.window is not None
+        or side.ranks is not None
+        or bool(getattr(side, "pairs", ()))
+        or isinstance(side, SetOperation)
+    )
     return f"({write(side)})" if needs_brackets else write(side)
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from support.generated.asof import one_partner
 from support.generated.data import Table
 from support.generated.once import write_once
+from support.generated.ranks import hidden_of, plain_steps
 from support.generated.tree import (
     DECIDED,
     PARAMETERS,
@@ -30,6 +31,7 @@ from support.generated.tree import (
     Derived,
     Item,
     Mark,
+    Output,
     PairWindow,
     Reading,
     Select,
@@ -75,6 +77,8 @@ class Truth:
 
     def _write(self, body: Body, window: Window | None) -> str:
         window = body.window or window
+        if body.ranks is not None:
+            return self._write_ranked(body, window)
         if isinstance(body, SetOperation):
             sides = [f"SELECT * FROM ({self._write(side, window)}) side" for side in (body.left, body.right)]
             return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
@@ -92,6 +96,22 @@ class Truth:
         text += f" HAVING {body.having}" if body.having else ""
         text = fill(text, body.calls, lambda call: self._call(call, body))
         return fill_marks(text, body.marks, lambda mark: self._mark(mark, body, window))
+
+    def _write_ranked(self, body: Body, window: Window | None) -> str:
+        """The first rows of a query that has a column more for all that they are ordered and partitioned by."""
+        assert body.ranks is not None
+        exprs = hidden_of(body.ranks)
+        if isinstance(body, SetOperation):
+            columns = "".join(f", s.{expr} AS _h{number}" for number, expr in enumerate(exprs))
+            within = f"SELECT s.*{columns} FROM ({self._write(replace(body, ranks=None), window)}) s"
+            return plain_steps(within, body.ranks, [(name, name) for _, name, _ in body.outputs], False)
+        hidden = [Output(expr, f"_h{number}", "") for number, expr in enumerate(exprs)]
+        is_late = body.is_distinct and body.ranks.qualify is not None
+        plain = replace(
+            body, ranks=None, outputs=(*body.outputs, *hidden), is_distinct=body.is_distinct and not is_late
+        )
+        shown = [(expr, name) for expr, name, _ in body.outputs]
+        return plain_steps(self._write(plain, window), body.ranks, shown, is_late)
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""

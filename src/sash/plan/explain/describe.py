@@ -20,17 +20,19 @@ from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import lookup_facts, method_facts
 from sash.plan.explain.describe_multiway import multiway_facts
-from sash.plan.explain.meanings import call_text
+from sash.plan.explain.describe_top_k import kept_text, ties_text
+from sash.plan.explain.meanings import call_text, meanings
 from sash.plan.explain.table_meaning import relation_meaning, relation_state
 from sash.plan.explain.wording import computed, format_duration, format_window, is_last_word, plain
 from sash.plan.fragment import find_fragments
 from sash.plan.query_plan import SIGNED, Lookup, QueryPlan, Slot
-from sash.sql.bound_query import JOINED, UNNESTED, RelationInfo
+from sash.sql.bound_query import JOINED, RANKED, UNNESTED, RelationInfo
 from sash.store.batch import ID_PREFIX
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
@@ -294,6 +296,18 @@ def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Description:
 
 
 @describe.register
+def _(spec: TopKSpec, node: Node, plan: QueryPlan) -> Description:
+    known = meanings(node, plan)
+    return "TopK", [
+        ("keeps", kept_text(spec, known)),
+        ("ties", f"by {ties_text(spec, known)}"),
+        ("expiry", _expiry((spec.window_us,), spec.expires_by_negatives)),
+        ("state", f"of its columns, {_trace_bound(spec.window_us, node)}"),
+        ("emission", "a row as soon as it is among the first, and a -1 for one that is so no more"),
+    ]
+
+
+@describe.register
 def _(spec: UnionSpec, node: Node, plan: QueryPlan) -> Description:
     return "Union", [("columns", ", ".join(spec.columns)), ("state", "none"), ("emission", "at once")]
 
@@ -332,7 +346,8 @@ def _trace_bound(life_us: int | None, below: Node) -> str:
         return f"the tuples that are there, and as many that were taken back, and {MIN_STRUCK_OUT}"
     held = f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
     is_taken_back = any(
-        isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec | AsofJoinSpec) for node in _feeding(below)
+        isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec | AsofJoinSpec | TopKSpec)
+        for node in _feeding(below)
     )
     return held + (f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else "")
 
@@ -355,7 +370,11 @@ def _made_by(child: Node) -> dict[str, str]:
 
 
 def subquery_title(alias: str) -> str:
-    """What a subquery is called, or a part of FROM with an outer join, which is one for Sash alone."""
+    """What a subquery is called, or a part of a query which is one for Sash alone: of FROM with an outer join, or all
+    that rows are chosen from.
+    """
+    if alias == RANKED:
+        return "Rows"
     if alias.startswith(UNNESTED):
         return f"Subquery{alias.removeprefix(UNNESTED)}"
     return f"Joined {alias.removeprefix(JOINED).strip()}" if alias.startswith(JOINED) else f"Subquery AS {alias}"

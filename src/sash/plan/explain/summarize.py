@@ -23,6 +23,7 @@ from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.slide import SlideSpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -38,6 +39,7 @@ from sash.plan.explain.describe import (
 )
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
+from sash.plan.explain.describe_top_k import kept_text
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
@@ -233,6 +235,11 @@ def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Summary:
 def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> list[str]:
     """Only left tuples are passed on."""
     return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
+
+
+@summarize.register
+def _(spec: TopKSpec, node: Node, plan: QueryPlan) -> Summary:
+    return Summary("TopK", kept_text(spec, meanings(node, plan)), _rows(spec.window_us))
 
 
 @summarize.register

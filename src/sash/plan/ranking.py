@@ -1,0 +1,43 @@
+"""The first rows of a query, or of each of its partitions, as operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sash.operators.accumulators.manner import SortKey
+from sash.operators.top_k import TopKSpec
+from sash.plan.aggregation import ROW_ID
+from sash.plan.column_names import column_name
+from sash.plan.draft import Draft
+from sash.plan.flow import Flow
+from sash.sql.bound_query import Ranking
+
+
+def add_ranking(draft: Draft, flow: Flow, ranking: Ranking, with_ids: bool) -> Flow:
+    """The rows of a flow that a ranking keeps; of all rows, they are found among the first of each partition group."""
+    spec = TopKSpec(
+        columns=tuple(map(column_name, ranking.columns)),
+        partition_by=tuple(map(column_name, ranking.partition_by)),
+        order=tuple(
+            (column_name(each.expr), SortKey(each.is_descending, each.nulls_first))  # type: ignore[arg-type]
+            for each in ranking.order
+        ),
+        last=ranking.last,
+        first=ranking.first,
+        function=ranking.function,
+        window_us=flow.life_us,
+        expires_by_negatives=flow.expires_by_negatives,
+        id_column=ROW_ID if with_ids else None,
+    )
+    flow = replace(flow, ids=())
+    if not spec.partition_by and flow.distribution.slot is None and flow.distribution.classes != ():
+        within = replace(spec, columns=spec.read, first=0, id_column=None)
+        flow = flow.then(within, columns=spec.read, retracts=True)
+    flow = draft.gather(flow, spec.partition_by)
+    return flow.then(
+        spec,
+        columns=spec.columns,
+        ids=(spec.id_column,) if spec.id_column else (),
+        retracts=True,
+        distribution=flow.distribution.renamed({name: [name] for name in spec.columns}),
+    )
