@@ -64,8 +64,8 @@ class Parameters:
         value = self.value(name, text, span)
         constant = to_constant(value)
         if constant is None:
-            reason = f"`${name}` is of the type {type(value).__name__}, of which SQL has no values; give a number, string or time"
-            raise BindError(reason, text, span)
+            reason = f"`${name}` is of the type {type(value).__name__}, of which SQL has no values"
+            raise BindError(f"{reason}; give a number, string or time", text, span)
         constant.meta[PARAMETER] = name
         return constant
 
@@ -119,9 +119,10 @@ def read_values(written: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for each in written:
         name, equals, value = each.partition("=")
-        if not equals or not name.strip().isidentifier():
+        name = name.strip().removeprefix("$")
+        if not equals or not name.isidentifier():
             raise PlanError(f"`--param {each}` gives no parameter a value; write it as `--param x=5`")
-        values[name.strip().removeprefix("$")] = _read_value(value.strip(), each)
+        values[name] = _read_value(value.strip(), each)
     return values
 
 
