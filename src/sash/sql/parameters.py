@@ -11,9 +11,9 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import duckdb
 from sqlglot import exp
@@ -91,7 +91,7 @@ def to_constant(value: Any) -> exp.Expr | None:
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, (list, tuple)):
-        items = [to_constant(item) for item in value]
+        items = [to_constant(item) for item in cast(Sequence[Any], value)]
         return None if None in items else exp.Array(expressions=items)
     if isinstance(value, datetime.datetime):
         type_ = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
