@@ -72,6 +72,16 @@ def test_no_changes_are_shown_if_none_are_asked_for(place, sash):
     assert "the newest 0 of 1 changes" in done.stdout
 
 
+def test_parameters_have_their_values(place, sash):
+    script = SCRIPT.replace("N.k = A.k", "N.k = A.k AND N.name = $name AND A.id < $most")
+    (place / "script.sql").write_text(script)
+    done = sash("run", "script.sql", "--engine", "embedded", "--param", "name=ex", "--param", "most=1", "--json")
+    assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 0
+    assert "names.name = 'ex'" in sash("explain", "script.sql", "--param", "name=ex", "--param", "most=2").stdout
+    done = sash("verify", "script.sql", "--param", "name=ex")
+    assert (done.returncode, "the parameter `$most` has no value" in done.stderr) == (1, True)
+
+
 def test_json_is_for_machines(place, sash):
     done = sash("run", "script.sql", "--engine", "embedded", "--json")
     assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 1

@@ -136,6 +136,14 @@ QUERIES = {
     "WINDOW 4 SECONDS",
     "exists": "SELECT DISTINCT A.name FROM a A WHERE EXISTS (SELECT 1 FROM b B WHERE B.k = A.k AND B.v > 70) "
     "WINDOW 4 SECONDS EMIT CHANGES",
+    "value of the whole": "SELECT A.name, sum(A.price) / (SELECT sum(price) FROM a) AS share FROM a A GROUP BY A.name "
+    "HAVING sum(A.v) > (SELECT min(v) FROM b) WINDOW 4 SECONDS",
+    "value compared with the outside": "SELECT A.v, (SELECT count(*) FROM b B WHERE B.k = A.k) AS n, "
+    "(SELECT max(id) FROM r WHERE label <> 'two') AS most FROM a A WINDOW 3 SECONDS EMIT CHANGES",
+    "subqueries of a relation": "SELECT A.v, (SELECT max(label) FROM r WHERE id = A.k) AS label FROM a A "
+    "WHERE A.k NOT IN (SELECT id FROM r WHERE label = 'two') OR A.v > 50",
+    "exists by more than equality": "SELECT A.v FROM a A WHERE EXISTS (SELECT 1 FROM b B WHERE B.v < A.v AND B.k = A.k)"
+    " AND (A.v > 30 OR A.k IN (SELECT k FROM b)) WINDOW 3 SECONDS",
     "slide": "SELECT A.k, count(*) AS n FROM a A [RANGE 6 SECONDS SLIDE 2 SECONDS] GROUP BY A.k",
     "negative tuples": "SELECT /*+ nta */ A.name, sum(B.v) AS total FROM a A, b B WHERE A.k = B.k GROUP BY A.name "
     "WINDOW 5 SECONDS",
@@ -173,6 +181,7 @@ OFTEN = (
     *("aggregate over aggregate", "except", "distinct union", "not in", "slide", "negative tuples"),
     *("directed pairs", "pairs with two keys", "left join", "left join by any condition", "asof join"),
     "final left join",
+    *("value compared with the outside", "subqueries of a relation"),
 )
 """One for each operator at least, in one group and in many, in one fragment and in several."""
 

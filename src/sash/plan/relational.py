@@ -37,6 +37,7 @@ from sash.plan.multiway import (
 from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
+from sash.sql.bound_query import UNNESTED
 from sash.sql.join_trees import INNER
 from sash.store.batch import ID_PREFIX, TS
 
@@ -238,6 +239,8 @@ class FromClause:
 
     def _lookup_method(self, join: Join) -> str:
         """That of the hint; a relation without a key is looked through, wherever it is."""
+        if join.right.source.alias.startswith(UNNESTED) and not join.keys:
+            return REPLICATED  # it has one row, and nobody has named it to choose anything for it
         if self._lookup not in (None, REPLICATED) and not join.keys:
             raise PlanError(
                 f"the hint `{self._lookup}` needs an equality between `{join.right.source.alias}` and the streams "

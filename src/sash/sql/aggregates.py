@@ -16,7 +16,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.errors import BindError
+from sash.errors import BindError, PlanError
 from sash.sql import duck
 from sash.sql.bound_query import LISTINGS, QUANTILES, UNNESTED, Aggregate, OrderBy, Output
 from sash.sql.call_checks import DEAF_TO_DISTINCT, check_argument, check_call, check_key, read_fractions, read_separator
@@ -68,7 +68,12 @@ class AggregateBinder:
         exprs = [self._group(written, items) for written in _flatten(self._select.groups or ())]
         if self._select.groups_all:
             exprs = [item.unnest() for item in items if item.find(exp.Column) and find_aggregate(item) is None]
+            # What is the same for all groups tells none apart.
+            exprs = [expr for expr in exprs if not (isinstance(expr, exp.Column) and _is_lifted(expr))] or exprs
         for expr in map(_normalised, exprs):
+            if _is_lifted(expr):
+                reason = "a subquery cannot be grouped by; name it in a subquery in `FROM`, and group by that"
+                raise PlanError(reason, self._select.text, span_of(expr))
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
             if expr not in [group.expr for group in self._groups]:
@@ -199,6 +204,11 @@ class AggregateBinder:
         if aggregate not in self._aggregates:
             self._aggregates.append(aggregate)
         return self._aggregates.index(aggregate)
+
+
+def _is_lifted(expr: exp.Expr) -> bool:
+    """Whether an expression reads a subquery that stands for a value beside aggregates."""
+    return any(column.table.startswith(UNNESTED) for column in expr.find_all(exp.Column))
 
 
 def _with_fraction(call: AggregateCall) -> exp.Expr:

@@ -199,6 +199,8 @@ class Source:
     @property
     def title(self) -> str:
         """What it is called in messages."""
+        if self.alias.startswith(UNNESTED):
+            return self.alias.removeprefix("_")
         return self.alias.removeprefix(JOINED).strip() if self.alias.startswith(JOINED) else self.alias
 
     @property

@@ -52,7 +52,8 @@ def _refusal(call: AggregateCall, written: str) -> str | None:
 def _misplaced(call: AggregateCall, written: str) -> str | None:
     """What is wrong with DISTINCT or ORDER BY."""
     if call.is_distinct and call.function in ("first", "last", "count_if"):
-        remedy = "leave `DISTINCT` out" if call.function == "count_if" else "use `MIN` or `MAX`"
+        once = "`CAST(BOOL_OR(…) AS INTEGER)` counts TRUE once"
+        remedy = once if call.function == "count_if" else f"leave `DISTINCT` out for the {call.function} of all values"
         return f"`{written}` of DISTINCT values cannot run in this version; {remedy}"
     if call.order and call.function not in _PLACED:
         return f"`ORDER BY` makes no difference to `{written}`; remove it"

@@ -28,7 +28,7 @@ _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them
 _REMEDIES = {
     TokenType.CUBE: _GROUPING,
     TokenType.GROUPING_SETS: _GROUPING,
-    TokenType.LATERAL: "join a subquery that does without columns from outside, or use `EXISTS`",
+    TokenType.LATERAL: "join the subquery with `ON`, and put there what it compares with the outside",
     TokenType.ROLLUP: _GROUPING,
 }
 _RANKS = (TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET)
@@ -348,5 +348,5 @@ class SashParser(Cursor):
 
     def _parse_respect_or_ignore_nulls(self, this: exp.Expr | None) -> exp.Expr | None:
         if self._match_text_seq("IGNORE", "NULLS", advance=False):
-            self.refuse("`IGNORE NULLS`", "leave NULLs out in WHERE, as in `WHERE x IS NOT NULL`")
+            self.refuse("`IGNORE NULLS`", "leave NULLs out by `FILTER (WHERE x IS NOT NULL)` behind it")
         return super()._parse_respect_or_ignore_nulls(this)

@@ -8,7 +8,6 @@ What stands on the left is looked up as the right says:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -18,7 +17,8 @@ from sash.sql import duck
 from sash.sql.aggregates import refuse_aggregates
 from sash.sql.bound_query import Block, BoundQuery, MembershipCondition, Output
 from sash.sql.comparisons import are_comparable, family_of
-from sash.sql.expressions import ScalarBinder, incompatible, span_of, split_conjuncts
+from sash.sql.correlation import find_correlation
+from sash.sql.expressions import ScalarBinder, incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
@@ -26,9 +26,7 @@ from sash.sql.ranks import without_limit
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
 from sash.sql.sources import Context, bind_sources
-from sash.sql.subqueries import is_membership, strip_negations
-
-_OUTSIDE_REMEDY = "write it as a `SEMI JOIN`, or an `ANTI JOIN` for NOT, with the condition in `ON`"
+from sash.sql.subqueries import strip_negations
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,10 @@ def _check_columns(predicate: exp.In, operands: list[exp.Expr], block: Block, is
         reason = f"`IN` compares {len(operands)} with {len(block.outputs)} columns; select as many as stand before it"
         raise BindError(reason, text, span_of(predicate))
     if is_negated and len(operands) > 1:
-        reason = "`NOT IN` with several columns cannot run in this version; use `NOT EXISTS`"
+        reason = (
+            "`NOT IN` with several columns cannot run in this version; use `NOT EXISTS` with an equality for each, "
+            "which is the same unless a value is NULL"
+        )
         raise PlanError(reason, text, span_of(predicate))
 
 
@@ -114,19 +115,12 @@ def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, 
     query = without_limit(query)
     inner = Scope(bind_sources(query, context.within(query, None)), query.text)
     _check_outputs(query, inner, around.scope)
-    plain: list[exp.Expr] = []
-    pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    for part in split_conjuncts(query.where):
-        if is_membership(part) or not _uses_outer(part, inner, around.scope):
-            plain.append(part)
-        else:
-            pairs.append(_split_equality(part, inner, around))
-    where = exp.and_(*plain, copy=True) if plain else None
-    outputs = tuple(inner_side for inner_side, _ in pairs)
-    select = replace(query, outputs=outputs, where=where, is_distinct=False)
-    block = context.bind(select, context)
+    correlation = find_correlation(query, inner, around.scope)
+    assert correlation.is_by_equality, "others have become joins"
+    outputs = tuple(inner_side for inner_side, _ in correlation.pairs)
+    block = context.bind(replace(correlation.query, outputs=outputs, is_distinct=False), context)
     assert isinstance(block, BoundQuery)
-    return block, [outer_side for _, outer_side in pairs]
+    return block, [outer_side for _, outer_side in correlation.pairs]
 
 
 def _check_outputs(query: ParsedSelect, inner: Scope, outer: Scope) -> None:
@@ -134,24 +128,3 @@ def _check_outputs(query: ParsedSelect, inner: Scope, outer: Scope) -> None:
     for column in (column for output in query.outputs for column in output.find_all(exp.Column)):
         if not isinstance(column.this, exp.Star) and not outer.has(column):
             inner.resolve(column)
-
-
-def _split_equality(part: exp.Expr, inner: Scope, around: Surroundings) -> tuple[exp.Expr, exp.Expr]:
-    equality = part.unnest()
-    if isinstance(equality, exp.EQ):
-        for inside, outside in ((equality.this, equality.expression), (equality.expression, equality.this)):
-            is_apart = not _uses_outer(inside, inner, around.scope) and all(
-                not inner.has(column) for column in _columns(outside)
-            )
-            if is_apart and inside.find(exp.Column):
-                return inside, outside
-    reason = f"`EXISTS` can use columns from outside only in an equality with its own; {_OUTSIDE_REMEDY}"
-    raise PlanError(reason, around.text, span_of(part))
-
-
-def _uses_outer(expr: exp.Expr, inner: Scope, outer: Scope) -> bool:
-    return any(not inner.has(column) and outer.has(column) for column in _columns(expr))
-
-
-def _columns(expr: exp.Expr) -> Iterator[exp.Column]:
-    return expr.find_all(exp.Column)

@@ -24,7 +24,7 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.sql.asof_joins import AsofBinder, deciding_columns, refuse_tables
 from sash.sql.bound_joins import BoundJoin, BoundTree, aliases_in, conditions_in
-from sash.sql.bound_query import Block, BoundQuery, OuterLookup, Source
+from sash.sql.bound_query import UNNESTED, Block, BoundQuery, OuterLookup, Source
 from sash.sql.expressions import ScalarBinder
 from sash.sql.from_parts import FromPart, PartMaker
 from sash.sql.hashable import is_hashable
@@ -120,7 +120,7 @@ class _Joining:
             refuse_tables(join, tables, self.query)
         names = ", ".join(f"`{source.alias}`" for part in tables for source in part.sources)
         if right in tables and len(right.sources) > 1:
-            self._refuse(join, f"cannot look up {names} at once", "declare what they are joined to as one table")
+            self._refuse(join, f"cannot look up {names} at once", "join them in a subquery, which is one table")
         if left in tables or (tables and kind == FULL):
             reason = f"would have to put out rows of the table {names} that no row of a stream has asked for"
             self._refuse(join, reason, "declare it as a stream, with a window that holds all of it")
@@ -141,7 +141,9 @@ class _Joining:
                 self._refuse(join, reason, "leave the column out, or cast it in a subquery")
 
     def _refuse(self, join: BoundJoin, reason: str, remedy: str) -> NoReturn:
-        raise PlanError(f"`{join.kind} JOIN` {reason}; {remedy}", self.query.text, join.span)
+        is_made = isinstance(join.right, Source) and join.right.alias.startswith(UNNESTED)
+        what = "a lookup in a subquery" if is_made else f"`{join.kind} JOIN`"
+        raise PlanError(f"{what} {reason}; {remedy}", self.query.text, join.span)
 
 
 def _looked_up(kind: str, left: FromPart, right: FromPart, join: BoundJoin) -> FromPart:

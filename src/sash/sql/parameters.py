@@ -11,9 +11,9 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import duckdb
 from sqlglot import exp
@@ -64,9 +64,8 @@ class Parameters:
         value = self.value(name, text, span)
         constant = to_constant(value)
         if constant is None:
-            kind = type(value).__name__
-            reason = f"`${name}` is of the type {kind}, of which SQL has no values; give a number, string or time"
-            raise BindError(reason, text, span)
+            reason = f"`${name}` is of the type {type(value).__name__}, of which SQL has no values"
+            raise BindError(f"{reason}; give a number, string or time", text, span)
         constant.meta[PARAMETER] = name
         return constant
 
@@ -92,7 +91,7 @@ def to_constant(value: Any) -> exp.Expr | None:
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, (list, tuple)):
-        items = [to_constant(item) for item in value]
+        items = [to_constant(item) for item in cast(Sequence[Any], value)]
         return None if None in items else exp.Array(expressions=items)
     if isinstance(value, datetime.datetime):
         type_ = "TIMESTAMP" if value.tzinfo is None else "TIMESTAMPTZ"
@@ -120,9 +119,10 @@ def read_values(written: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for each in written:
         name, equals, value = each.partition("=")
-        if not equals or not name.strip().isidentifier():
+        name = name.strip().removeprefix("$")
+        if not equals or not name.isidentifier():
             raise PlanError(f"`--param {each}` gives no parameter a value; write it as `--param x=5`")
-        values[name.strip().removeprefix("$")] = _read_value(value.strip(), each)
+        values[name] = _read_value(value.strip(), each)
     return values
 
 

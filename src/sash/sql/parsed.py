@@ -34,10 +34,10 @@ _READ: dict[type[exp.Expr], set[str]] = {
 """The parts of a tree that are read here. A part that is not would silently be left out of the answer."""
 
 _PARTS = {
-    "db": "a name with a schema",
-    "pivots": "`PIVOT`",
-    "recursive": "`WITH RECURSIVE`",
-    "sample": "`TABLESAMPLE`",
+    "db": ("a name with a schema", "declare the table or stream under a name of its own"),
+    "pivots": ("`PIVOT`", "write an aggregate with `FILTER (WHERE …)` for each column"),
+    "recursive": ("`WITH RECURSIVE`", "write its steps as joins, each with the one before"),
+    "sample": ("`TABLESAMPLE`", "say in `WHERE` which rows are meant"),
 }
 _KINDS = (None, "INNER", "CROSS", "OUTER", "SEMI", "ANTI")
 _OPERATIONS: dict[type[exp.SetOperation], str] = {exp.Union: "union", exp.Except: "except", exp.Intersect: "intersect"}
@@ -305,8 +305,8 @@ def _refuse_unread(node: exp.Expr, text: str) -> None:
         children = cast(list[Any], value) if isinstance(value, list) else [value]
         if value and (part not in _READ[type(node)] or (part == "kind" and value not in _KINDS)):
             span = span_of(*(child for child in children if isinstance(child, exp.Expr))) or span_of(node)
-            name = _PARTS.get(part, f"`{part.strip('_').upper()}`")
-            raise PlanError(f"{name} cannot run in this version; remove it", text, span)
+            name, remedy = _PARTS.get(part, (f"`{part.strip('_').upper()}`", "write the query without it"))
+            raise PlanError(f"{name} cannot run in this version; {remedy}", text, span)
         for child in children:
             if type(child) in (exp.Join, exp.TableAlias, exp.Distinct, exp.Group):
                 _refuse_unread(child, text)

@@ -29,7 +29,6 @@ from sash.sql.foreign_functions import ForeignCall
 from sash.sql.parameters import PARAMETER
 from sash.sql.parsed import ParsedSelect
 from sash.sql.stars import replacements_of
-from sash.sql.subqueries import is_predicate
 
 _PREFIX = "SELECT "
 _SOMETHING = "FROM x"
@@ -73,13 +72,8 @@ def _expressions(select: ParsedSelect) -> Iterator[tuple[exp.Expr, Span]]:
     exprs += [group for group in select.groups or () if not isinstance(group, exp.Tuple) or group.expressions]
     for expr in exprs:
         span = span_of(expr)
-        if span is not None and not _has_value_query(expr):
+        if span is not None:
             yield expr, span
-
-
-def _has_value_query(expr: exp.Expr) -> bool:
-    """Whether a query stands in an expression elsewhere than behind IN and EXISTS, which is refused later on."""
-    return any(not is_predicate(_holder(query)) for query in _outermost_queries(expr))
 
 
 def _outermost_queries(expr: exp.Expr) -> Iterator[exp.Query]:
@@ -87,17 +81,11 @@ def _outermost_queries(expr: exp.Expr) -> Iterator[exp.Query]:
     return (node for node in nodes if isinstance(node, exp.Query))
 
 
-def _holder(query: exp.Expr) -> exp.Expr:
-    return query.parent if query.parent is not None else query
-
-
 def _without_queries(expr: exp.Expr, span: Span, text: str) -> str:
     """The text of an expression, with something as short as can be in place of the queries in it."""
     written = text
     for query in _outermost_queries(expr):
-        holder = _holder(query)
-        operand = span_of(holder.this) if isinstance(holder, exp.In) else None
-        inside = _brackets(text, operand.end if operand else (span_of(holder) or span).start)
+        inside = _brackets(text, span_of(query.unnest()) or span)
         written = written[: inside.start] + _SOMETHING.ljust(inside.end - inside.start) + written[inside.end :]
     return _quote_names(expr, written, span)
 
@@ -130,16 +118,16 @@ def _words() -> frozenset[str]:
         return frozenset(name for (name,) in connection.execute(query).fetchall())
 
 
-def _brackets(text: str, start: int) -> Span:
-    """What stands between the first bracket that opens at or after a place and the one that closes it."""
-    depth, first = 0, 0
+def _brackets(text: str, span: Span) -> Span:
+    """What stands between the innermost brackets around a stretch of text."""
+    opened: list[int] = []
     for token in _tokens(text):
-        if token.start < start or token.token_type not in (TokenType.L_PAREN, TokenType.R_PAREN):
-            continue
-        first = first or token.end + 1
-        depth += 1 if token.token_type is TokenType.L_PAREN else -1
-        if depth == 0:
-            return Span(first, token.start)
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(token.end + 1)
+        elif token.token_type is TokenType.R_PAREN and opened:
+            first = opened.pop()
+            if first <= span.start and span.end <= token.start:
+                return Span(first, token.start)
     raise AssertionError("a subquery stands between brackets")
 
 

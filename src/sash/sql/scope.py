@@ -16,7 +16,7 @@ from sash.sql.join_trees import FULL, RIGHT
 from sash.sql.rank_conditions import refuse_windows
 from sash.sql.subqueries import refuse_subqueries
 
-_UNCORRELATED = "join the two in the query around it, or use `EXISTS` with an equality in its WHERE"
+_UNCORRELATED = "only the `WHERE` of one that stands in an expression can; or join the two, by `ON`"
 T = TypeVar("T", bound=exp.Expr)
 Aliases: TypeAlias = frozenset[str]
 """Items of FROM, as declared."""

@@ -135,6 +135,9 @@ def with_names(source: Source, names: Sequence[exp.Identifier], text: str) -> So
     given = dict(zip(columns, [*(name.name for name in names), *columns[len(names) :]]))
     if isinstance(source.info, RelationInfo):
         named = replace(source, name=source.alias.lower(), info=rename_table(source, given))
+    elif isinstance(source.info, DerivedInfo) and isinstance(source.info.block, BoundQuery):
+        outputs = [replace(output, name=given[output.name]) for output in source.info.block.outputs]
+        named = replace(derive(replace(source.info.block, outputs=tuple(outputs)), source.alias), span=source.span)
     else:
         types = {field.name: field.type for field in source.schema} | dict(source.info.sql_types)
         outputs = [

@@ -7,8 +7,6 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.sql.expressions import span_of
 
-_CONJUNCT = "{} can stand only in `WHERE`, by itself or with AND; {}"
-
 
 def is_membership(condition: exp.Expr) -> bool:
     """Whether a conjunct of WHERE is `[NOT] IN (SELECT …)` or `[NOT] EXISTS (SELECT …)`."""
@@ -36,8 +34,7 @@ def refuse_subqueries(expr: exp.Expr, text: str) -> None:
     if parent is not None and is_predicate(parent):
         name = "EXISTS" if isinstance(parent, exp.Exists) else "IN"
         remedy = "`LEFT JOIN` its distinct rows in `FROM`, and ask whether they are there"
-        reason = _CONJUNCT.format(f"`{name}` with a subquery", remedy)
-        raise PlanError(reason, text, span_of(parent))
+        raise PlanError(f"`{name}` with a subquery cannot stand here; {remedy}", text, span_of(parent))
     refuse_quantified(parent or node, text)
     reason = "a subquery as a value cannot stand here; select it under a name in a subquery in `FROM`, and use that"
     raise PlanError(reason, text, span_of(node))

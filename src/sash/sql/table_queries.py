@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
@@ -101,7 +100,7 @@ def _timed(block: Block) -> Iterator[str]:
 def _with_named(tree: exp.Query, named: NamedQueries) -> exp.Query:
     """The query with what WITH around it has named."""
     known = tree.args.get("with_")
-    own = {item.alias.lower() for item in known.expressions} if known else set()
+    own: set[str] = {item.alias.lower() for item in known.expressions} if known else set()
     used = _names_used(tree, named) - own
     items = [_named_item(name, query) for name, query in named.items() if name in used]
     if items:
@@ -164,23 +163,25 @@ def answer_table_query(info: RelationInfo, tables: Mapping[str, pa.Table]) -> pa
             raise SourceError(
                 f"a subquery over tables cannot be answered: {reason}; correct it, or its tables"
             ) from None
-    _check_unique(answer, info.query)
+        _check_unique(answer, info.query, connection)
     return pa.table([column.cast(field.type) for column, field in zip(answer.columns, info.schema)], schema=info.schema)
 
 
-def _check_unique(answer: pa.Table, query: TableQuery) -> None:
+def _check_unique(answer: pa.Table, query: TableQuery, connection: duckdb.DuckDBPyConnection) -> None:
     """SQL knows no value of a subquery with several rows."""
     if query.unique is None or answer.num_rows < 2:
         return
+    found = f"{answer.num_rows} rows"
     if query.unique:
-        counts = answer.select(query.unique).drop_null().group_by(list(query.unique)).aggregate([([], "count_all")])
-        again = counts.filter(pc.greater(counts.column("count_all"), 1))
-        if not again.num_rows:
+        connection.register("#answer", answer)
+        keys = [_quote(name) for name in query.unique]
+        known = " AND ".join(f"{key} IS NOT NULL" for key in keys)
+        groups = f'FROM "#answer" WHERE {known} GROUP BY {", ".join(keys)} HAVING count(*) > 1 LIMIT 1'
+        again = connection.execute(f"SELECT count(*), {', '.join(keys)} {groups}").fetchall()
+        if not again:
             return
-        value = ", ".join(str(value) for value in again.select(query.unique).slice(0, 1).to_pylist()[0].values())
-        found = f"{again.column('count_all')[0]} rows for {value}"
-    else:
-        found = f"{answer.num_rows} rows"
+        n_rows, *values = again[0]
+        found = f"{n_rows} rows for {', '.join(map(str, values))}"
     remedy = "remove all but one, or aggregate what it selects, as in `MAX(…)`"
     raise SourceError(f"a subquery as a value may have one row, but tables give it {found}; {remedy}: {query.sql}")
 

@@ -19,7 +19,7 @@ from functools import reduce
 
 from sqlglot import exp
 
-from sash.errors import BindError, PlanError, Span
+from sash.errors import PlanError, Span
 from sash.sql.aggregates import is_in_call
 from sash.sql.bound_query import UNNESTED
 from sash.sql.correlation import Correlation, column_of, find_correlation
@@ -30,11 +30,11 @@ from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query,
 from sash.sql.scope import Scope
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
-from sash.sql.stars import star_of
 from sash.sql.subqueries import is_membership, is_predicate, refuse_quantified, strip_negations, without_quantifiers
-from sash.sql.table_queries import reads_stream, to_tree
+from sash.sql.subquery_parts import VALUE, as_select, bool_or, grouped, operands_of, selected, single_operand
+from sash.sql.table_queries import reads_stream
 
-_ANY, _HAS_NULL, _VALUE = "any", "has_null", "value"
+_ANY, _HAS_NULL = "any", "has_null"
 
 
 def unnest(select: ParsedSelect, context: Context) -> ParsedSelect:
@@ -125,7 +125,7 @@ class _Unnesting:
             return output
         changed = self._rewrite(output.unalias())
         span = span_of(output)
-        name = output.alias or (" ".join(self._select.text[span.start : span.end].split()) if span else _VALUE)
+        name = output.alias or (" ".join(self._select.text[span.start : span.end].split()) if span else VALUE)
         alias = exp.Alias(this=changed, alias=exp.to_identifier(name, quoted=True))
         alias.meta.update(output.meta)
         return alias
@@ -164,12 +164,12 @@ class _Unnesting:
 
     def _look_up(self, predicate: exp.Expr, correlation: Correlation, is_negated: bool) -> None:
         """A condition by itself, as a join that asks whether there is a partner."""
-        operands = [self._rewrite(operand) for operand in _operands(predicate)]
+        operands = [self._rewrite(operand) for operand in operands_of(predicate)]
         alias = self._next_alias()
         query, conditions, names = correlation.over(alias)
         if isinstance(predicate, exp.In):
-            values = _selected(correlation.query, predicate, self._select.text)
-            names = [*names, *(f"{_VALUE}{place}" for place in range(len(values)))]
+            values = selected(correlation.query, predicate, self._select.text)
+            names = [*names, *(f"{VALUE}{place}" for place in range(len(values)))]
             equal = [
                 exp.EQ(this=operand.copy(), expression=column_of(alias, name))
                 for operand, name in zip(operands, names[-len(values) :], strict=True)
@@ -186,22 +186,22 @@ class _Unnesting:
         correlation = self._correlation(query)
         correlation.require_equalities(self._select.text)
         if isinstance(predicate, exp.In):
-            _single_operand(predicate, self._select.text)
+            single_operand(predicate, self._select.text)
         there = self._exists(predicate, correlation)
         if not isinstance(predicate, exp.In):
             return exp.Paren(this=exp.Not(this=exp.Is(this=there[_ANY], expression=exp.Null())))
-        (value,) = _selected(correlation.query, predicate, self._select.text)
-        (operand,) = _single_operand(predicate, self._select.text)
+        (value,) = selected(correlation.query, predicate, self._select.text)
+        (operand,) = single_operand(predicate, self._select.text)
         operand = exp.Paren(this=self._rewrite(operand))
         alias = self._next_alias()
         keyed, conditions, names = correlation.keyed(alias)
         keyed = replace(keyed, outputs=(*keyed.outputs, value), is_distinct=True)
-        conditions.append(exp.EQ(this=operand.copy(), expression=column_of(alias, _VALUE)))
-        self._add(LEFT, alias, keyed, [*names, _VALUE], predicate, conditions)
+        conditions.append(exp.EQ(this=operand.copy(), expression=column_of(alias, VALUE)))
+        self._add(LEFT, alias, keyed, [*names, VALUE], predicate, conditions)
         unknown = exp.Or(this=exp.Is(this=operand.copy(), expression=exp.Null()), expression=there[_HAS_NULL])
         case = (
             exp.Case()
-            .when(exp.Not(this=exp.Is(this=column_of(alias, _VALUE), expression=exp.Null())), exp.true())
+            .when(exp.Not(this=exp.Is(this=column_of(alias, VALUE), expression=exp.Null())), exp.true())
             .when(exp.Is(this=there[_ANY], expression=exp.Null()), exp.false())
             .when(unknown, exp.Null())
             .else_(exp.false())
@@ -212,11 +212,11 @@ class _Unnesting:
         """Whether a subquery has a row, and one that is NULL, for which it is compared with the outside."""
         alias = self._next_alias()
         query, conditions, names = correlation.keyed(alias)
-        flags = [_bool_or(exp.true())]
+        flags = [bool_or(exp.true())]
         if isinstance(predicate, exp.In):
-            (value,) = _selected(correlation.query, predicate, self._select.text)
-            flags.append(_bool_or(exp.Is(this=exp.Paren(this=value.unalias()), expression=exp.Null())))
-        query = _grouped(query, flags, correlation)
+            (value,) = selected(correlation.query, predicate, self._select.text)
+            flags.append(bool_or(exp.Is(this=exp.Paren(this=value.unalias()), expression=exp.Null())))
+        query = grouped(query, flags, correlation)
         names = [*names, _ANY, _HAS_NULL][: len(names) + len(flags)]
         self._add(LEFT if conditions else INNER, alias, query, names, predicate, conditions)
         return {name: column_of(alias, name) for name in (_ANY, _HAS_NULL)}
@@ -232,11 +232,11 @@ class _Unnesting:
         keyed, conditions, names = correlation.keyed(alias)
         keyed = replace(keyed, outputs=(*keyed.outputs, single.expr), having=None, groups=single.groups)
         if single.is_checked:
-            self._add(LEFT, alias, keyed, [*names, _VALUE], node, conditions or [exp.true()], unique=tuple(names))
-            return column_of(alias, _VALUE)
+            self._add(LEFT, alias, keyed, [*names, VALUE], node, conditions or [exp.true()], unique=tuple(names))
+            return column_of(alias, VALUE)
         keyed = replace(keyed, is_distinct=False)
-        self._add(LEFT if conditions else INNER, alias, keyed, [*names, _VALUE], node, conditions)
-        value = column_of(alias, _VALUE)
+        self._add(LEFT if conditions else INNER, alias, keyed, [*names, VALUE], node, conditions)
+        value = column_of(alias, VALUE)
         if not conditions or single.of_nothing is None:
             return value
         is_there = exp.Not(this=exp.Is(this=column_of(alias, names[0]), expression=exp.Null()))
@@ -250,7 +250,7 @@ class _Unnesting:
 
     def _correlation(self, query: ParsedQuery, as_value: bool = False) -> Correlation:
         if not isinstance(query, ParsedSelect) or (is_aggregating(query) and not as_value):
-            return Correlation(_as_select(query))
+            return Correlation(as_select(query))
         if self._scope is None:
             self._scope = Scope(bind_sources(self._select, self._context), self._select.text)
         context = self._context.subquery(self._select)
@@ -287,59 +287,6 @@ class _Unnesting:
         else:
             reason = "beside aggregates, a subquery cannot be compared with anything; aggregate in a subquery in `FROM`"
             raise PlanError(f"{reason}, and put this one into the query around it", self._select.text, span)
-
-
-def _as_select(query: ParsedQuery) -> ParsedSelect:
-    """A query that is no plain SELECT as one of all its columns."""
-    inner = to_tree(query)
-    names = [exp.to_identifier(f"{_VALUE}{place}", quoted=True) for place in range(len(inner.selects))]
-    if isinstance(query, ParsedSelect) and not is_aggregating(query):
-        return query
-    alias = exp.TableAlias(this=exp.to_identifier("rows", quoted=True), columns=names)
-    item = exp.Subquery(this=inner, alias=alias)
-    tree = exp.Select(expressions=[exp.Column(this=name.copy()) for name in names], from_=exp.From(this=item))
-    select = read_query(tree, query.text, query.named)
-    assert isinstance(select, ParsedSelect)
-    return replace(select, spans=query.spans)
-
-
-def _selected(query: ParsedSelect, predicate: exp.In, text: str) -> tuple[exp.Expr, ...]:
-    """The columns that IN compares with, as many as stand before it."""
-    operands = _operands(predicate)
-    if any(star_of(output) for output in query.outputs):
-        raise PlanError("`IN` compares with a column; name it in place of `*`", text, span_of(predicate))
-    if len(operands) != len(query.outputs):
-        reason = f"`IN` compares {len(operands)} with {len(query.outputs)} columns; select as many as stand before it"
-        raise BindError(reason, text, span_of(predicate))
-    return tuple(output.unalias() for output in query.outputs)
-
-
-def _operands(predicate: exp.Expr) -> list[exp.Expr]:
-    if not isinstance(predicate, exp.In):
-        return []
-    operand = predicate.this.unnest()
-    return operand.expressions if isinstance(operand, exp.Tuple) else [predicate.this]
-
-
-def _single_operand(predicate: exp.In, text: str) -> list[exp.Expr]:
-    operands = _operands(predicate)
-    if len(operands) > 1:
-        reason = (
-            "`IN` with several columns can stand only in `WHERE`, by itself or with AND; use `EXISTS` with an equality "
-            "for each, which unlike `IN` is never NULL"
-        )
-        raise PlanError(reason, text, span_of(predicate))
-    return operands
-
-
-def _grouped(query: ParsedSelect, flags: Sequence[exp.Expr], correlation: Correlation) -> ParsedSelect:
-    """Aggregates of a subquery, by what it compares with the outside."""
-    keys = tuple(inside for inside, _ in correlation.pairs)
-    return replace(query, outputs=(*query.outputs, *flags), groups=keys or None, is_distinct=False)
-
-
-def _bool_or(condition: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this="bool_or", expressions=[condition])
 
 
 def _all(conditions: Sequence[exp.Expr]) -> exp.Expr | None:

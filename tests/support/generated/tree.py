@@ -233,8 +233,6 @@ class Select:
     outputs: tuple[Output, ...]
     where: tuple[str, ...] = ()
     tests: tuple[Test, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    """Subqueries that stand in expressions."""
     keys: tuple[str, ...] | None = None
     key_words: tuple[str, ...] | None = None
     """How GROUP BY names its keys, if not as expressions: by their positions, or all at once."""
@@ -252,6 +250,8 @@ class Select:
     ranks: Ranks | None = None
     is_interval_join: bool = False
     """Whether it has conditions on times in the place of windows."""
+    marks: tuple[Mark, ...] = ()
+    """Subqueries that stand in expressions."""
 
     @property
     def replaced_by(self) -> list[int] | None:

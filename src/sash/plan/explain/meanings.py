@@ -17,6 +17,7 @@ from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_n
 from sash.operators.project import ProjectSpec
 from sash.plan.explain.wording import plain
 from sash.plan.query_plan import QueryPlan
+from sash.sql.bound_query import UNNESTED
 from sash.store.batch import ID_PREFIX
 
 
@@ -40,7 +41,8 @@ def meanings(node: Node, plan: QueryPlan) -> dict[str, str]:
 
 def made_by(project: ProjectSpec, below: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a projection computes under names of Sash's own; what it computes for the user has a name already."""
-    made = [(name, sql) for name, sql in project.columns if name.startswith("_") and not name.startswith(ID_PREFIX)]
+    named = (ID_PREFIX, UNNESTED)
+    made = [(name, sql) for name, sql in project.columns if name.startswith("_") and not name.startswith(named)]
     return {name: plain(sql, below) for name, sql in made}
 
 

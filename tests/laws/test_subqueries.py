@@ -1,0 +1,179 @@
+"""Laws 1 to 4 for subqueries in expressions: DuckDB is asked the query's own text over the windows at every instant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sash
+from sash.errors import SourceError
+from sash.frames import Relation, Stream, relation
+from sash.oracle.snapshot_law import check_snapshot
+from sash.testing import Case, assert_changes, stream_of
+from sash.testing.case import Step
+from sash.testing.strategies import TIME_TYPES, batch_cuts, rearrangements, schemas, streams, tables
+from support.profiles import volume
+
+N_CASES = volume(dev=4, ci=12, deep=1500)
+N_CUT = volume(dev=1, ci=4, deep=400)
+WINDOWS = ("[RANGE 5 us]", "[RANGE 2 us]", "[ROWS 2]", "[RANGE 6 us SLIDE 2 us]")
+VALUES = (
+    "(SELECT max(y.v) FROM b y {})",
+    "(SELECT count(*) FROM b y {} WHERE y.k = x.k)",
+    "(SELECT min(y.v) + 1 FROM b y {} WHERE y.k = x.k AND y.v > 0)",
+    "(SELECT count(y.v) FROM b y {} WHERE x.k = y.k AND y.j = x.j HAVING count(*) < 2)",
+    "(SELECT coalesce(max(y.v), 7) FROM b y {} WHERE y.k = x.k)",
+    "(SELECT max(y.v) FROM b y {} WHERE y.k = x.k GROUP BY y.k)",
+    "(SELECT y.v FROM b y [ROWS 1])",
+    "(SELECT y.v FROM b y [PARTITION BY k ROWS 1] WHERE y.k = x.k)",
+    "(SELECT max(v) FROM r)",
+    "(SELECT count(*) FROM r WHERE r.k = x.k AND v > (SELECT min(v) FROM r))",
+    "(SELECT max(y.v) FROM b y {} WHERE y.v IN (SELECT v FROM r))",
+)
+TESTS = (
+    "x.k {}IN (SELECT k FROM b {})",
+    "x.v {}IN (SELECT y.v FROM b y {} WHERE y.k = x.k)",
+    "{}EXISTS (SELECT 1 FROM b y {} WHERE y.k = x.k)",
+    "{}EXISTS (SELECT 1 FROM b {})",
+    "x.k {}IN (SELECT k FROM r WHERE v > 0)",
+    "{}EXISTS (SELECT * FROM r WHERE r.k = x.k)",
+    "{}EXISTS (SELECT * FROM r WHERE v > 1)",
+    "x.k {}IN (SELECT k FROM b {} UNION ALL SELECT k FROM a [ROWS 1])",
+)
+"""What may stand in any expression."""
+ALONE = (
+    "{}EXISTS (SELECT 1 FROM b y {} WHERE y.v > x.v)",
+    "{}EXISTS (SELECT 1 FROM b y {} WHERE y.k = x.k AND y.v <> x.v)",
+    "{}EXISTS (SELECT 1 FROM r WHERE r.v < x.v AND r.k = x.k)",
+    "x.k {}IN (SELECT k FROM b y {} WHERE y.v < x.v)",
+    "x.v {}IN (SELECT v FROM r WHERE r.k = x.k)",
+    "(x.k, x.j) IN (SELECT k, j FROM r)",
+)
+"""What may stand by itself in WHERE."""
+
+
+@st.composite
+def subquery_cases(draw: st.DrawFn) -> Case:
+    """A stream, with a subquery in what is shown and another in a condition."""
+    time = draw(st.sampled_from(TIME_TYPES[:1] * 3 + TIME_TYPES[1:]))
+    schema = draw(schemas(draw(st.tuples(*[st.sampled_from(("number", "string", "number"))] * 2)), time))
+    rows = draw(tables(schema.remove(schema.get_field_index("ts")), 4))
+    frames: dict[str, Stream | Relation] = {"a": draw(streams(schema, 8)), "b": draw(streams(schema, 8))}
+    frames["r"] = relation(rows)
+    shown = _value(draw) if draw(st.booleans()) else f"({_test(draw, TESTS)})"
+    condition = draw(
+        st.sampled_from(
+            (
+                _test(draw, ALONE),
+                f"(x.v > 1 OR {_test(draw, TESTS)})",
+                f"x.v >= {_value(draw)}",
+                f"NOT ({_test(draw, TESTS)} AND x.v < 2)",
+            )
+        )
+    )
+    window = draw(st.sampled_from(WINDOWS))
+    changes = " EMIT CHANGES" if draw(st.booleans()) else ""
+    text = f"SELECT x.v AS a, x.k AS c, {shown} AS s FROM a x {window} WHERE {condition}{changes}"
+    return Case(text, frames)
+
+
+def _value(draw: st.DrawFn) -> str:
+    return draw(st.sampled_from(VALUES)).format(draw(st.sampled_from(WINDOWS)))
+
+
+def _test(draw: st.DrawFn, known: tuple[str, ...]) -> str:
+    return draw(st.sampled_from(known)).format(draw(st.sampled_from(("", "NOT "))), draw(st.sampled_from(WINDOWS)))
+
+
+@pytest.mark.slow
+@settings(max_examples=N_CASES)
+@given(subquery_cases())
+def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
+    changes = case.run("tpa")
+    check_snapshot(case.bound, case.tables, changes)
+    assert_changes(case.run("nta"), changes)
+
+
+@pytest.mark.slow
+@settings(max_examples=N_CUT)
+@given(subquery_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case), rearrangements(case))))
+def test_neither_cuts_nor_restarts_nor_the_order_of_arrival_show(cut: tuple[Case, list[Step], Case]) -> None:
+    case, steps, rearranged = cut
+    expected = case.run()
+    restarted, _ = case.replay(steps, range(len(steps)))
+    assert_changes(restarted, expected)
+    assert_changes(rearranged.run(), expected)
+
+
+SALES = sash.stream(
+    stream_of("""
+        ts | k    | v
+        1  | 2    | 3
+        2  | 1    | 7
+        4  | 2    | 9
+        6  | NULL | 2
+    """),
+    time="ts",
+)
+RETURNS = sash.stream(
+    stream_of("""
+        ts | k | w
+        1  | 2 | 4
+        3  | 1 | 5
+    """),
+    time="ts",
+)
+PRICES = stream_of("""
+    k | p  | n
+    2 | 10 | a
+    2 | 30 | b
+    1 | 20 | NULL
+""")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k, sum(v) / (SELECT sum(v) FROM s) AS share FROM s GROUP BY k WINDOW 3 us",
+        "SELECT k FROM s GROUP BY k HAVING sum(v) > (SELECT min(w) FROM u) WINDOW 3 us",
+        "SELECT count(*) * (SELECT max(p) FROM r) AS n FROM s HAVING count(*) > (SELECT min(w) FROM u) - 4 WINDOW 3 us",
+        "SELECT sum(v - (SELECT min(w) FROM u)) AS t FROM s WINDOW 3 us",
+        "SELECT s.v FROM s JOIN u ON s.k = u.k AND s.v > (SELECT min(p) FROM r) - 9 WINDOW 3 us",
+        "SELECT s.v, u.w FROM s LEFT JOIN u USING (k) WHERE w IS NULL OR w > (SELECT min(v) FROM s) WINDOW 3 us",
+        "SELECT v FROM s WHERE k = ANY (SELECT k FROM u) AND k <> ALL (SELECT p FROM r) WINDOW 3 us",
+        "SELECT v FROM s WHERE v BETWEEN (SELECT min(w) FROM u) - 1 AND (SELECT max(w) FROM u) WINDOW 3 us",
+        "SELECT v FROM s WHERE v > (SELECT avg(v) FROM s t WHERE t.v > (SELECT min(w) FROM u)) WINDOW 3 us",
+        "SELECT v FROM s WHERE NOT EXISTS (SELECT 1 FROM s t WHERE v > s.v) WINDOW 3 us",
+        "SELECT n FROM s, r WHERE n NOT IN (SELECT n FROM r WHERE p > 15)",
+        "SELECT v, (SELECT n FROM r WHERE r.k = s.k AND p < 30) AS n, (SELECT n FROM r WHERE p = 31) AS z FROM s",
+        "SELECT s.v, m.p FROM s LEFT JOIN (SELECT k, max(p) AS p FROM r GROUP BY k) AS m USING (k)",
+        "WITH w AS (SELECT k FROM r WHERE p > 15), x AS (SELECT k FROM w UNION SELECT 5 FROM r) "
+        "SELECT * FROM s SEMI JOIN x USING (k)",
+        "SELECT q FROM s JOIN (SELECT a.k FROM r a LEFT JOIN r b ON a.p > b.p WHERE b.p IS NULL) AS m(q) ON q = k",
+        "SELECT a, c FROM s [RANGE 3 us] AS t(a, b) JOIN r AS q(c, d, e) ON b = c",
+        "WITH w(a, b) AS (SELECT k, v FROM s) SELECT x + b AS c FROM w AS q(x) WHERE x > 1 WINDOW 3 us",
+        "SELECT * EXCLUDE (ts, u.k) REPLACE (v + 1 AS v) RENAME (w AS z) FROM s, u WINDOW 3 us",
+        "SELECT s.* EXCLUDE ts, u.w FROM s JOIN u USING (k) WINDOW 3 us",
+    ],
+)
+def test_what_a_user_writes(text: str) -> None:
+    assert sash.verify(text, None, s=SALES, u=RETURNS, r=sash.relation(PRICES))
+
+
+@pytest.mark.parametrize(
+    ("subquery", "found"),
+    [("(SELECT n FROM r WHERE r.k = s.k)", "2 rows for 2"), ("(SELECT n FROM r)", "3 rows")],
+)
+def test_tables_give_a_value_one_row(subquery: str, found: str) -> None:
+    with pytest.raises(SourceError, match=f"may have one row, but tables give it {found}"):
+        sash.sql(f"SELECT {subquery} AS n FROM s", s=SALES, r=sash.relation(PRICES))
+
+
+def test_tables_that_a_subquery_reads_are_pinned() -> None:
+    text = "SELECT v FROM s WHERE k IN (SELECT k FROM r WHERE p > 15)"
+    running = sash.query(text, s=SALES, r=sash.relation(PRICES))
+    snapshot = running.snapshot()
+    other = sash.query(text, s=SALES, r=sash.relation(PRICES.slice(1)))
+    with pytest.raises(SourceError, match="table `r` has changed"):
+        other.restore(snapshot)
