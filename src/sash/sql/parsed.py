@@ -11,6 +11,7 @@ from sqlglot import exp
 from sash.errors import BindError, ParseError, PlanError, Span
 from sash.sql.expressions import span_of
 from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
+from sash.sql.unbounded_state import UNBOUNDED_STATE, may_grow
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _READ: dict[type[exp.Expr], set[str]] = {
@@ -165,6 +166,9 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
         raise PlanError(
             f"`{words}` cannot stand in {what}; put it at the end of a statement of one SELECT", query.text, span
         )
+    if may_grow(query.tree):
+        reason = f"`WITH UNBOUNDED STATE` cannot stand in {what}; put it at the end of the statement"
+        raise PlanError(reason, query.text, query.tree.meta[UNBOUNDED_STATE])
     if query.hints and hints_too:
         reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
         raise PlanError(reason, query.text, query.spans.get("hint"))
