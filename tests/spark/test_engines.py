@@ -105,6 +105,8 @@ QUERIES = {
     "EMIT CHANGES",
     "final left join": "SELECT A.k, A.v, B.v AS w FROM a A [RANGE 3 SECONDS] LEFT JOIN b B [RANGE 2 SECONDS] "
     "ON A.k = B.k AND B.v > 40 EMIT FINAL",
+    "unbounded join": "SELECT A.k, A.v, B.v AS w FROM a A LEFT JOIN b B ON A.k = B.k WITH UNBOUNDED STATE",
+    "unbounded distinct": "SELECT A.k, COUNT(DISTINCT A.v) AS n FROM a A GROUP BY A.k WITH UNBOUNDED STATE",
     "semi and anti join": "SELECT A.k, A.v FROM a A SEMI JOIN r R ON A.k = R.id ANTI JOIN b B ON A.k = B.k "
     "AND A.v < B.v WINDOW 3 SECONDS",
     "self-join": "SELECT X.v, Y.v AS w FROM a X, a Y WHERE X.k = Y.k AND X.v < Y.v WINDOW 3 SECONDS",

@@ -9,6 +9,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import PlanError
+from sash.operators.accumulators import BOUNDED
 from sash.operators.accumulators.manner import CallManner, SortKey
 from sash.operators.evaluator import quote
 from sash.operators.group_by import GroupBySpec
@@ -158,9 +159,10 @@ def _replace_aggregate(node: exp.Expr, values: Sequence[str]) -> exp.Expr:
 
 
 def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroupBySpec:
-    """Where no tuple ever leaves, nothing of it has to be kept."""
+    """Where no tuple ever leaves, nothing of it has to be kept, unless an aggregate goes by all values."""
     common = {field.name: getattr(grouping, field.name) for field in fields(grouping)}
-    if flow.life_us is None and not flow.retracts:
+    is_bounded = all(call.function in BOUNDED and not call.manner.is_distinct for call in grouping.calls)
+    if flow.life_us is None and not flow.retracts and is_bounded:
         return RunningGroupBySpec(**common)
     return GroupBySpec(**common, window_us=flow.life_us, expires_by_negatives=flow.expires_by_negatives)
 

@@ -76,6 +76,7 @@ class _Builder:
             serving_order=self._hints.serving_order,
             graphs=tuple(_graphs(self._body)),
             emits_once=_emits_once(self._body),
+            may_grow=bound.may_grow,
         )
 
     def _emitted(self) -> Flow:

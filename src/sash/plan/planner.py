@@ -10,7 +10,7 @@ from sash.plan.builder import physical_plan
 from sash.plan.logical import logical_plan, map_selects
 from sash.plan.query_plan import QueryPlan
 from sash.plan.rules import RULES
-from sash.plan.rules.refuse_unbounded import refuse_unbounded_sets
+from sash.plan.rules.refuse_unbounded import refuse_unbounded, refuse_unbounded_sets
 from sash.sql.bound_query import Block
 
 
@@ -21,6 +21,8 @@ def plan_query(bound: Block, frames: Mapping[str, pa.Table] | None = None) -> Qu
     """
     body = logical_plan(bound)
     for rule in RULES:
-        body = map_selects(body, rule)
-    refuse_unbounded_sets(body)
+        if rule is not refuse_unbounded or not bound.may_grow:
+            body = map_selects(body, rule)
+    if not bound.may_grow:
+        refuse_unbounded_sets(body)
     return physical_plan(body, frames or {})

@@ -172,6 +172,8 @@ class QueryPlan:
     graphs: tuple[WindowGraph | IntervalGraph, ...] = field(default=(), repr=False)
     """The pair windows and intervals that the query was written with, for people: operators have them already."""
 
+    may_grow: bool = False
+    """Whether its state may have no bound, as was asked for (WITH UNBOUNDED STATE)."""
     emits_once: bool = False
     """Whether each row comes once, when nothing can change it, and stays (EMIT FINAL)."""
 

@@ -271,6 +271,13 @@ class FromClause:
                 self._query.bound.text,
                 join.right.source.span,
             )
+        if self._hint.algorithm in EXACT_SETTINGS and None in (left.life_us, right.life_us):
+            raise PlanError(
+                f"the hint `{self._hint.algorithm}` is for windows of time, but tuples that are joined with "
+                f"`{join.right.source.title}` may never leave; leave the hint out",
+                self._query.bound.text,
+                join.right.source.span,
+            )
         if left.ids or right.ids:
             # Buckets that grow are the one index that finds tuples to be taken back; its load does not matter.
             return choose_method(None, bool(join.keys), self._hint, load_prices())

@@ -29,6 +29,7 @@ from sash.sql.scope import Scope
 from sash.sql.sets import bind_set
 from sash.sql.sources import Context, bind_lifted, bind_sources
 from sash.sql.subqueries import is_membership
+from sash.sql.unbounded_state import may_grow
 from sash.sql.unnesting import unnest
 
 
@@ -38,7 +39,8 @@ def bind(query: ParsedQuery, catalog: Catalog) -> Block:
     Raises BindError where a name or a type is wrong, PlanError where the query cannot run.
     """
     try:
-        return _bind_block(query, Context(catalog, _bind_block))
+        grows = may_grow(query.tree)
+        return replace(_bind_block(query, Context(catalog, _bind_block, may_grow=grows)), may_grow=grows)
     except RecursionError:
         raise PlanError("an expression of the query is too long; split it over several columns or queries") from None
 

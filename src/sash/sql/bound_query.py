@@ -436,6 +436,8 @@ class BoundQuery:
 
     Each stream then has the window that the graph says its tuples live for.
     """
+    may_grow: bool = False
+    """Of a whole statement: WITH UNBOUNDED STATE, so that operators may keep all of a stream."""
     emits_once: bool = False
     """EMIT FINAL: each row once, when nothing to come can change it."""
     interval_graph: IntervalGraph | None = None
@@ -475,6 +477,8 @@ class BoundSet:
     hints: tuple[str, ...] = ()
     emit_changes: bool = False
     spans: dict[str, Span] = field(default_factory=dict[str, Span])
+    may_grow: bool = False
+    """As of a `BoundQuery`."""
     asof: AsofTerms | None = None
 
 

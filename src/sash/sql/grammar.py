@@ -22,6 +22,7 @@ from sash.sql.table_windows import (
     parse_group_window,
     parse_table_window,
 )
+from sash.sql.unbounded_state import UNBOUNDED_STATE
 from sash.sql.windows import parse_stream_window, parse_window
 
 _GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
@@ -33,7 +34,8 @@ _REMEDIES = {
 }
 _RANKS = (TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET)
 _MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, *_RANKS)
-_CLAUSES_OF_THE_WHOLE = ("window", "emit_changes")
+_CLAUSES_OF_THE_WHOLE = ("window", "emit_changes", UNBOUNDED_STATE)
+_CLAUSE_WORDS = (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"), ("EMIT", "FINAL"), ("WITH", "UNBOUNDED"))
 _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
 _JOINS_THAT_RUN = (
     *("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "SEMI", "ANTI"),
@@ -301,11 +303,14 @@ class SashParser(Cursor):
 
     def _is_clause_ahead(self) -> bool:
         words = (self._curr.text.upper(), self._next.text.upper())
-        return self.at("WINDOW") or words in (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"), ("EMIT", "FINAL"))
+        return self.at("WINDOW") or words in _CLAUSE_WORDS
 
     def _parse_clause(self, query: exp.Query) -> None:
         start = self._index
-        if self.take("EMIT", "CHANGES"):
+        if self.take("WITH", "UNBOUNDED"):
+            self.expect("STATE")
+            query.meta[UNBOUNDED_STATE] = self.span_since(start)
+        elif self.take("EMIT", "CHANGES"):
             query.meta["emit_changes"] = self.span_since(start)
         elif self.take("EMIT"):
             if not self.take("FINAL"):

@@ -13,6 +13,7 @@ from sash.sql.expressions import span_of
 from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
 from sash.sql.parsed_ranks import ParsedRanks, read_ranks
 from sash.sql.rank_conditions import refuse_windows
+from sash.sql.unbounded_state import UNBOUNDED_STATE, may_grow
 from sash.sql.windows import ParsedPairWindow, WindowClause
 
 _RANKS = ("order", "limit", "offset")
@@ -184,6 +185,9 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
         raise PlanError(
             f"`{words}` cannot stand in {what}; put it at the end of a statement of one SELECT", query.text, span
         )
+    if may_grow(query.tree):
+        reason = f"`WITH UNBOUNDED STATE` cannot stand in {what}; put it at the end of the statement"
+        raise PlanError(reason, query.text, query.tree.meta[UNBOUNDED_STATE])
     if query.hints and hints_too:
         reason = f"a hint cannot stand in {what}; put it after the first `SELECT`"
         raise PlanError(reason, query.text, query.spans.get("hint"))

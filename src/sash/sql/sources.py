@@ -47,6 +47,8 @@ class Context:
     """That of the query around it, for streams without one."""
     keeper: str | None = None
     """What around it has to keep its rows, for which all of its streams need windows."""
+    may_grow: bool = False
+    """Whether rows may be kept for ever: then streams need no windows."""
     is_subquery: bool = False
     outside: frozenset[str] = frozenset()
     """Aliases that stand around a subquery, in lower case, which it cannot see."""
@@ -223,7 +225,8 @@ def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: C
         hints = (hint for hint in map(_hint, sources) if hint)
         raise PlanError(reason, select.text, select.spans["from"], next(hints, None))
     for stream in streams:
-        if stream.window is None and context.keeper and isinstance(stream.info, StreamInfo):
+        is_endless = stream.window is None and isinstance(stream.info, StreamInfo)
+        if is_endless and context.keeper and not context.may_grow:
             remedy = f"add {_window_at_the_end(select)}`[RANGE 1 MINUTE]` after `{stream.alias}`"
             reason = f"window missing on {context.keeper}: `{stream.alias}` would have to be kept for ever; {remedy}"
             raise PlanError(reason, select.text, stream.span)

@@ -67,6 +67,7 @@ EXPECTED = (
         "TUMBLE",
         "HOP",
         "EMIT FINAL",
+        "WITH UNBOUNDED STATE",
         "EMIT ON WINDOW CLOSE",
         "[UNBOUNDED]",
         "[SINCE]",
@@ -91,6 +92,7 @@ def features_of(case: GeneratedCase) -> set[str]:
     found |= {f"memory of {case.memory}"} if case.memory else set()
     found |= {"EMIT CHANGES"} if statement.emit_changes else set()
     found |= {"EMIT ON WINDOW CLOSE"} if statement.is_final else set()
+    found |= {"WITH UNBOUNDED STATE"} if statement.may_grow else set()
     found |= {"EMIT FINAL"} if statement.is_once else set()
     found |= {"WITH"} if statement.named else set()
     found |= {"parameter"} if statement.params else set()

@@ -70,12 +70,15 @@ class StatementWriter:
     n_aliases: int = 0
     is_windowed: bool = False
     """Whether a query around the current place has a window."""
+    may_grow: bool = False
+    """Whether rows may be kept for ever."""
     is_padded: bool = False
     """Whether rows of the current SELECT may be without a partner, so that they have no order."""
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
         kind = self.choices.weighted({"windows": 84, "endless": 6, "intervals": 4, "closing": 3, "once": 3})
+        self.may_grow = kind == "windows" and self.choices.chance(4)
         if kind == "windows" and self.choices.chance(12):
             self.named.append(("w", self._body(2, None)))
         drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
@@ -83,7 +86,7 @@ class StatementWriter:
         body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) and kind != "once" else None
         named = tuple(each for each in self.named if _reads_name(body, each[0]))
-        return Statement(body, named, hint, self.choices.chance(45) and kind not in ("closing", "once"))
+        return Statement(body, named, hint, self.choices.chance(45) and kind not in ("closing", "once"), self.may_grow)
 
     def _body(self, depth: int, families: Sequence[str] | None) -> Body:
         """A query of the columns asked for; with a window if nothing around it has one."""
@@ -598,6 +601,8 @@ class StatementWriter:
 
     def _bracket(self) -> Window | None:
         """The window of a stream of its own; it needs none where a query around it has one."""
+        if self.may_grow and self.choices.chance(50):
+            return draw_landmark(self.choices)
         return None if self.is_windowed and not self.choices.chance(25) else draw_bracket(self.choices)
 
     @contextmanager

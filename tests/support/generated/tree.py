@@ -285,12 +285,14 @@ class Statement:
     """What WITH names."""
     hint: str | None = None
     emit_changes: bool = False
+    may_grow: bool = False
+    """Whether rows may be kept for ever (WITH UNBOUNDED STATE)."""
 
     @property
     def text(self) -> str:
         """As Sash reads it."""
         named = f"WITH {', '.join(f'{name} AS ({write(body)})' for name, body in self.named)} " if self.named else ""
-        text = write(self.body)
+        text = write(self.body) + (" WITH UNBOUNDED STATE" if self.may_grow else "")
         if self.hint:
             text = text.replace("SELECT ", f"SELECT /*+ {self.hint} */ ", 1)
         emit = " EMIT ON WINDOW CLOSE" if self.is_final else " EMIT CHANGES" if self.emit_changes else ""

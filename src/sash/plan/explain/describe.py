@@ -38,6 +38,7 @@ from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
 
 Fact = tuple[str, str]
+EVERYTHING = "all tuples, for ever"
 Description = tuple[str, list[Fact]]
 
 ROW_RULES = {"absent": "Minus", "present": "Intersect", "except_all": "Minus all", "intersect_all": "Intersect all"}
@@ -170,7 +171,7 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Description:
 
 @describe.register
 def _(spec: WindowJoinSpec, node: Node, plan: QueryPlan) -> Description:
-    bounds = [_buffer_bound(side, life) for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
+    bounds = [_buffer_bound(*each) for each in zip(("left", "right"), spec.windows_us, node.inputs, strict=True)]
     return "WindowJoin", [
         *method_facts(spec.method, spec.choice, spec.has_identities),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
@@ -334,14 +335,18 @@ def _expiry(lives_us: tuple[int | None, ...], expires_by_negatives: bool) -> str
     )
 
 
-def _buffer_bound(side: str, life_us: int | None) -> str:
+def _buffer_bound(side: str, life_us: int | None, below: Node) -> str:
     if life_us is None:
+        if not _lets_go(below):
+            return f"{side}: {EVERYTHING}"
         return f"{side}: the tuples in its window of rows, and as many that have left"
     return f"{side}: the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
 
 
 def _trace_bound(life_us: int | None, below: Node) -> str:
     """What a trace holds of the tuples that come from below."""
+    if life_us is None and not _lets_go(below):
+        return EVERYTHING
     if life_us is None:
         return f"the tuples that are there, and as many that were taken back, and {MIN_STRUCK_OUT}"
     held = f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
@@ -350,6 +355,12 @@ def _trace_bound(life_us: int | None, below: Node) -> str:
         for node in _feeding(below)
     )
     return held + (f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else "")
+
+
+def _lets_go(below: Node) -> bool:
+    """Whether tuples that do not expire are taken back."""
+    taking_back = CountWindowSpec | GroupBySpec | RunningGroupBySpec | MembershipSpec | AsofJoinSpec | DistinctSpec
+    return any(isinstance(node.spec, taking_back) for node in below.walk())
 
 
 def _feeding(node: Node) -> list[Node]:

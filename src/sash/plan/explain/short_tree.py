@@ -55,6 +55,7 @@ def short_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequ
     columns, reading = ", ".join(name for name, _ in plan.outputs), _read_answer(plan)
     answer = f"Answer: {_cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
     rows = list(_rows(plan.root, plan, measures, "", ""))
+    answer += "\nState: may grow for ever with its streams, as asked for" if plan.may_grow else ""
     return "\n".join([answer, _cut(f"On Spark: {_spread(plan, fragments)}", WIDTH), *_aligned(rows)]) + "\n"
 
 

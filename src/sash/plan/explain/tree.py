@@ -84,6 +84,7 @@ def _answer_facts(plan: QueryPlan, fragments: Sequence[Fragment]) -> list[str]:
     at_once = "at once, in order within a group's batch" if not plan.is_ordered else "likewise"
     order = f"in this process by _ts, as the clock (the slowest stream less its slack) passes; on Spark {at_once}"
     facts = [("changes", _reading(plan)), ("order", order), ("schedule", _schedule(plan))]
+    facts += [("state", "may grow for ever with its streams, as asked for (WITH UNBOUNDED STATE)")] * plan.may_grow
     return _facts([*facts, *_fragment_facts(fragments)], "  ")
 
 
