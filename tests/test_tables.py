@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sash.embedded.run_to_end import run_files
 from sash.errors import SourceError
 from sash.io.sink import read_sink
+from sash.io.tables import declared_table
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
 from sash.spark.checkpoint import Checkpoint
@@ -72,6 +75,16 @@ def rows_of(run: QueryRun) -> list[tuple]:
 def written() -> bytes:
     """All that is in files here."""
     return b"".join(path.read_bytes() for path in Path().rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("n_bytes", [0, 100, -1])
+def test_a_truncated_file_of_a_table(tmp_path, n_bytes):
+    path, rows = tmp_path / "rooms.parquet", pa.table({"location": pa.array([1, 2], pa.int32())})
+    pq.write_table(rows, path)
+    path.write_bytes(path.read_bytes()[:n_bytes])
+    source = declared_table(str(path), "parquet", rows.schema, ())
+    with pytest.raises(SourceError, match=r"^table `rooms`: file `.*` cannot be read .*; repair it where it is$"):
+        source.read("rooms")
 
 
 def test_a_run_in_this_process(building):

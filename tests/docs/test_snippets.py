@@ -142,7 +142,7 @@ class Reader:
         else:
             declared_table(*declared)
             seen = seen_schema(statement.schema, statement.validity)
-            info = RelationInfo(seen, validity=statement.validity)
+            info = RelationInfo(seen, validity=statement.validity, no_versions=None)
         self.catalog[statement.name.lower()] = info
         return ""
 

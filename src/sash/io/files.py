@@ -114,6 +114,10 @@ def is_visible(source: FileSource, path: str, filesystem: pyarrow.fs.FileSystem 
     return not any(is_hidden(name) for name in below.split("/"))
 
 
+GO_ON_WITHOUT = ", or put a file without rows in its place"
+"""What may be done about a file of a stream that cannot be read, and not about one of a table."""
+
+
 def read_file(source: FileSource, path: str, filesystem: pyarrow.fs.FileSystem | None = None) -> Iterator[Records]:
     """The records of one file, as `list_files` names it, in stretches of bounded size.
 
@@ -135,7 +139,7 @@ def read_file(source: FileSource, path: str, filesystem: pyarrow.fs.FileSystem |
     except (OSError, pa.ArrowException) as error:
         raise SourceError(
             f"file `{path}` cannot be read as `{source.format}`: {' '.join(str(error).split())}; "
-            "repair it where it is, or put a file without rows in its place"
+            f"repair it where it is{GO_ON_WITHOUT}"
         ) from error
 
 

@@ -54,7 +54,11 @@ _ROWS = """
 (SELECT (sash_row).*, sash_from, CASE WHEN pg_visible_in_snapshot(sash_deleted, {1}) THEN sash_to END AS sash_to
  FROM {0} WHERE pg_visible_in_snapshot(sash_created, {1}) AND {2}) AS history
 """
-_THERE = "(sash_deleted IS NULL OR NOT pg_visible_in_snapshot(sash_deleted, {}))"
+_THERE = """
+(sash_deleted IS NULL OR sash_deleted >= pg_snapshot_xmin({0}::pg_snapshot) AND NOT
+ pg_visible_in_snapshot(sash_deleted, {0}))
+"""
+"""With what the index on `sash_deleted` finds: below the oldest open transaction, all that was deleted is gone."""
 
 T = TypeVar("T")
 

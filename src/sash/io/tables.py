@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from sash.errors import PlanError, SourceError, suggest
 from sash.io import delta, postgres_versions
 from sash.io.delta import DeltaSource
-from sash.io.files import FORMATS, FileSource, check_options, list_files, read_file
+from sash.io.files import FORMATS, GO_ON_WITHOUT, FileSource, check_options, list_files, read_file
 from sash.io.postgres_versions import declared_postgres
 from sash.io.table_version import TableVersion
 
@@ -61,7 +62,13 @@ class FileTable:
 
     def read(self, name: str) -> pa.Table:
         """A relation is whole or an error: a row that cannot be read would silently change every answer."""
-        tables = [self.source.schema.empty_table()]
+        try:
+            return pa.concat_tables([self.source.schema.empty_table(), *self._rows(name)])
+        except SourceError as error:
+            reason = str(error).removesuffix(GO_ON_WITHOUT)
+        raise SourceError(reason if reason.startswith("table ") else f"table `{name}`: {reason}")
+
+    def _rows(self, name: str) -> Iterator[pa.Table]:
         for file in list_files(self.source):
             for records in read_file(self.source, file.path):
                 if records.rejects.num_rows:
@@ -69,8 +76,7 @@ class FileTable:
                     raise SourceError(
                         f"table `{name}`: {bad['file']}, line {bad['line']}: {bad['reason']}; correct the row"
                     )
-                tables.append(records.rows)
-        return pa.concat_tables(tables)
+                yield records.rows
 
 
 def declared_table(path: str, format: str, schema: pa.Schema, options: tuple[tuple[str, str], ...]) -> TableSource:
