@@ -5,16 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import sash
-from sash.operators.operator_tree import OperatorTree
+from sash.operators.operator_tree import Node, OperatorTree
 from sash.operators.reorder import Reorder
 from sash.operators.window_join import WindowJoin
 from sash.store.block_log import BlockLog
@@ -151,11 +150,11 @@ def test_a_query_that_joins_later_begins_in_parts(tmp_path: Path, monkeypatch: p
     """What is in its windows makes far more pairs than memory has room for."""
     rows = {name: each.slice(0, 500).set_column(0, "k", pa.array(np.arange(500) % 3)) for name, each in ROWS.items()}
     sizes: list[int] = []
-    given = OperatorTree.paced_parts
+    process = OperatorTree.process
 
-    def weigh(tree: OperatorTree, arrivals: Mapping[int, pa.Table], *rest: Any) -> Iterator[Iterator[pa.Table]]:
-        sizes.extend(table.nbytes for table in arrivals.values())
-        return given(tree, arrivals, *rest)
+    def weigh(tree: OperatorTree, node: Node, inputs: list[pa.Table], clock: int) -> pa.Table:
+        sizes.extend(table.nbytes for table in inputs)
+        return process(tree, node, inputs, clock)
 
     def run(memory: str | None) -> pa.Table:
         session = sash.Session(memory=memory)
@@ -173,7 +172,7 @@ def test_a_query_that_joins_later_begins_in_parts(tmp_path: Path, monkeypatch: p
         return pa.concat_tables([*changes, session.finish()["late"]])
 
     expected = run(None)
-    monkeypatch.setattr(OperatorTree, "paced_parts", weigh)
+    monkeypatch.setattr(OperatorTree, "process", weigh)
     sash.configure(spill=tmp_path)
     assert_changes(run("256k"), expected)
     assert sum(sizes) > 1 << 20

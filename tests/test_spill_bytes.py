@@ -19,6 +19,7 @@ from sash.store.ordered_window import OrderedWindow
 from sash.store.spill_arena import SpillArena
 from sash.store.timed_log import TimedLog
 from sash.store.window import Window
+from support.profiles import everyday
 
 N_ROWS, ROWS_PER_PUSH = 12_000, 400
 MEMORY = 512 << 10
@@ -69,17 +70,12 @@ def arena_of(running: sash.Query) -> SpillArena:
     return arena
 
 
-SHORT = pytest.mark.xfail(reason="rows that wait leave so little memory that the ends of short segments' pages count")
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "memory", [pytest.param(MEMORY // 2, id="256 KiB"), pytest.param(MEMORY // 4, id="128 KiB", marks=SHORT)]
-)
+@pytest.mark.parametrize("memory", everyday([MEMORY // 2, MEMORY // 4], [MEMORY // 2, MEMORY // 4, MEMORY // 8]))
 def test_hardly_more_is_written_than_leaves_memory(
     memory: int, waiting: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when guides are put away; nothing is written twice."""
+    """Also when guides are put away, and segments are a few pages; nothing is written twice."""
     sealed, seal, n_guides = [], Window.seal, []
 
     def count(window: Window, n_rows: int) -> None:

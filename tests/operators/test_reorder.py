@@ -145,9 +145,13 @@ def reorder_in(arena: Arena, spec: ReorderSpec = TOTAL) -> Reorder:
     return operator
 
 
-def decoded(operator: Reorder) -> dict[str, list[dict]]:
-    """What would survive; the bytes where there is no value are anything."""
-    return {key: decode_table(entry).to_pylist() for key, entry in operator.logs()["held"].entries().items()}
+def decoded(operator: Reorder, clock: int) -> list[dict]:
+    """What would survive and is held; what comes out bit by bit may have been in more blocks than what does at once."""
+    entries = operator.logs()["held"].entries()
+    rows = [
+        row for key in sorted(entries, key=lambda key: int(key[1:])) for row in decode_table(entries[key]).to_pylist()
+    ]
+    return [row for row in rows if row[TS] > clock]
 
 
 def release(operator: Reorder, batch: pa.Table, clock: int) -> list[pa.Table]:
@@ -165,6 +169,7 @@ def release(operator: Reorder, batch: pa.Table, clock: int) -> list[pa.Table]:
     spec=st.sampled_from([TOTAL, ReorderSpec(True, ("A.seq",), "_id.A"), ReorderSpec(is_total=False)]),
     limit=st.sampled_from([SPILLED, 1 << 14, 1 << 16]),
 )
+@example([(n // 3, None, 0) for n in range(7)], [(6, 0, False)], TOTAL, SPILLED).via("more blocks if bit by bit")
 @example([(1, 0, 0), (1, None, 0), (1, 7, 1), (1, 3, 0)], [(1, 0, False), (2, 0, True), (3, 0, False)], TOTAL, SPILLED)
 def test_what_is_on_disk_does_not_show(
     spill: Path, rows: list[Row], cuts: list[tuple[int, int, bool]], spec: ReorderSpec, limit: str | int
@@ -176,11 +181,11 @@ def test_what_is_on_disk_does_not_show(
         first, clock = max(first, upto), max(clock, next_clock)
         assert concat(release(operator, part, clock)).equals(plain.process([part], clock))
         assert operator.frontier(NEVER) == plain.frontier(NEVER)
-        assert operator.registers() == plain.registers()
+        assert {**operator.registers(), "held": 0} == {**plain.registers(), "held": 0}
         if limit == SPILLED:
             assert len(operator.logs()["held"].head) <= 1
         if restarts:
-            assert decoded(operator) == decoded(plain)
+            assert decoded(operator, clock) == decoded(plain, clock)
             operator = restart(operator, arena_of(limit, spill))
     assert operator.logs()["held"].n_rows == 0
 

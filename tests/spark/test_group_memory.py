@@ -213,7 +213,7 @@ class TestSegments:
         cache.check_in("g", "1", state, arena)
         kept = segments(tmp_path / "disk")
         for name in kept:
-            arena.spill_files.free(SpillFile(name, np.empty(0, np.uint32)))
+            arena.spill_files.free(SpillFile(name, 0, np.empty(0, np.uint32)))
         assert segments(tmp_path / "disk") == kept
 
 

@@ -18,6 +18,7 @@ from sash.errors import ResourceError, SourceError
 from sash.kernels.segment_join import hash_keys
 from sash.store.segment import WindowSegment
 from sash.store.segment_probe import ProbeKeys, probe
+from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.spill_files import SpillFiles, SpillSettings
 from support.allowances import Tally
 from support.segments import SHORT_PAGES, Lives, as_logged, lives, seal, spilling
@@ -106,6 +107,36 @@ def seal_all(files: SpillFiles) -> WindowSegment:
     return seal(
         files, some_rows(), payload, ids=numbers.reshape(-1, 1), labels=numbers.astype(np.uint64).reshape(-1, 1)
     )
+
+
+@pytest.mark.parametrize("beside", [0, 1, 2])
+@pytest.mark.parametrize("n_rows", [1, 8, 9, 30])
+def test_few_rows_are_hardly_more_on_disk_than_they_are(tmp_path, n_rows: int, beside: int) -> None:
+    """A page may have an end where columns lie side by side, and none behind the last region, or the payload."""
+    files = SpillFiles(tmp_path, SpillSettings(page_bytes=128))
+    ids = np.arange(n_rows * beside).reshape(n_rows, beside) if beside else None
+    rows, payload = some_rows(n_rows), pa.table({"number": np.arange(n_rows)})
+    segment = seal(files, rows, payload, ids=ids, batch_bytes=10**6)
+    n_side_by_side = [3, *([beside] if beside > 1 else [])]
+    pages = sum(-(-n_rows // (128 // (8 * width))) for width in n_side_by_side)
+    alone = 0 if segment.regions.origins is None else 8 * n_rows
+    alone += 128 * -(-n_rows // 16) if beside == 1 and alone else 8 * n_rows * (beside == 1)
+    n_payload = len(payload.to_batches()[0].serialize())
+    assert segment.n_file_bytes == (tmp_path / segment.name).stat().st_size == 128 * pages + alone + n_payload
+    assert segment.n_file_bytes == files.counts.n_bytes_written
+
+
+@given(settings=SHORT_PAGES, n_rows=st.integers(1, 40), first=st.integers(0, 3))
+def test_rows_that_keep_their_numbers_need_no_others(settings, n_rows, first):
+    """Of one key they stay in the order of the log; when numbers begin elsewhere, those that they had are kept."""
+    rows = Lives(np.zeros(n_rows, np.int64), np.arange(n_rows), np.arange(n_rows) + 9)
+    with spilling(settings) as files:
+        numbers = np.arange(2, 2 + n_rows)
+        sealed = SealedRows(numbers, rows.keys, rows.ts, rows.ends)
+        segment = write_segment(files, sealed, lambda asked: pa.table({"number": asked}), first)
+        assert (segment.regions.origins is None) == (first == 2)
+        assert as_logged(segment).tolist() == numbers.tolist()
+        assert segment.take(segment.first + np.arange(n_rows))["number"].to_pylist() == numbers.tolist()
 
 
 def read_everything(segment: WindowSegment) -> list:

@@ -154,9 +154,9 @@ class _Watched:
             self._note(inputs, clock)
         return self._parts(inputs, clock)
 
-    def _take_some(self, tuples: pa.Table, instant: int) -> None:
-        self._note([tuples], instant - 1)
-        self._take_part(tuples, instant)
+    def _take_some(self, inputs: Sequence[pa.Table], instant: int) -> None:
+        self._note(inputs, instant - 1)
+        self._take_part(inputs, instant)
 
     def _note(self, inputs: Sequence[pa.Table], clock: int) -> None:
         """Remembers what the operator is given, whichever way it comes."""

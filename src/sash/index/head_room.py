@@ -9,6 +9,9 @@ from sash.errors import ResourceError
 from sash.store.block_log import BlockLog
 from sash.store.memory_budget import GROWTH, LEAST_SHARE, ROW_BYTES, MemoryBudget
 
+LEAST_PAGES = 8
+"""A head of less than twice as many pages leaves memory whole."""
+
 
 class Sealable(Protocol):
     """A window whose oldest rows can leave memory."""
@@ -27,8 +30,8 @@ class Sealable(Protocol):
 def make_room(
     windows: Sequence[Sealable], budget: MemoryBudget | None, refill: Callable[[], None], n_rows: int, n_bytes: int
 ) -> None:
-    """Seals what must leave memory before so much comes in: half of the largest window's head at a time. `refill` is
-    called whenever rows have left, for the index over them.
+    """Seals what must leave memory before so much comes in: half of the largest window's head at a time, or all of a
+    short one. `refill` is called whenever rows have left, for the index over them.
 
     A head that is small beside what others keep stays: segments of a few rows would cost more than they free. If the
     disk has no room, all stays as it is, and the budget knows why.
@@ -42,7 +45,7 @@ def make_room(
         if LEAST_SHARE * _head_bytes(largest) < budget.state_bytes:
             return
         try:
-            largest.seal(-(-largest.log.n_head_rows // 2))
+            largest.seal(_n_sealed_rows(largest))
         except ResourceError as error:
             budget.refused = error
             return
@@ -52,6 +55,13 @@ def make_room(
 def row_bytes(window: Sealable) -> int:
     """Of the columns of a row."""
     return window.log.n_bytes // max(1, window.log.n_rows)
+
+
+def _n_sealed_rows(window: Sealable) -> int:
+    """How many rows leave at once. What is known of a file, and ends of pages, are written for few rows as for many."""
+    n_rows, n_bytes = window.log.n_head_rows, sum(block.n_bytes for block in window.log.head)
+    is_short = n_bytes < 2 * LEAST_PAGES * window.log.arena.spill_files.settings.page_bytes
+    return n_rows if is_short else -(-n_rows // 2)
 
 
 def _next_growth(windows: Sequence[Sealable]) -> int:

@@ -24,11 +24,19 @@ class ShownChanges(NamedTuple):
 
 
 @kernel
+def enter(ids: Int64s, expires: Int64s, treaps: Treaps) -> None:
+    """Lets tuples of keys come, in the middle of an instant: nothing is shown of it yet."""
+    roots, nodes, pool, words = treaps
+    for event in range(ids.shape[0]):
+        insert(ids[event], expires[event], roots, nodes, pool, words)
+
+
+@kernel
 def follow(runs: EventRuns, expires: Int64s, shown: Int64s, treaps: Treaps, out: ShownChanges) -> int:
     """Lets tuples of keys come and go; returns how many changes there are of what is shown.
 
     The multiset of a key holds when its tuples expire. What is shown stays until the last tuple that expires with it
-    has gone; it is followed by the tuple that expires last. A run makes two changes at most.
+    has gone; it is followed by the tuple that expires last. A run makes two changes at most; nothing need happen in it.
     """
     (starts, ids, signs), (roots, nodes, pool, words) = runs, treaps
     out_run, out_expires, out_sign = out

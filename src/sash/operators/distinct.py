@@ -6,26 +6,29 @@
 
 One tuple stands for all its equals. When it has gone, the one of those left that expires last takes its place, so that
 rows stay as long as they can: as many changes come out as keys per window, at most. State: the tuples in the window,
-and which of them are shown.
+and which of them are shown. Which is, is decided when all of an instant has come, also if it comes in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.distinct_runs import NOTHING, ShownChanges, follow
+from sash.kernels.distinct_runs import NOTHING, ShownChanges, enter, follow
 from sash.kernels.event_runs import EventRuns
 from sash.operators.keyed import IDENTITY, Keys, with_identity
-from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
+from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory, Vector
+
+NO_KEYS = np.empty(0, np.int64)
+CHANGES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +66,36 @@ class Distinct:
         self._members = OrderedMultiset(arena)
         self._shown = Vector(np.int64, arena)
         self._n_keys = 0
+        self._undecided = NO_KEYS
+        """In the middle of an instant, keys of which nothing is shown, and something will be."""
+
+    def take(self, inputs: Sequence[pa.Table], instant: int) -> None:
+        (batch,) = inputs
+        events = self._entered(batch, instant - 1)
+        self._make_room(len(events))
+        enter(events.ids, events.int64(EXPIRES), self._members.treaps())
+        self._undecided = np.union1d(self._undecided, events.ids[self._shown.array[events.ids] == NOTHING])
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
+        (*changes,) = self.parts(inputs, clock)
+        return concat(changes) if changes else self.schema.empty_table()
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """The changes of a step: many rows may come at the end of an instant that was taken in parts."""
         (batch,) = inputs
-        tuples = batch.select(self._input.names)
-        ids = self._keys.encode(tuples)
-        events = self._trace.step(self._keys.identify(tuples, ids), ids, clock)
-        keys, shown = self._follow(events)
-        changes = self._rows(keys, shown)
+        keys, shown = self._follow(self._entered(batch, clock))
+        for first in range(0, len(keys), self._n_at_once):
+            yield self._rows(keys[first : first + self._n_at_once], shown.slice(first, self._n_at_once))
         self._answer.step(self._keys.identify(shown, keys), np.zeros(len(keys), np.int64), clock)
         self._trace.evict()
         self._answer.evict()
         self._forget_keys()
-        return changes
+
+    @property
+    def _n_at_once(self) -> int:
+        """So many changes are made at a time."""
+        budget = self._trace.log.arena.budget
+        return CHANGES_AT_ONCE if budget is None else min(CHANGES_AT_ONCE, budget.n_pairs_at_once())
 
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
@@ -98,18 +118,32 @@ class Distinct:
         self._keys.next_identity = registers["next_identity"]
         self._recall_shown(self._answer.restore(entries["answer"], registers["answer"], clock, _no_ids))
 
+    def _entered(self, batch: pa.Table, clock: int) -> Events:
+        """What happens up to a clock when these tuples have come."""
+        tuples = batch.select(self._input.names)
+        ids = self._keys.encode(tuples)
+        return self._trace.step(self._keys.identify(tuples, ids), ids, clock)
+
     def _follow(self, events: Events) -> tuple[np.ndarray, pa.Table]:
         """The changes of what is shown, by key, as tuples without their columns."""
         self._make_room(int((events.signs > 0).sum()))
-        run, expires = np.empty((2, 2 * len(events.run_ids)), np.int64)
+        starts, run_ids, run_times = self._runs(events)
+        run, expires = np.empty((2, 2 * len(run_ids)), np.int64)
         sign = np.empty(len(run), np.int8)
-        runs, out = EventRuns(events.starts, events.run_ids, events.signs), ShownChanges(run, expires, sign)
+        runs, out = EventRuns(starts, run_ids, events.signs), ShownChanges(run, expires, sign)
         n_out = follow(runs, events.int64(EXPIRES), self._shown.array, self._members.treaps(), out)
-        ts, expires, sign = events.run_times[run[:n_out]], expires[:n_out], sign[:n_out]
+        ts, expires, sign = run_times[run[:n_out]], expires[:n_out], sign[:n_out]
         if not self.spec.expires_by_negatives:
             early = (sign > 0) | (ts < expires)
             run, ts, expires, sign = run[:n_out][early], ts[early], expires[early], sign[early]
-        return events.run_ids[run[: len(ts)]], pa.table({TS: ts, EXPIRES: expires, OP: sign})
+        return run_ids[run[: len(ts)]], pa.table({TS: ts, EXPIRES: expires, OP: sign})
+
+    def _runs(self, events: Events) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where runs begin, and the key and time of each; one without events for what the clock's instant decides."""
+        more, self._undecided = np.setdiff1d(self._undecided, events.run_ids), NO_KEYS
+        starts = np.concatenate([events.starts, np.full(len(more), len(events))])
+        times = np.concatenate([events.run_times, np.full(len(more), self._trace.clock)])
+        return starts, np.concatenate([events.run_ids, more]), times
 
     def _make_room(self, n_entering: int) -> None:
         n_keys = self._keys.n_ids

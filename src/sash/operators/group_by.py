@@ -63,8 +63,9 @@ class GroupBy:
         self._open = OpenGroups()
         """None between two steps."""
 
-    def take(self, tuples: pa.Table, instant: int) -> None:
-        events = self._entered(tuples, instant - 1)
+    def take(self, inputs: Sequence[pa.Table], instant: int) -> None:
+        (batch,) = inputs
+        events = self._entered(batch, instant - 1)
         course = self._accumulate(events)
         self._open.note(events.run_ids, course.was_there, course.before)
 

@@ -11,14 +11,15 @@
 
 A right tuple that comes may invalidate what was put out (case 2 of Fig. 4), one that goes may bring it back (case 3).
 Of equal left tuples the first to expire pass, so that what expires on the left needs no replacement. State: the tuples
-in both windows; of the right ones, their keys.
+in both windows; of the right ones, their keys. A single right tuple may change much, so changes come in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ import pyarrow as pa
 from sash.kernels import membership_runs as kernel
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
+from sash.operators.open_changes import NetChanges, OpenChanges
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat
 from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
@@ -41,6 +43,8 @@ RULES = {
     "except_all": kernel.EXCEPT_ALL,
 }
 CHANGES_PER_CALL = 1 << 16
+_Found: TypeAlias = tuple[np.ndarray, NetChanges]
+"""Changes, and when each happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +109,26 @@ class Membership:
         self._sides = Vector(np.int64, arena, kernel.KEY_WIDTH)
         self._members = OrderedMultiset(arena)
         self._n_seen = 0
+        self._open: OpenChanges | None = None
+        """None between two steps."""
+
+    def take(self, inputs: Sequence[pa.Table], instant: int) -> None:
+        self._open = self._open or OpenChanges(self._traces[LEFT].log.arena)
+        for _, changes in self._run(self._entered(inputs, instant - 1)):
+            self._open.note(changes)
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
-        left, right = inputs[LEFT].select(self._left.names), inputs[RIGHT].select(self._right.names)
-        if not self.spec.nulls_match:
-            right = without_null_keys(right, self.spec.right_keys)
-        contents = self._encode_left(left)
-        events = [
-            self._traces[LEFT].step(self._contents.identify(left, contents), contents, clock),
-            self._traces[RIGHT].step(right, self._encode_right(right), clock),
-        ]
-        changes = self._run(self._gather([events[LEFT]], [events[RIGHT]]))
+        (*changes,) = self.parts(inputs, clock)
+        return concat(changes) if changes else self.schema.empty_table()
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """The changes of a step as they are found."""
+        found = self._run(self._entered(inputs, clock))
+        for times, changes in found if self._open is None else self._close(self._open, found, clock):
+            yield self._rows(times, changes)
         self._traces[LEFT].evict()
         self._traces[RIGHT].evict()
         self._forget()
-        return concat(changes) if changes else self.schema.empty_table()
 
     def pace(self, clock: int, n_max: int) -> int:
         return min(trace.pace(clock, n_max) for trace in self._traces)
@@ -142,6 +151,32 @@ class Membership:
         right = self._traces[RIGHT].restore(entries["right"], registers["right"], clock, self._encode_right)
         left = self._traces[LEFT].restore(entries["left"], registers["left"], clock, self._recall_left)
         self._replay(left, right)
+
+    def _entered(self, inputs: Sequence[pa.Table], clock: int) -> _Happenings:
+        """What happens up to a clock when these tuples have come."""
+        left, right = inputs[LEFT].select(self._left.names), inputs[RIGHT].select(self._right.names)
+        if not self.spec.nulls_match:
+            right = without_null_keys(right, self.spec.right_keys)
+        contents = self._encode_left(left)
+        return self._gather(
+            [self._traces[LEFT].step(self._contents.identify(left, contents), contents, clock)],
+            [self._traces[RIGHT].step(right, self._encode_right(right), clock)],
+        )
+
+    def _close(self, open_changes: OpenChanges, found: Iterable[_Found], instant: int) -> Iterator[_Found]:
+        """What is left of the changes of an instant that came in parts, with the last of them."""
+        for _, changes in found:
+            open_changes.note(changes)
+        self._open, net = None, open_changes.close()
+        for first in range(0, len(net.signs), self._n_at_once):
+            some = NetChanges(*(each[first : first + self._n_at_once] for each in net))
+            yield np.full(len(some.signs), instant), some
+
+    @property
+    def _n_at_once(self) -> int:
+        """So many changes are made at a time, or those of one key at one instant."""
+        budget = self._traces[LEFT].log.arena.budget
+        return CHANGES_PER_CALL if budget is None else min(CHANGES_PER_CALL, budget.n_pairs_at_once())
 
     def _encode_left(self, tuples: pa.Table) -> np.ndarray:
         """The contents of left tuples; what their keys are is known from then on."""
@@ -174,9 +209,9 @@ class Membership:
     def _replay(self, left: Iterable[Events], right: Iterable[Events]) -> None:
         """What the traces hold happens again, to nobody's notice."""
         for events in right:
-            self._run(self._gather([], [events]))
+            deque(self._run(self._gather([], [events])), 0)
         for events in left:
-            self._run(self._gather([events], []))
+            deque(self._run(self._gather([events], [])), 0)
 
     def _gather(self, left: list[Events], right: list[Events]) -> _Happenings:
         sides = [(each, self._keys_of(each.ids), each.ids) for each in left]
@@ -189,24 +224,21 @@ class Membership:
             np.concatenate([events.int64(EXPIRES) for events, _, _ in sides]),
         )
 
-    def _run(self, happenings: _Happenings) -> list[pa.Table]:
-        """The changes of what passes, in parts."""
+    def _run(self, happenings: _Happenings) -> Iterator[_Found]:
+        """The changes of what passes, in parts. To be exhausted."""
         self._make_room(happenings)
         lists = self._sides.array, self._links.array
         left = kernel.LeftTuples(RULES[self.spec.rule], *lists, *self._members.treaps())
-        changes: list[pa.Table] = []
-        first_run, room = 0, CHANGES_PER_CALL
+        first_run, room = 0, self._n_at_once
         while first_run < len(happenings.run_keys):
             run, content, expires = np.empty((3, room), np.int64)
             sign = np.empty(room, np.int8)
             out = kernel.PassingChanges(run, content, expires, sign)
             next_run, n_out = kernel.follow(first_run, happenings.for_kernel(), left, out)
             if n_out:
-                times = happenings.run_times[run[:n_out]]
-                changes.append(self._rows(times, content[:n_out], expires[:n_out], sign[:n_out]))
+                yield happenings.run_times[run[:n_out]], NetChanges(content[:n_out], expires[:n_out], sign[:n_out])
             room = room if next_run > first_run else 2 * room
             first_run = next_run
-        return changes
 
     def _make_room(self, happenings: _Happenings) -> None:
         n_entering = int(((happenings.contents != kernel.NONE) & (happenings.signs > 0)).sum())
@@ -217,7 +249,8 @@ class Membership:
         self._sides.array[self._n_seen : n_keys] = (0, 0, kernel.NONE)
         self._n_seen = max(n_keys, self._n_seen)
 
-    def _rows(self, ts: np.ndarray, contents: np.ndarray, expires: np.ndarray, sign: np.ndarray) -> pa.Table:
+    def _rows(self, ts: np.ndarray, changes: NetChanges) -> pa.Table:
+        contents, expires, sign = changes
         if not self.spec.expires_by_negatives:
             early = (sign > 0) | (ts < expires)
             ts, contents, expires, sign = ts[early], contents[early], expires[early], sign[early]

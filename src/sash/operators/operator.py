@@ -71,9 +71,10 @@ class PartGiver(Protocol):
 class PartTaker(Protocol):
     """An operator that takes the tuples of one instant in parts, where they are too many for memory."""
 
-    def take(self, tuples: pa.Table, instant: int) -> None:
-        """Some tuples that enter at an instant. The clock was moved to just before it; more of them, if there are, and
-        all that leaves at the instant come then, and at last `process` is called with the instant as the clock.
+    def take(self, inputs: Sequence[pa.Table], instant: int) -> None:
+        """Some tuples that enter at an instant, one batch per input. The clock was moved to just before it; more of
+        them, if there are, and all that leaves at the instant come then, and at last `process` is called with the
+        instant as the clock.
         """
         ...
 

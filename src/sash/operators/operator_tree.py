@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from sash.operators.group_by import GroupBy, GroupBySpec
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, PartGiver, PartTaker, Stateful
+from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateful
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
@@ -33,9 +33,10 @@ from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
-from sash.store.sorted_runs import SortedRuns
-from sash.store.vector import Arena
+from sash.store.timed_turns import OrderedTuples
 
+Arriving: TypeAlias = pa.Table | OrderedTuples
+"""What comes in at a slot: at once, or part by part if it is too much for memory."""
 N_PACED = 1 << 16
 """So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
 
@@ -171,15 +172,6 @@ class Work:
     """How often it changed its method because its load had changed."""
 
 
-class _LimitedStep(NamedTuple):
-    """Of a tree with a budget: tuples by slot, the clock after them, that of each slot, and where there is room."""
-
-    arrivals: Mapping[int, pa.Table]
-    clock: int
-    clocks: Mapping[int, int]
-    arena: Arena
-
-
 class OperatorTree(OperatorSet):
     """Operators made from a tree of nodes, with their state."""
 
@@ -210,19 +202,12 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
-            yield self._run(self.root, due, until, reached)
+        for due, until, reached in self.paced(arrivals, clock, clocks or {}):
+            yield self.run(self.root, due, until, reached)
 
-    def paced_parts(
-        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None, arena: Arena
-    ) -> Iterator[Iterator[pa.Table]]:
-        """`paced_steps` where memory is limited: each step in parts that have no order. To be exhausted one by one."""
-        for due, until, reached in self._paced(arrivals, clock, clocks or {}):
-            yield self._parts(self.root, _LimitedStep(due, until, reached, arena))
-
-    def _paced(
-        self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
-    ) -> Iterator[tuple[Mapping[int, pa.Table], int, Mapping[int, int]]]:
+    def paced(
+        self, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]
+    ) -> Iterator[tuple[Mapping[int, Arriving], int, Mapping[int, int]]]:
         """A step bit by bit. Tuples that nothing puts in order come when the clock has reached them: what expires
         before has to be gone then.
         """
@@ -232,16 +217,18 @@ class OperatorTree(OperatorSet):
                 yield arrivals, clock, clocks
                 return
             if not is_sorted:
-                arrivals = {slot: sorted_by_time(each.combine_chunks(), False) for slot, each in arrivals.items()}
+                arrivals = {slot: _ordered(each) for slot, each in arrivals.items()}
                 is_sorted = True
             due = {slot: self._due(slot, each, until) for slot, each in arrivals.items()}
-            arrivals = {slot: each.slice(due[slot].num_rows) for slot, each in arrivals.items()}
+            arrivals = {slot: _without(each, due[slot]) for slot, each in arrivals.items()}
             yield due, until, {slot: min(each, until) if slot in self._loose else each for slot, each in clocks.items()}
 
-    def _due(self, slot: int, arrivals: pa.Table, until: int) -> pa.Table:
+    def _due(self, slot: int, arrivals: Arriving, until: int) -> Arriving:
         """Of tuples in order of time, those that come in before the clock moves on."""
         if slot not in self._loose:
             return arrivals
+        if isinstance(arrivals, OrderedTuples):
+            return arrivals.up_to(until)
         return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
 
     def replace_relations(self, relations: Mapping[str, pa.Table]) -> None:
@@ -280,99 +267,42 @@ class OperatorTree(OperatorSet):
         """What each operator has done since `forget_work`, by its name."""
         return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
 
-    def _run(self, node: Node, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]) -> pa.Table:
+    def run(self, node: Node, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]) -> pa.Table:
+        """What a node puts out in a step, at once; so must come in all that it reads."""
         if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
             rows = arrivals.get(node.spec.slot)
+            assert not isinstance(rows, OrderedTuples)
             return self._slots[node.spec.slot].empty_table() if rows is None else rows
         children = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
-        inputs = [self._run(child, arrivals, clock, clocks) for child in children]
+        inputs = [self.run(child, arrivals, clock, clocks) for child in children]
         if isinstance(node.spec, ExchangeSpec):
             return inputs[0]
-        self._tell_frontiers(node, children, clock, clocks)
+        self.tell_frontiers(node, children, clock, clocks)
         return self.process(node, inputs, clock)
 
-    def _tell_frontiers(self, node: Node, inputs: list[Node], clock: int, clocks: Mapping[int, int]) -> None:
+    def tell_frontiers(self, node: Node, inputs: list[Node], clock: int, clocks: Mapping[int, int]) -> None:
+        """To an operator that wants to know, once its inputs have been run, and right before it is."""
         operator = self._operators[id(node)]
         if isinstance(operator, FrontierReader):
             operator.hear([self._frontiers(each, clock, clocks) for each in inputs])
 
-    def _parts(self, node: Node, step: _LimitedStep) -> Iterator[pa.Table]:
-        """What a node puts out in a step. What a join finds goes through the nodes above it part by part, in order of
-        time if they keep something.
-        """
-        arrivals, clock, clocks, arena = step
+    def operator_of(self, node: Node) -> Operator | None:
+        """What runs a node; None for a leaf, and where a plan is cut."""
+        return self._operators.get(id(node))
+
+    def work_of(self, node: Node) -> Work:
+        """What an operator has done since `forget_work`, to be added to."""
+        return self._work.setdefault(id(node), Work())
+
+    def schema_of(self, node: Node) -> pa.Schema:
+        """Of what an operator puts out, of what comes in at a leaf, or through an exchange."""
         operator = self._operators.get(id(node))
-        if isinstance(operator, PartGiver):
-            inputs = [self._run(child, arrivals, clock, clocks) for child in node.inputs]
-            self._tell_frontiers(node, list(node.inputs), clock, clocks)
-            yield from self._counted(node, operator.parts(inputs, clock), inputs)
-        elif not self._is_over_parts(node):
-            yield self._run(node, arrivals, clock, clocks)
-        elif operator is None:
-            yield from self._parts(node.inputs[0], step)
-        elif isinstance(operator, Project | LookupJoin | Slide):
-            for part in self._parts(node.inputs[0], step):
-                yield self.process(node, [part], clock)
-        else:
-            runs = SortedRuns(arena, with_ties=False)
-            for part in self._parts(node.inputs[0], step):
-                runs.add(part)
-            yield from self._in_turns(node, runs, clock)
-
-    def _in_turns(self, node: Node, runs: SortedRuns, clock: int) -> Iterator[pa.Table]:
-        """What an operator that keeps something makes of tuples in order of time. It takes an instant whole, unless it
-        can take it in parts.
-        """
-        operator, schema = self._operators[id(node)], self._schema_of(node.inputs[0])
-        if not isinstance(operator, PartTaker | Expire | PartialAggregate):
-            for tuples, until in runs.instants(clock, schema):
-                yield self.process(node, [tuples], until)
-            return
-        is_open = False
-        for tuples, until, is_part in runs.turns(clock, schema):
-            if not is_part:
-                yield self.process(node, [tuples], until)
-            elif not isinstance(operator, PartTaker):
-                yield self.process(node, [tuples], until - 1)
-            else:
-                if not is_open:
-                    yield self.process(node, [schema.empty_table()], until - 1)
-                self._take(node, operator, tuples, until)
-            is_open = is_part
-
-    def _take(self, node: Node, operator: PartTaker, tuples: pa.Table, instant: int) -> None:
-        started = perf_counter()
-        operator.take(tuples, instant)
-        work = self._work.setdefault(id(node), Work())
-        work.rows_in += tuples.num_rows
-        work.seconds += perf_counter() - started
-
-    def _is_over_parts(self, node: Node) -> bool:
-        """Whether it has one input, beside relations, which comes in parts."""
-        inputs = [each for each in node.inputs if not isinstance(each.spec, RelationSpec)]
-        if len(inputs) != 1:
-            return False
-        return isinstance(self._operators.get(id(inputs[0])), PartGiver) or self._is_over_parts(inputs[0])
-
-    def _schema_of(self, node: Node) -> pa.Schema:
-        """Of what an operator puts out, or of what comes through an exchange."""
-        operator = self._operators.get(id(node))
-        return self._schema_of(node.inputs[0]) if operator is None else operator.schema
-
-    def _counted(self, node: Node, parts: Iterator[pa.Table], inputs: list[pa.Table]) -> Iterator[pa.Table]:
-        """Notes what an operator does while it gives its parts."""
-        work = self._work.setdefault(id(node), Work())
-        work.rows_in += sum(batch.num_rows for batch in inputs)
-        operator = self._operators[id(node)]
-        n_replans = operator.n_replans if isinstance(operator, WindowJoin) else 0
-        started = perf_counter()
-        for part in parts:
-            work.rows_out += part.num_rows
-            work.seconds += perf_counter() - started
-            yield part
-            started = perf_counter()
-        work.seconds += perf_counter() - started
-        work.n_replans += operator.n_replans - n_replans if isinstance(operator, WindowJoin) else 0
+        if operator is not None:
+            return operator.schema
+        if node.inputs:
+            return self.schema_of(node.inputs[0])
+        assert isinstance(node.spec, InputSpec | ExchangeSpec)
+        return self._slots[node.spec.slot]
 
     def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
         """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
@@ -410,6 +340,17 @@ class OperatorTree(OperatorSet):
             assert isinstance(relation, RelationSpec)
             return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
         return OPERATORS[type(node.spec)](node.spec, *schemas)
+
+
+def _ordered(arriving: Arriving) -> Arriving:
+    return sorted_by_time(arriving.combine_chunks(), False) if isinstance(arriving, pa.Table) else arriving
+
+
+def _without(arriving: Arriving, due: Arriving) -> Arriving:
+    """What is left. Of what comes part by part it is not there yet, unless that was all."""
+    if isinstance(arriving, pa.Table):
+        return arriving.slice(due.num_rows)
+    return arriving.schema.empty_table() if due is arriving else arriving
 
 
 def _just_after(clock: int) -> int:

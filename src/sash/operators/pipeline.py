@@ -17,8 +17,9 @@ kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -26,14 +27,16 @@ import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT
 from sash.operators.bites import Bite, Bites
+from sash.operators.limited_steps import paced_parts
 from sash.operators.operator import RoomMaker, Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
-from sash.operators.operator_tree import OperatorTree, Work, paces
+from sash.operators.operator_tree import Arriving, OperatorTree, Work, paces
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import TapOutput, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
-from sash.store.sorted_runs import SortedRuns, side_by_side
+from sash.store.sorted_runs import SortedRuns
+from sash.store.timed_turns import OrderedTuples
 from sash.store.vector import Arena, Memory
 
 JOIN = OperatorName("join")
@@ -76,9 +79,9 @@ class Pipeline(OperatorSet):
         self._trunk = trunk
         self._branches = {each.name: each for each in branches}
         self._kept = trunk.retention if trunk else None
-        self._pending: dict[BranchName, Iterator[tuple[int, dict[int, pa.Table]]]] = {}
-        """By branch, what a query begins with, in turns: a time up to which it is complete, and tables by slot. It
-        comes in before the next step."""
+        self._pending: dict[BranchName, tuple[int, Callable[[], dict[int, Arriving]]]] = {}
+        """By branch, what a query begins with, before the next step: a time up to which it is complete, and what makes
+        it, by slot."""
         self._orphans: set[str] = set()
         """Entries of queries that are no more."""
         self._join_work = Work()
@@ -123,11 +126,12 @@ class Pipeline(OperatorSet):
 
     def _step(self, bite: Bite, skipped: Collection[BranchName]) -> Iterator[tuple[BranchName, pa.Table]]:
         arrivals, clock, clocks = bite
-        waiting: dict[BranchName, dict[int, pa.Table]] = {name: {} for name in self._branches if name not in skipped}
+        waiting: dict[BranchName, dict[int, Arriving]] = {name: {} for name in self._branches if name not in skipped}
         pending, self._pending = self._pending, {}
         for name in waiting:
-            for until, tables in pending.get(name, ()):
-                yield from self._run(name, tables, until)
+            if name in pending:
+                clock_before, begin = pending[name]
+                yield from self._run(name, begin(), clock_before)
         if self._trunk is None:
             for name in waiting:
                 yield from self._run(name, arrivals, clock, clocks)
@@ -276,22 +280,20 @@ class Pipeline(OperatorSet):
                 columns = [old for old, _ in tap.columns if old in kept.columns]
                 condition = trunk.tap_conditions[number][side]
                 join.since_us[number, side] = kept.missing_until_us(tap.windows_us[side], columns, condition, clock)
-        self._pending[name] = self._beginning(trunk, name, clock)
+        self._pending[name] = clock, partial(self._beginning, trunk, name, clock)
 
-    def _beginning(self, trunk: Trunk, name: BranchName, clock: int) -> Iterator[tuple[int, dict[int, pa.Table]]]:
-        """What is in a query's windows, as its taps would have given it; in turns if memory is limited."""
+    def _beginning(self, trunk: Trunk, name: BranchName, clock: int) -> dict[int, Arriving]:
+        """What is in a query's windows, as its taps would have given it."""
         join, taps = trunk.join, self._branches[name].taps
         if self._arena.budget is None:
-            yield clock, {slot: concat(list(join.backfill(number, clock))) for slot, number in taps.items()}
-            return
-        streams: list[Iterator[tuple[pa.Table, int]]] = []
-        for number in taps.values():
+            return {slot: concat(list(join.backfill(number, clock))) for slot, number in taps.items()}
+        begins_with: dict[int, Arriving] = {}
+        for slot, number in taps.items():
             runs = SortedRuns(self._arena, with_ties=False, n_sharing=len(taps))
             for part in join.backfill(number, clock):
                 runs.add(part)
-            streams.append(runs.instants(clock, join.tap_schemas[number]))
-        for until, tables in side_by_side(streams, clock):
-            yield until, dict(zip(taps, tables, strict=True))
+            begins_with[slot] = runs.finish(join.tap_schemas[number])
+        return begins_with
 
     def _tap_outputs(
         self, trunk: Trunk, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int]
@@ -310,15 +312,15 @@ class Pipeline(OperatorSet):
     def _run(
         self,
         name: BranchName,
-        arrivals: Mapping[int, pa.Table],
+        arrivals: Mapping[int, Arriving],
         clock: int,
         clocks: Mapping[int, int] | None = None,
     ) -> Iterator[tuple[BranchName, pa.Table]]:
         branch, arena = self._branches[name], self._arena
         if arena.budget is None:
-            tables = branch.tree.paced_steps(arrivals, clock, clocks)
+            tables = branch.tree.paced_steps({slot: _as_table(each) for slot, each in arrivals.items()}, clock, clocks)
         else:
-            steps = branch.tree.paced_parts(arrivals, clock, clocks, arena)
+            steps = paced_parts(branch.tree, arrivals, clock, clocks, arena)
             tables = (table for parts in steps for table in _ordered(parts, branch.order, arena))
         for table in tables:
             if table.num_rows:
@@ -338,19 +340,24 @@ def _of_side(side: str, name: OperatorName) -> OperatorName:
     return OperatorName(f"{side} {name.operator}")
 
 
-def _fill(held: dict[int, pa.Table], more: Mapping[int, pa.Table]) -> None:
-    for slot, table in more.items():
-        held[slot] = concat([held[slot], table]) if slot in held else table
+def _fill(held: dict[int, Arriving], more: Mapping[int, Arriving]) -> None:
+    for slot, arriving in more.items():
+        held[slot] = concat([_as_table(held[slot]), _as_table(arriving)]) if slot in held else arriving
 
 
-def _drain(held: dict[int, pa.Table], until: int | None = None) -> dict[int, pa.Table]:
+def _as_table(arriving: Arriving) -> pa.Table:
+    assert not isinstance(arriving, OrderedTuples), "what comes in parts is all that a tap gives in a step"
+    return arriving
+
+
+def _drain(held: dict[int, Arriving], until: int | None = None) -> dict[int, Arriving]:
     """Takes out what may be worked on up to a time, or all. What is beyond it stays: of slots that are ahead of others,
     and of what a query begins with, whose slots must be worked on side by side.
     """
     due = dict(held)
     held.clear()
     if until is not None:
-        for slot, table in due.items():
+        for slot, table in ((slot, _as_table(each)) for slot, each in due.items()):
             ts = int64_column(table, TS)
             held[slot] = table.filter(pa.array(ts > until))
             due[slot] = table.filter(pa.array(ts <= until))

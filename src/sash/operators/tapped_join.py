@@ -51,8 +51,9 @@ from sash.store.batch import (
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import BITS, LabelledWindow, count_words
-from sash.store.sorted_runs import SortedRuns, side_by_side
+from sash.store.sorted_runs import SortedRuns
 from sash.store.spill_arena import SpillArena
+from sash.store.timed_turns import OrderedTuples
 from sash.store.vector import Arena, Memory
 
 LWO = "lwo"
@@ -105,7 +106,7 @@ class TapOutput:
 
     complete_us: int
     """They have given everything up to this time."""
-    tables: Mapping[int, pa.Table]
+    tables: Mapping[int, pa.Table | OrderedTuples]
     """By number of the tap; all taps that are complete to this time are here."""
 
 
@@ -251,15 +252,14 @@ class TappedJoin(Unpaced):
             yield parts
 
     def _limited_outputs(self, found: Iterator[dict[int, list[pa.Table]]], clock: int) -> Iterator[TapOutput]:
-        """What all pairs of a step give: at once, or bit by bit in order of time if that is too much."""
+        """What all pairs of a step give: what is too much for memory in order of time, to be taken part by part."""
         runs = [SortedRuns(self._arena, with_ties=False, n_sharing=len(self.taps)) for _ in self.taps]
         for parts in found:
             for tap, given in parts.items():
                 for part in given:
                     runs[tap].add(part)
-        streams = [each.instants(clock, schema) for each, schema in zip(runs, self.tap_schemas, strict=True)]
-        for complete_us, tables in side_by_side(streams, clock):
-            yield TapOutput(complete_us, dict(enumerate(tables)))
+        given = [each.finish(schema) for each, schema in zip(runs, self.tap_schemas, strict=True)]
+        yield TapOutput(clock, dict(enumerate(given)))
 
     def _outputs_by_turns(self, index: ScheduledIndex, inputs: Sequence[pa.Table], clock: int) -> Iterator[TapOutput]:
         firsts = self._finder.insert(inputs, _horizon(clock))

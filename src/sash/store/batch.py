@@ -103,13 +103,16 @@ def apart_in_time(table: pa.Table) -> list[pa.Table]:
     return [table.slice(first, last - first).combine_chunks() for first, last in zip(starts, ends)]
 
 
-def sorted_by_time(table: pa.Table, with_ties: bool = True) -> pa.Table:
+def sorted_by_time(table: pa.Table, with_ties: bool = True, leaving_first: bool = False) -> pa.Table:
     """Ordered by `_ts`; rows of one instant by sign, then by content, so that the order never tells how they came.
 
-    Without ties, rows of one instant stay in the order in which they are.
+    Without ties, rows of one instant stay in the order in which they are; but what leaves can come before what enters.
     """
     ts, order = int64_column(table, TS), None
-    if len(ts) > 1 and np.any(ts[1:] < ts[:-1]):
+    if leaving_first and len(ts) and signs(table).min() < 0:
+        order = np.lexsort((signs(table), ts))
+        ts = ts[order]
+    elif len(ts) > 1 and np.any(ts[1:] < ts[:-1]):
         order = np.argsort(ts, kind="stable")
         ts = ts[order]
     if with_ties and np.any(ts[1:] == ts[:-1]):

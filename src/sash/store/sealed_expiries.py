@@ -27,11 +27,9 @@ import pyarrow as pa
 from sash.store.batch import EXPIRES, NEVER, concat, int64_column
 from sash.store.segment import WindowSegment
 from sash.store.segment_guide import SegmentGuide
-from sash.store.segment_writer import BATCH_BYTES, SealedRows, TakeRows, write_expiries
+from sash.store.segment_writer import BATCH_BYTES, LEAST_BATCH_BYTES, SealedRows, TakeRows, write_expiries
 from sash.store.vector import Arena, Vector
 
-LEAST_BATCH_BYTES = 1 << 12
-"""Shorter batches would be mostly what Arrow says of them."""
 HELD_SHARE = 4
 """One part in so many of what is for disk may wait in memory, of all files together."""
 NO_GONE = np.empty(0, np.int64)

@@ -1,14 +1,17 @@
 """Tuples of a window that have left memory: an immutable file of them, in order of a hash of their key.
 
-    file     | keys and lives | origins | identities | labels | payload                      |
-             |  page   page   |  page   |   page     |  page  | batch | batch | batch | …    |
+    file     | keys and lives | identities | labels | origins | payload                      |
+             |  page   page   |   page     |  page  |  page   | batch | batch | batch | …    |
     guide    | first hash of each page, filter of keys         | where each batch begins      |
 
 A row that is sealed gets a new number, `first` and its place in the file: so rows of one key lie side by side, and what
-a probe finds in one order is read in that order. `origins` says which row of the window's log it was.
+a probe finds in one order is read in that order. `origins` says which row of the window's log it was, unless all have
+the numbers that they had.
 
 Columns of 64 bits lie in pages, column by column, so that what is looked at of a key is read with one access. The rest
-is payload: batches of Arrow's, read when a tuple is put out. The guide is what has to be known to read anything.
+is payload: batches of Arrow's, read when a tuple is put out. The region with the fewest columns comes last: if it has
+one, its last page has its values side by side, and payload begins right behind them. Segments of a few pages would be
+half ends of pages otherwise. The guide is what has to be known to read anything.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class SegmentRegions(NamedTuple):
 
     keys: PageRegion | None
     """None in a segment that is in order of time or expiry, where no key is looked for."""
-    origins: PageRegion
+    origins: PageRegion | None
+    """None if rows have the numbers that they had."""
     ids: PageRegion | None
     labels: PageRegion | None
 
@@ -80,7 +84,7 @@ class WindowSegment:
     files: SpillFiles
     name: str
     """Of its file."""
-    n_pages: int
+    n_bytes: int
     first: int
     n_rows: int
     min_ts: int
@@ -99,8 +103,7 @@ class WindowSegment:
 
     @property
     def n_file_bytes(self) -> int:
-        own = self.n_pages * self.files.settings.page_bytes
-        return own + sum(each.n_file_bytes for each in self.others)
+        return self.n_bytes + sum(each.n_file_bytes for each in self.others)
 
     @property
     def n_guide_bytes(self) -> int:
@@ -137,7 +140,8 @@ class WindowSegment:
 
     def origins(self, rows: np.ndarray) -> np.ndarray:
         """The numbers that rows had in the window's log."""
-        return self._gather(self.regions.origins, rows)[:, 0]
+        region = self.regions.origins
+        return rows.copy() if region is None else self._gather(region, rows)[:, 0]
 
     def rows_from(self, first: int, last: int) -> np.ndarray:
         """The rows that had the numbers `first .. last - 1` in the window's log, in that order."""
@@ -223,7 +227,7 @@ class WindowSegment:
         return out
 
     def _file(self, checksums: np.ndarray) -> SpillFile:
-        return SpillFile(self.name, checksums)
+        return SpillFile(self.name, self.n_bytes, checksums)
 
     def _as_words(self, data: np.ndarray) -> np.ndarray:
         """A page each line."""

@@ -28,6 +28,8 @@ from sash.store.spill_files import SpillFile, SpillFiles
 
 BATCH_BYTES = 1 << 18
 """About so long are batches of payload: what is read of it for a single row."""
+LEAST_BATCH_BYTES = 1 << 12
+"""Shorter batches would be mostly what Arrow says of them."""
 FIRST_BATCH_ROWS = 256
 """Then the bytes of the rows so far say how many make a batch."""
 SCRATCH_BYTES = 24
@@ -74,7 +76,8 @@ def write_segment(
         order, hashes = order_by_hash(sealed.keys)
         life_us = common_life(sealed.ts, sealed.expires)
         lives = [sealed.ts] if life_us != STORED else [sealed.ts, sealed.expires]
-        columns = [RegionColumns(lives, [hashes.view(np.int64)]), RegionColumns([sealed.rows])]
+        first = int(sealed.rows[0]) if first is None else first
+        columns = [RegionColumns(lives, [hashes.view(np.int64)]), _origins(sealed.rows, order, first)]
         columns += [_lines(each) for each in (sealed.ids, sealed.labels)]
         draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
 
@@ -83,7 +86,7 @@ def write_segment(
             return draft.guide(file, hashes[:: draft.regions.keys.rows_per_page].copy(), _filter_of(hashes))
 
         bounds = int(sealed.ts.min()), int(sealed.expires.max())
-        return draft.write(guide, int(sealed.rows[0]) if first is None else first, bounds, life_us)
+        return draft.write(guide, first, bounds, life_us)
 
 
 def write_expiries(
@@ -95,15 +98,15 @@ def write_expiries(
     The guide's fences are the first expiry of each batch of payload. If it cannot be written, nothing has changed.
     """
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
-        order = np.argsort(sealed.expires, kind="stable")
-        columns = [NO_COLUMNS, RegionColumns([sealed.rows]), RegionColumns([sealed.keys]), NO_COLUMNS]
+        order, first = np.argsort(sealed.expires, kind="stable"), int(sealed.rows[0])
+        columns = [NO_COLUMNS, _origins(sealed.rows, order, first), RegionColumns([sealed.keys]), NO_COLUMNS]
         draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
 
         def guide(file: SpillFile) -> SegmentGuide:
             return draft.guide(file, sealed.expires[order[draft.places[:-1]]], np.empty(0, np.uint64))
 
         bounds = int(sealed.ts.min()), int(sealed.expires.max())
-        return draft.write(guide, int(sealed.rows[0]), bounds, STORED)
+        return draft.write(guide, first, bounds, STORED)
 
 
 def write_times(
@@ -115,8 +118,9 @@ def write_times(
     The guide's fences are the first time of each batch of payload. If it cannot be written, nothing has changed.
     """
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
-        columns = [NO_COLUMNS, RegionColumns([sealed.rows]), RegionColumns([sealed.ts]), NO_COLUMNS]
-        draft = _Draft(files, sealed.rows, np.arange(len(sealed.rows)), columns, take, batch_bytes)
+        order = np.arange(len(sealed.rows))
+        columns = [NO_COLUMNS, _origins(sealed.rows, order, first), RegionColumns([sealed.ts]), NO_COLUMNS]
+        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
 
         def guide(file: SpillFile) -> SegmentGuide:
             return draft.guide(file, sealed.ts[draft.places[:-1]], np.empty(0, np.uint64))
@@ -141,9 +145,9 @@ class _Draft:
         self._files, self._page_bytes = files, files.settings.page_bytes
         self._rows, self._order, self._columns = rows, order, columns
         self._take, self._batch_bytes = take, batch_bytes
-        self.regions = self._place_regions()
-        n_pages = max(each.last_page for each in self.regions if each is not None)
-        self.places, self._starts = [0], [n_pages * self._page_bytes]
+        self._placed = _place_regions(columns, len(order), self._page_bytes)
+        self.regions = SegmentRegions(*(self._placed.get(idx) for idx in range(len(columns))))
+        self.places, self._starts = [0], [self._n_region_bytes]
         self._schema = take(rows[:0]).schema
         self._with_nulls: set[str] = set()
 
@@ -157,7 +161,7 @@ class _Draft:
             return WindowSegment(
                 self._files,
                 file.name,
-                len(file.checksums),
+                file.n_bytes,
                 first,
                 len(self._order),
                 *bounds,
@@ -176,26 +180,22 @@ class _Draft:
 
     def _parts(self) -> Iterator[np.ndarray]:
         """The bytes of the file, in order."""
-        for region, columns in zip(self.regions, self._columns, strict=True):
-            if region is not None:
-                yield from self._pages(region, columns)
+        for idx, region in self._placed.items():
+            yield from self._pages(region, self._columns[idx])
         if len(self._schema):
             yield from self._batches()
 
-    def _place_regions(self) -> SegmentRegions:
-        page, regions = 0, list[PageRegion | None]()
-        for columns in self._columns:
-            width = columns.width
-            region = PageRegion.place(page, width, len(self._order), self._page_bytes) if width else None
-            regions.append(region)
-            page = page if region is None else region.last_page
-        keys, origins, ids, labels = regions
-        assert origins is not None
-        return SegmentRegions(keys, origins, ids, labels)
+    @property
+    def _n_region_bytes(self) -> int:
+        """Of all regions: what is behind them may begin there."""
+        last = list(self._placed.values())[-1]
+        if last.n_columns > 1:
+            return last.last_page * self._page_bytes
+        return last.first_page * self._page_bytes + 8 * len(self._order)
 
     def _pages(self, region: PageRegion, columns: RegionColumns) -> Iterator[np.ndarray]:
-        page = np.empty(self._page_bytes // 8, np.int64)
-        for start in range(0, len(self._order), region.rows_per_page):
+        page, n_region_bytes = np.empty(self._page_bytes // 8, np.int64), self._n_region_bytes
+        for number, start in enumerate(range(0, len(self._order), region.rows_per_page), region.first_page):
             span = slice(start, start + region.rows_per_page)
             chosen = self._order[span]
             page[:] = 0
@@ -203,7 +203,7 @@ class _Draft:
             for idx, column in enumerate(every):
                 place = idx * region.rows_per_page
                 page[place : place + len(column)] = column
-            yield page.view(np.uint8)
+            yield page.view(np.uint8)[: n_region_bytes - number * self._page_bytes]
 
     def _batches(self) -> Iterator[np.ndarray]:
         """The payload, in batches that are as long as wished, or have one row."""
@@ -221,6 +221,21 @@ class _Draft:
             self._starts.append(self._starts[-1] + len(data))
             n_wished = max(1, min(4 * len(rows), self._batch_bytes * len(rows) // len(data)))
             yield data
+
+
+def _place_regions(columns: Sequence[RegionColumns], n_rows: int, page_bytes: int) -> dict[int, PageRegion]:
+    """Those that have columns, in the order in which they lie in the file: the one with the fewest is the last."""
+    page, placed = 0, dict[int, PageRegion]()
+    for idx in sorted(range(len(columns)), key=lambda idx: -columns[idx].width):
+        if columns[idx].width:
+            placed[idx] = PageRegion.place(page, columns[idx].width, n_rows, page_bytes)
+            page = placed[idx].last_page
+    return placed
+
+
+def _origins(rows: np.ndarray, order: np.ndarray, first: int) -> RegionColumns:
+    """Nothing, if rows that lie in this order, and are numbered from `first` on, have the numbers that they had."""
+    return NO_COLUMNS if np.array_equal(rows[order], first + np.arange(len(order))) else RegionColumns([rows])
 
 
 def _lines(lines: np.ndarray | None) -> RegionColumns:

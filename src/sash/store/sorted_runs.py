@@ -10,17 +10,18 @@ and the budget knows why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sash.errors import ResourceError
-from sash.store.batch import BEGINNING, NEVER, TS, concat, int64_column, signs, sorted_by_time
+from sash.store.batch import NEVER, TS, concat, int64_column, sorted_by_time
 from sash.store.spill_files import SpillFile, SpillFiles
+from sash.store.timed_turns import OrderedTuples
 from sash.store.vector import Arena
 
 RUNS_AT_ONCE = 32
@@ -30,26 +31,20 @@ LEAST_RUN_BYTES = 1 << 16
 PLACE = "_place"
 
 
-class TimedTurn(NamedTuple):
-    """Tuples, and a time up to which all have been given after them; `is_part`: all but some at that time."""
-
-    tuples: pa.Table
-    until: int
-    is_part: bool = False
-
-
 class SortedRuns:
     """Tuples of one step: added in any order, then given out in order of time, once."""
 
-    def __init__(self, arena: Arena, with_ties: bool, n_sharing: int = 1):
-        """`with_ties`: whether tuples of one instant are in order, too; see `sorted_by_time`. `n_sharing`: how many
-        share what is for a step.
+    def __init__(self, arena: Arena, with_ties: bool, n_sharing: int = 1, leaving_first: bool = False):
+        """`with_ties`, `leaving_first`: how tuples of one instant are in order, too; see `sorted_by_time`.
+        `n_sharing`: how many share what is for a step.
         """
         assert arena.budget is not None
-        self._arena, self._budget, self._with_ties = arena, arena.budget, with_ties
+        self._arena, self._budget = arena, arena.budget
+        self._in_order = partial(sorted_by_time, with_ties=with_ties, leaving_first=leaving_first)
         self._most_bytes = max(LEAST_RUN_BYTES, arena.budget.step_bytes // (2 * n_sharing))
         self._held: list[pa.Table] = []
         self._n_held_bytes = 0
+        self._n_rows = 0
         self._runs: list[_Run] = []
 
     def add(self, tuples: pa.Table) -> None:
@@ -57,6 +52,7 @@ class SortedRuns:
         if self._runs and not tuples.num_rows:
             return
         self._held.append(tuples)
+        self._n_rows += tuples.num_rows
         self._n_held_bytes += tuples.nbytes
         if self._n_held_bytes > self._most_bytes:
             self._write_held()
@@ -65,6 +61,17 @@ class SortedRuns:
     def is_large(self) -> bool:
         """Whether they are too many for memory."""
         return bool(self._runs)
+
+    @property
+    def most_bytes(self) -> int:
+        """About so much of them should be in memory at once."""
+        return self._most_bytes
+
+    def finish(self, schema: pa.Schema) -> pa.Table | OrderedTuples:
+        """All tuples, which have this schema: those that fit as they have come, else in order of time."""
+        if self._runs:
+            return OrderedTuples(self.give(), schema, self._n_rows)
+        return concat([schema.empty_table(), *self.give()])
 
     def give(self) -> Iterator[pa.Table]:
         """All tuples: those that fit as they have come, else in order of time, some at a time."""
@@ -78,62 +85,10 @@ class SortedRuns:
         yield from self._merge(self._runs)
         self._runs = []
 
-    def instants(self, clock: int, schema: pa.Schema) -> Iterator[tuple[pa.Table, int]]:
-        """All tuples in turns, at least one, each with a time up to which it is complete; the last is so to the clock.
-
-        `schema` is theirs.
-        """
-        if not self._runs:
-            yield pa.concat_tables(self._held or [schema.empty_table()]).combine_chunks(), clock
-            return
-        held: list[pa.Table] = []
-        for tuples in self.give():
-            ts = int64_column(tuples, TS)
-            n_before = int(np.searchsorted(ts, ts[-1]))
-            if n_before:
-                yield concat([*held, tuples.slice(0, n_before)]), min(int(ts[n_before - 1]), clock)
-                held = []
-            held.append(tuples.slice(n_before))
-        yield concat(held), clock
-
-    def turns(self, clock: int, schema: pa.Schema) -> Iterator[TimedTurn]:
-        """As `instants`; but of an instant that is too much for memory, what enters comes in parts, and then the rest
-        of that instant, and of no other, as a turn of its own.
-        """
-        if not self._runs:
-            yield from (TimedTurn(tuples, until) for tuples, until in self.instants(clock, schema))
-            return
-        held: list[pa.Table] = []
-        instant, is_open = BEGINNING, False
-        for tuples in self.give():
-            ts = int64_column(tuples, TS)
-            n_same, n_before = int(np.searchsorted(ts, instant, side="right")), int(np.searchsorted(ts, ts[-1]))
-            if n_same < len(ts):
-                if held:
-                    yield TimedTurn(concat([*held, tuples.slice(0, n_same)]), min(instant, clock))
-                    tuples, n_before = tuples.slice(n_same), n_before - n_same
-                if n_before:
-                    until = int(int64_column(tuples, TS)[n_before - 1])
-                    yield TimedTurn(tuples.slice(0, n_before), min(until, clock))
-                held, instant, is_open = [], int(ts[-1]), False
-                tuples = tuples.slice(n_before)
-            held.append(tuples)
-            if BEGINNING < instant <= clock and sum(each.nbytes for each in held) > self._most_bytes:
-                of_instant = concat(held)
-                enters = signs(of_instant) > 0
-                held = [of_instant.filter(pa.array(~enters))]
-                if enters.any():
-                    is_open = True
-                    yield TimedTurn(of_instant.filter(pa.array(enters)), instant, is_part=True)
-        if is_open and instant < clock:
-            yield TimedTurn(concat(held), instant)
-            held = [schema.empty_table()]
-        yield TimedTurn(concat(held), clock)
-
     def _write_held(self) -> None:
         held, self._held, self._n_held_bytes = self._held, [], 0
         if held:
-            tuples = sorted_by_time(concat(held), self._with_ties)
+            tuples = self._in_order(concat(held))
             del held
             try:
                 run = _write_run(self._arena.spill_files, self._cut(tuples))
@@ -168,7 +123,7 @@ class SortedRuns:
             owners = np.repeat(np.arange(len(parts)), [part.num_rows for part in parts])
             tuples = concat(parts)
             places = pa.array(np.arange(tuples.num_rows))
-            in_order = sorted_by_time(tuples.append_column(PLACE, places), self._with_ties)
+            in_order = self._in_order(tuples.append_column(PLACE, places))
             order = int64_column(in_order, PLACE)
             n_ready = _count_ready(runs, loaded, owners[order], int64_column(in_order, TS))
             for run, n_gone in zip(loaded, np.bincount(owners[order[:n_ready]], minlength=len(loaded)), strict=True):
@@ -176,22 +131,6 @@ class SortedRuns:
             yield in_order.slice(0, n_ready).drop_columns([PLACE])
         for run in runs:
             run.free()
-
-
-def side_by_side(streams: Sequence[Iterator[tuple[pa.Table, int]]], clock: int) -> Iterator[tuple[int, list[pa.Table]]]:
-    """What `instants` gives of several, in turns: a time up to which all are complete, and what each has up to it."""
-    heads = [next(stream) for stream in streams]
-    while (complete_us := min((until for _, until in heads), default=clock)) < clock:
-        tables: list[pa.Table] = []
-        for number, (tuples, until) in enumerate(heads):
-            n_due = int(np.searchsorted(int64_column(tuples, TS), complete_us, side="right"))
-            tables.append(tuples.slice(0, n_due))
-            heads[number] = next(streams[number]) if until == complete_us else (tuples.slice(n_due), until)
-        yield complete_us, tables
-    yield clock, [tuples for tuples, _ in heads]
-    nothing = [tuples.slice(0, 0) for tuples, _ in heads]
-    for rest in zip_longest(*streams):
-        yield clock, [none if more is None else more[0] for none, more in zip(nothing, rest, strict=True)]
 
 
 @dataclass(slots=True)

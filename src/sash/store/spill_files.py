@@ -91,7 +91,9 @@ class SpillFile(NamedTuple):
     """A file that is there, whole."""
 
     name: str
+    n_bytes: int
     checksums: np.ndarray
+    """Of its pages, of which the last may be short."""
 
 
 class PageFrame(NamedTuple):
@@ -137,7 +139,7 @@ class SpillFiles:
         name = f"{self._stem}.{self._n_names}"
         path, part = self.directory / name, self.directory / f"{name}{PART}"
         try:
-            checksums = self._write_part(part, parts)
+            n_bytes, checksums = self._write_part(part, parts)
             with self._telling_of(path):
                 self._hear("rename", str(path))
                 os.rename(part, path)
@@ -146,8 +148,8 @@ class SpillFiles:
                 self._remove(part)
             raise
         self.counts.n_files_written += 1
-        self.counts.n_bytes_written += len(checksums) * self.settings.page_bytes
-        return SpillFile(name, checksums)
+        self.counts.n_bytes_written += n_bytes
+        return SpillFile(name, n_bytes, checksums)
 
     def read(self, file: SpillFile, spans: Sequence[PageSpan]) -> Generator[PageFrame, None, None]:
         """The pages of spans that ascend, in few reads. The bytes are good until the next are asked for.
@@ -191,8 +193,8 @@ class SpillFiles:
             with suppress(ResourceError):  # another user's: it is in nobody's way
                 self._remove(path)
 
-    def _write_part(self, part: Path, parts: Iterable[np.ndarray]) -> np.ndarray:
-        """The checksums of what was written and synced."""
+    def _write_part(self, part: Path, parts: Iterable[np.ndarray]) -> tuple[int, np.ndarray]:
+        """The length and the checksums of what was written and synced."""
         n_bytes = self.settings.most_pages * self.settings.page_bytes
         with taking(self.allowance, n_bytes), self._telling_of(part), self._created(part) as handle:
             tell = partial(self._hear, "write", str(part))
@@ -202,7 +204,7 @@ class SpillFiles:
             self._hear("fsync", str(part))
             os.fsync(handle)
             self._let_go(handle)
-        return checksums
+        return writer.n_bytes, checksums
 
     @contextmanager
     def _created(self, path: Path) -> Iterator[int]:
@@ -219,7 +221,7 @@ class SpillFiles:
         with self._telling_of(path):
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            yield PagedFile(handle, str(path), self.settings.page_bytes, file.checksums)
+            yield PagedFile(handle, str(path), self.settings.page_bytes, file.n_bytes, file.checksums)
         finally:
             os.close(handle)
 

@@ -3,7 +3,8 @@
     wanted     [2 3)   [3 5)                        [40 41)
     reads      [2 . . . . 5)                        [40 41)       what lies near is read as one, up to a frame
 
-A gap between two wanted spans is read with them if that takes no longer than another access would.
+A gap between two wanted spans is read with them if that takes no longer than another access would. The last page of a
+file ends with what there is to write, and is read as if zeros filled it: many files are not much longer than a page.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ class PagedRead(NamedTuple):
 
 
 class PagedFile(NamedTuple):
-    """A file that is open for reading, and the checksum of each of its pages."""
+    """A file that is open for reading, its length when it was written, and the checksum of each of its pages."""
 
     handle: int
     path: str
     page_bytes: int
+    n_bytes: int
     checksums: np.ndarray
 
 
@@ -61,15 +63,16 @@ def read_pages(file: PagedFile, first_page: int, out: np.ndarray) -> np.ndarray:
 
     Reading and checking let other threads go on meanwhile.
     """
-    view, n_filled = out.data, 0
+    start, n_filled = first_page * file.page_bytes, 0
+    view = out.data[: file.n_bytes - start]
     while n_filled < len(view):
-        n_read = os.preadv(file.handle, [view[n_filled:]], first_page * file.page_bytes + n_filled)
+        n_read = os.preadv(file.handle, [view[n_filled:]], start + n_filled)
         if not n_read:
-            n_bytes = len(file.checksums) * file.page_bytes
             raise SourceError(
-                _tell_damage(file.path, f"it had {n_bytes} bytes when it was written, and is shorter now")
+                _tell_damage(file.path, f"it had {file.n_bytes} bytes when it was written, and is shorter now")
             )
         n_filled += n_read
+    out[n_filled:] = 0
     damaged = find_damage(out.view(np.uint64), file.page_bytes // 8, file.checksums, first_page)
     if damaged >= 0:
         raise SourceError(_tell_damage(file.path, f"page {damaged} is not what was written there"))
@@ -81,7 +84,7 @@ def _tell_damage(path: str, seen: str) -> str:
 
 
 class PageWriter:
-    """Writes what it is given end to end, in whole pages."""
+    """Writes what it is given end to end."""
 
     def __init__(self, handle: int, page_bytes: int, buffer: np.ndarray, before_write: Callable[[], None]):
         """`buffer` is room for some whole pages; it is written when it is full."""
@@ -90,6 +93,8 @@ class PageWriter:
         self._buffer = buffer
         self._before_write = before_write
         self._n_held = 0
+        self.n_bytes = 0
+        """Written so far."""
         self._checksums: list[np.ndarray] = []
 
     def write(self, parts: Iterable[np.ndarray]) -> None:
@@ -104,19 +109,18 @@ class PageWriter:
                     self._flush()
 
     def finish(self) -> np.ndarray:
-        """Fills the last page with zeros; the checksums of all pages."""
-        n_filled = -(-self._n_held // self._page_bytes) * self._page_bytes
-        self._buffer[self._n_held : n_filled] = 0
-        self._n_held = n_filled
+        """The checksums of all pages; that of the last one is as if zeros filled it."""
         self._flush()
         return np.concatenate([np.empty(0, np.uint64), *self._checksums])
 
     def _flush(self) -> None:
-        view = self._buffer.data[: self._n_held]
-        sums = np.empty(len(view) // self._page_bytes, np.uint64)
-        sum_pages(self._buffer[: self._n_held].view(np.uint64), self._page_bytes // 8, sums)
+        view, sums = self._buffer.data[: self._n_held], np.empty(-(-self._n_held // self._page_bytes), np.uint64)
+        n_summed = len(sums) * self._page_bytes
+        self._buffer[self._n_held : n_summed] = 0
+        sum_pages(self._buffer[:n_summed].view(np.uint64), self._page_bytes // 8, sums)
         self._checksums.append(sums)
         while len(view):
             self._before_write()
             view = view[os.write(self._handle, view) :]
+        self.n_bytes += self._n_held
         self._n_held = 0

@@ -21,7 +21,7 @@ from sash.store.block import Block
 from sash.store.block_log import BlockLog
 from sash.store.memory_budget import GROWTH, LEAST_SHARE, MemoryBudget
 from sash.store.segment import WindowSegment
-from sash.store.segment_writer import BATCH_BYTES, SealedRows, write_times
+from sash.store.segment_writer import BATCH_BYTES, LEAST_BATCH_BYTES, SealedRows, write_times
 from sash.store.vector import Arena
 
 
@@ -55,7 +55,7 @@ class TimedLog:
         ts, expires = (rows.int64(name)[numbers - rows.base] for name in (TS, EXPIRES))
         order = np.argsort(ts, kind="stable")
         sealed = SealedRows(numbers[order], np.zeros(len(order), np.int64), ts[order], expires[order])
-        batch_bytes = min(BATCH_BYTES, max(1, budget.step_bytes // 8))
+        batch_bytes = min(BATCH_BYTES, max(LEAST_BATCH_BYTES, budget.step_bytes // 8))
         segment = write_times(self.log.arena.spill_files, sealed, rows.take, blocks[0].first, batch_bytes)
         self.log.seal(blocks, segment)
         self._note_sealed(segment, blocks, sealed.ts)

@@ -31,8 +31,8 @@ from sash.store.block_window import cut_length, sliced_by_end
 from sash.store.events import Events
 from sash.store.expiry_queue import ExpiryQueue
 from sash.store.memory_budget import GROWTH, LEAST_ROWS, LEAST_SHARE, TRACE_BYTES, MemoryBudget
-from sash.store.sealed_expiries import LEAST_BATCH_BYTES, SealedExpiries
-from sash.store.segment_writer import SealedRows
+from sash.store.sealed_expiries import SealedExpiries
+from sash.store.segment_writer import LEAST_BATCH_BYTES, SealedRows
 from sash.store.strike_out import find_struck_out
 from sash.store.vector import Arena, Memory, Vector
 

@@ -319,7 +319,7 @@ def _(spec: ExpireSpec, node: Node, plan: QueryPlan) -> Description:
     bound = f"the {what}" if spec.window_us is None else f"the {what} of the last {format_duration(spec.window_us)}"
     return "Expire", [
         ("does", "W-EXPIRE: writes a -1 tuple for every tuple that leaves by itself"),
-        ("state", f"{bound}, and up to 1/{CUTS} more"),
+        ("state", f"{bound}, and up to 1/{CUTS} more{_taken_back(node)}"),
         ("emission", "when the clock, the slowest stream less its slack, reaches _expires"),
     ]
 
@@ -349,12 +349,16 @@ def _trace_bound(life_us: int | None, below: Node) -> str:
         return EVERYTHING
     if life_us is None:
         return f"the tuples that are there, and as many that were taken back, and {MIN_STRUCK_OUT}"
-    held = f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more"
+    return f"the tuples of {format_duration(life_us)} before the clock, and up to 1/{CUTS} more{_taken_back(below)}"
+
+
+def _taken_back(below: Node) -> str:
+    """What a trace holds beside the tuples that count, if some may be taken back: they wait to be struck out."""
     is_taken_back = any(
         isinstance(node.spec, CountWindowSpec | GroupBySpec | MembershipSpec | AsofJoinSpec | TopKSpec)
         for node in _feeding(below)
     )
-    return held + (f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else "")
+    return f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else ""
 
 
 def _lets_go(below: Node) -> bool:
