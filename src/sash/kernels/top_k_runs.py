@@ -1,7 +1,7 @@
 """The loop of top-k: rows come and go in partitions, and of each partition the first ones are shown.
 
     owner     a partition, whose rows are a treap, in order of their byte strings (`kernels/treaps.py`)
-    class     rows that agree in what they are ordered by: their strings begin with the same `key_lengths[row]` bytes
+    class     rows that agree in what they are ordered by: the first `key_lengths[row]` bytes of their strings are equal
     shown     the places from `cut.first` until before HIGH, which is where the last row ends that may be shown:
 
               ROW_NUMBER    at `cut.last`

@@ -25,7 +25,7 @@ from sash.kernels import top_k_runs as kernel
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.keyed import Keys, with_identity
 from sash.operators.row_order import RowOrder
-from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike
+from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.block_log import BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.key_index import KeyIndex
@@ -82,7 +82,9 @@ class TopK:
         self.spec = spec
         fields = [input.field(name) for name in spec.read]
         self._input = pa.schema([*fields, *SIGNED_FIELDS])
-        self._key_schema = pa.schema([*fields, pa.field(EXPIRES, pa.int64())])
+        # Where nothing expires by itself, all rows have the same end.
+        self._ends = () if spec.window_us is None else (EXPIRES,)
+        self._key_schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in self._ends)])
         ids = [pa.field(spec.id_column, pa.int64())] if spec.id_column else []
         self.schema = pa.schema([*(input.field(name) for name in spec.columns), *ids, *SIGNED_FIELDS])
         self._cut = kernel.RankBounds(FUNCTIONS[spec.function], spec.first, spec.last)
@@ -90,10 +92,11 @@ class TopK:
 
     def reset(self, arena: Arena) -> None:
         spec = self.spec
-        has_identity = spec.id_column is not None
-        self._trace = Trace(with_identity(self._input, has_identity), spec.window_us, spec.expires_by_negatives, arena)
-        self._keys = Keys(self._key_schema, has_identity, arena)
-        self._order = RowOrder(spec.order, (*spec.columns, EXPIRES), arena)
+        # The identity of a row says all that tells it from others, in a single number.
+        logged, identity = with_identity(self._input, True), with_identity(pa.schema([]), True)
+        self._trace = Trace(logged, spec.window_us, spec.expires_by_negatives, arena, identity)
+        self._keys = Keys(self._key_schema, True, arena)
+        self._order = RowOrder(spec.order, (*spec.columns, *self._ends), arena)
         self._partition_keys = KeyIndex(pa.schema([self._input.field(name) for name in spec.partition_by]), arena)
         self._owners, self._counts = Vector(np.int64, arena), Vector(np.int64, arena)
         self._partitions = GroupArray(np.int64, arena, (kernel.PARTITION_WIDTH,))
@@ -182,7 +185,7 @@ class TopK:
 
     def _rows(self, ts: np.ndarray, rows: np.ndarray, sign: np.ndarray) -> pa.Table:
         columns: dict[str, ColumnLike] = dict(self._keys.take(rows))
-        columns |= {TS: ts, OP: sign}
+        columns = {EXPIRES: np.full(len(rows), NEVER), **columns, TS: ts, OP: sign}
         if self.spec.id_column:
             columns[self.spec.id_column] = self._keys.identities(rows)
         changes = pa.table([columns[name] for name in self.schema.names], schema=self.schema)
