@@ -97,10 +97,10 @@ class RelationalQuery:
             order_aggregates(select)
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
-            for join in list(_joins_of(select)):
-                leave_one_partner(join, self.catalog)
             select.set("hint", None)
         tree = spell_out_first_rows(tree)
+        for join in [join for select in tree.find_all(exp.Select) for join in _joins_of(select)]:
+            leave_one_partner(join, self.catalog)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
         self.sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
