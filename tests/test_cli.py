@@ -77,7 +77,7 @@ def test_parameters_have_their_values(place, sash):
     (place / "script.sql").write_text(script)
     done = sash("run", "script.sql", "--engine", "embedded", "--param", "name=ex", "--param", "most=1", "--json")
     assert json.loads(done.stdout)["queries"]["pairs"]["n_changes"] == 0
-    assert "names.name = 'ex'" in sash("explain", "script.sql", "--param", "name=ex", "--param", "most=2").stdout
+    assert "N.name = 'ex'" in sash("explain", "script.sql", "--param", "name=ex", "--param", "most=2").stdout
     done = sash("verify", "script.sql", "--param", "name=ex")
     assert (done.returncode, "the parameter `$most` has no value" in done.stderr) == (1, True)
 

@@ -29,7 +29,7 @@ from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 
 
-def sql(text: str, /, *, params: Values | None = None, **frames: Any) -> Any:
+def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     """Answers a query over the named frames. `params` are the values of its parameters: `$x` is `params["x"]`.
 
     Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
@@ -46,9 +46,7 @@ def sql(text: str, /, *, params: Values | None = None, **frames: Any) -> Any:
     return changes
 
 
-def explain(
-    text: str, /, *, analyze: bool = False, verbose: bool = False, params: Values | None = None, **frames: Any
-) -> str:
+def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, params: Any = None, **frames: Any) -> str:
     """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
     If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
@@ -70,7 +68,7 @@ def explain(
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
-def query(text: str, /, *, params: Values | None = None, **frames: Any) -> Query:
+def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
     Relations are given whole, with `sash.relation`.

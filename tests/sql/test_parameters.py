@@ -63,7 +63,7 @@ def test_values_stand_wherever_constants_do() -> None:
     ]
     assert answer("SELECT quantile_disc(k, $q) AS q FROM s WINDOW $n ROWS", q=0.5, n=1)[-1] == (None,)
     text = "SELECT k FROM s WHERE v IN (SELECT v FROM s [ROWS $n] AS t WHERE v > $v) WINDOW 2 us"
-    assert answer(text, n=1, v="b") == []
+    assert answer(text, n=1, v="b") == [(1,)]
     assert sash.verify("SELECT k + $x AS y FROM s", None, params={"x": 3}, s=ROWS)
 
 

@@ -100,9 +100,7 @@ class Verification:
         return "\n".join([self.summary, *self.notes, *(draw(one.rows) for one in self.differences[:1])])
 
 
-def verify(
-    text: str, instants: int | None = N_INSTANTS, /, *, params: Values | None = None, **frames: Any
-) -> Verification:
+def verify(text: str, instants: int | None = N_INSTANTS, /, *, params: Any = None, **frames: Any) -> Verification:
     """Runs a query over Arrow, pandas or Polars frames in this process, and compares its changes with DuckDB's answer.
 
     At so many instants, spread evenly over those at which the answer may change; None: at all of them.

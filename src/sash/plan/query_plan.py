@@ -218,8 +218,10 @@ class QueryPlan:
         joins = {relation.alias: join for join, relation in self.lookup_joins()}
         for lookup in (each for each in self.lookups if each.label not in found):
             parts = lookup.parts(lookup.rows_of(relations))
-            is_here = place is None or lookup.source.is_arrival
-            found[lookup.label] = parts.whole() if is_here else place(joins[lookup.label], parts)
+            if place is None or lookup.source.is_arrival:
+                found[lookup.label] = parts.whole()
+            else:
+                found[lookup.label] = place(joins[lookup.label], parts)
         return found
 
     def load_arrived(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

@@ -27,7 +27,7 @@ from sash.sql.expressions import span_of, split_conjuncts
 from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query, refuse_statement_clauses
-from sash.sql.scope import Scope
+from sash.sql.scope import Scope, place
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, is_predicate, refuse_quantified, strip_negations, without_quantifiers
@@ -140,7 +140,7 @@ class _Unnesting:
         self._is_lifting = self._is_grouped and not is_in_call(node)
         changed = self._mark(node) if is_predicate(node) else self._value(node)
         self._is_lifting = False
-        return changed
+        return place(changed, node)
 
     def _conjunct(self, part: exp.Expr) -> exp.Expr | None:
         """A conjunct of WHERE; None if it has become a join."""
