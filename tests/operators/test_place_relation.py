@@ -75,12 +75,12 @@ def test_all_who_share_a_budget_have_one_limit_for_segments(tmp_path: Path):
     places = RelationPlaces(budget)
     lookups = [opened(places(BY_RANGE, rows(seed=seed))) for seed in range(3)]
     for step in range(20):
-        for number, lookup in enumerate(lookups):
-            assert list(lookup.find(np.random.default_rng(step).integers(0, 4000, 10 + 90 * number)))
+        for number in range(3):
+            assert list(lookups[number].find(np.random.default_rng(step).integers(0, 4000, 10 + 90 * number)))
             assert 0 < budget.n_state_bytes <= (1 << 15) // 4
     assert not lookups[0].cached
     assert lookups[2].cached
-    del lookup, lookups[2]
+    del lookups[2]
     gc.collect()
     assert budget.n_state_bytes == sum(int(each.sizes[kept]) for each in lookups for kept in each.cached)
 
@@ -183,6 +183,7 @@ def test_queries_of_a_session_share_what_is_in_memory_of_a_table(tmp_path: Path)
     assert {name: changes.num_rows for name, changes in session.run().items()} == {
         name: changes.num_rows for name, changes in expected.items()
     }
+    assert running._budget is not None
     (cache,) = (each for each in running._budget._shared.values() if isinstance(each, SegmentCache))
     assert sum(isinstance(each, SegmentedLookup) for each in running._budget._shared.values()) == 1
     assert 0 < cache.n_bytes <= (1 << 17) // 4

@@ -356,5 +356,6 @@ def test_a_worker_does_not_take_one_relation_for_another() -> None:
         stage = GroupStage(Plan.alone(plan_query(bind(parse_query(text), catalog))), relations, 0, 1, MUCH)
         (branch,) = stage._pipeline()._branches.values()
         (loaded,) = branch.tree._relations.values()
+        assert isinstance(loaded, pa.Table)
         names += loaded["r.name"].to_pylist()
     assert names == ["old", "new"]

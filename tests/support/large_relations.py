@@ -31,7 +31,7 @@ def stream_into(relation: pa.Table, n_rows: int, is_skewed: bool, rng: np.random
 def joined(stream: pa.Table, relation: pa.Table) -> list[tuple]:
     """What DuckDB makes of them, in order."""
     text = "SELECT s.n, r.v, r.t FROM stream s JOIN relation r ON s.k = r.k ORDER BY ALL"
-    return duckdb.sql(text, connection=_connected(stream=stream, relation=relation)).fetchall()
+    return _connected(stream=stream, relation=relation).execute(text).fetchall()
 
 
 def _connected(**tables: pa.Table) -> duckdb.DuckDBPyConnection:

@@ -29,12 +29,13 @@ from sash.operators.relation_parts import RelationParts, Survey
 from sash.papers.exact.hash_partitions import HashPartitions
 from sash.papers.exact.slot_array import SlotArray, make_slot_array
 from sash.store.batch import int64_column
+from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
-from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile
+from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile, no_room
 
 MAX_LEVELS = 20
 """A slot array has at most 2 to this power entries."""
-BUCKET_BYTES = 32 << 20
+BUCKET_BYTES = 8 << 20
 """So much of a relation is sorted at once."""
 MOST_BUCKETS = 256
 _SEGMENT = "_sash_segment"
@@ -107,22 +108,26 @@ class _Bucket:
     def __init__(self, path: Path, is_alone: bool):
         self._path, self._is_alone = path, is_alone
         self._held: list[pa.Table] = []
-        self._writer: pa.RecordBatchStreamWriter | None = None
+        self._sizes: list[int] = []
+        """Bytes of what was written, in order."""
 
     def add(self, rows: pa.Table) -> None:
         if self._is_alone:
             self._held.append(rows)
             return
-        if self._writer is None:
-            self._writer = pa.ipc.new_stream(str(self._path), rows.schema)
-        self._writer.write_table(rows)
+        data = encode_table(rows)
+        self._sizes.append(len(data))
+        try:
+            with self._path.open("ab") as file:
+                file.write(data)
+        except OSError as error:
+            raise no_room(self._path.parent.parent, error) from None
 
     def take(self) -> pa.Table | None:
         """All of them; None if there are none."""
-        if self._writer is not None:
-            self._writer.close()
-            with pa.ipc.open_stream(self._path.read_bytes()) as reader:
-                self._held = [reader.read_all()]
+        if self._sizes:
+            with self._path.open("rb") as file:
+                self._held = [decode_table(file.read(size)) for size in self._sizes]
             self._path.unlink()
         held, self._held = self._held, []
         return pa.concat_tables(held).combine_chunks() if held else None

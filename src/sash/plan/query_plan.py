@@ -57,7 +57,7 @@ SERVING_ORDERS = {
 """In which order a join that queries share serves them."""
 Place: TypeAlias = Callable[[LookupJoinSpec, RelationParts], pa.Table | SegmentedRelation]
 """Decides where a relation is that a join looks up in."""
-PART_BYTES = 32 << 20
+PART_BYTES = 8 << 20
 """A relation that is larger is looked at in parts of about so much."""
 
 

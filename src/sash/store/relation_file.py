@@ -58,7 +58,7 @@ class RelationFile:
             with tempfile.TemporaryFile(dir=directory, prefix="sash-relation-") as file:
                 return cls(os.dup(file.fileno()), directory)
         except OSError as error:
-            raise _no_room(directory, error) from None
+            raise no_room(directory, error) from None
 
     @classmethod
     def named(cls, path: Path) -> RelationFile:
@@ -67,7 +67,7 @@ class RelationFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             return cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), path)
         except OSError as error:
-            raise _no_room(path.parent, error) from None
+            raise no_room(path.parent, error) from None
 
     @classmethod
     def opened(cls, path: Path, places: Sequence[SegmentPlace]) -> RelationFile:
@@ -147,11 +147,12 @@ class RelationFile:
             while n_written < len(data):
                 n_written += os.pwrite(self._file, data[n_written:], first + n_written)
         except OSError as error:
-            raise _no_room(self._path, error) from None
+            raise no_room(self._path, error) from None
         self.places.append(SegmentPlace(first, first + n_written, n_bytes, zlib.crc32(data)))
 
 
-def _no_room(directory: Path, error: OSError) -> ResourceError:
+def no_room(directory: Path, error: OSError) -> ResourceError:
+    """What is said where segments cannot be written."""
     return ResourceError(
         f"segments of a relation cannot be written to `{directory}`: {error.strerror}; make room there, or let "
         "SASH_SPILL or `sash.configure(spill=…)` name a larger disk"

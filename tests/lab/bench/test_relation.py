@@ -44,10 +44,9 @@ def test_all_engines_give_the_same_pairs(tmp_path: Path):
         elif ratio == 2 and engine in (PARTITIONED_HASH, PARTITIONED_RANGE, MESH):
             assert 0 < 300 * cell["read_per_tuple"] < 1.5 * relation_bytes
     assert 300 * cells[MESH, 2, 0.6]["read_per_tuple"] > relation_bytes
-    console = Console(file=StringIO(), width=200)
-    show_relation(facts, console)
-    shown = console.file.getvalue()
-    assert all(ENGINES[engine] in shown for engine in HERE)
+    shown = StringIO()
+    show_relation(facts, Console(file=shown, width=200))
+    assert all(ENGINES[engine] in shown.getvalue() for engine in HERE)
     draw_relation(facts, tmp_path / "relation.png")
     assert (tmp_path / "relation.png").stat().st_size > 10_000
 

@@ -62,7 +62,7 @@ class PostgresLookup:
         names = ("k", "v", "p")
         found = pa.table([list(column) for column in zip(*rows)] or [[], [], []], names=list(names))
         found = found.cast(pa.schema([("k", pa.int64()), ("v", pa.int64()), ("p", pa.string())]))
-        return step.select(["k", "n"]).join(found, "k", join_type="inner", use_threads=False)
+        return step.select(["k", "n"]).join(found, "k", join_type="inner")
 
     def finish(self) -> pa.Table | None:
         return None
