@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.embedded.running_job import RunningJob
@@ -19,6 +19,7 @@ from sash.runtime.arrival_tables import ArrivalSource, ArrivalTables
 from sash.sql.bind import bind
 from sash.sql.bound_query import RelationInfo, StreamInfo
 from sash.sql.parse import parse_query
+from support.profiles import volume
 
 ROWS = pa.schema([("k", pa.int64()), ("price", pa.float64())])
 VALUES = st.tuples(st.none() | st.integers(0, 2), st.sampled_from([0.0, -0.0, 1.5, float("nan")]) | st.none())
@@ -121,6 +122,7 @@ def sorted_times(batches: list[list[tuple]]) -> list[list[tuple]]:
 
 
 @pytest.mark.parametrize("kind", TEXTS)
+@settings(max_examples=volume(dev=8, ci=20, deep=500))
 @given(ARRIVALS, VERSIONS.filter(bool))
 def test_a_row_meets_the_version_of_its_batch(kind, batches, versions):
     batches = sorted_times(batches)
@@ -149,6 +151,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("kind", SHAPES)
+@settings(max_examples=volume(dev=8, ci=12, deep=500))
 @given(ARRIVALS, VERSIONS.filter(bool), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), max_size=3))
 def test_whatever_stands_above_or_below_it_takes_back_what_it_gave(kind, batches, versions, other):
     """The same as if the version that a row meets were a column of it, in a table of all versions."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
@@ -18,6 +18,7 @@ from sash.io.table_version import VERSION
 from sash.io.tables import TableSource, declared_table
 from support.commands import run_command
 from support.postgres_server import PASSWORD, Server
+from support.profiles import volume
 
 ROOMS = pa.schema([("location", pa.int32()), ("room", pa.string())])
 WHOLE = pa.schema([*ROOMS, ("sash_from", pa.timestamp("us", "UTC")), ("sash_to", pa.timestamp("us", "UTC"))])
@@ -159,6 +160,7 @@ class Writers:
             self.seen.append((horizon, sorted(found, key=repr)))
 
 
+@settings(max_examples=volume(dev=10, ci=15, deep=300))
 @given(STEPS)
 def test_every_version_is_what_the_table_was(postgres, steps):
     make_rooms(postgres)
