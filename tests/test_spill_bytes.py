@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from sash.store.ordered_window import OrderedWindow
 from sash.store.spill_arena import SpillArena
 from sash.store.timed_log import TimedLog
 from sash.store.window import Window
+from support.allowances import Tally
 from support.profiles import everyday
 
 N_ROWS, ROWS_PER_PUSH = 12_000, 400
@@ -172,6 +174,25 @@ def test_of_joins_of_many_hardly_more_is_written_than_leaves_memory(
     assert 0 < sum(path.stat().st_size for path in tmp_path.iterdir()) <= 1.1 * held
     running.advance(datetime(2000, 1, 1))
     assert not list(tmp_path.iterdir())
+
+
+def test_inputs_that_are_read_one_within_the_other_share_what_is_for_disk(tmp_path: Path) -> None:
+    """A combination of six grows by five inputs, each of which has its frames in memory until all have been met."""
+    names, n_rows = "abcdef", 120
+    numbers, times = np.arange(n_rows), pa.array(1000 * np.arange(n_rows), pa.timestamp("us"))
+    rows = pa.table({"k": numbers, "s": [f"{n:0100}" for n in numbers], "ts": times})
+    keys = " AND ".join(f"{one}.k = {other}.k" for one, other in pairwise(names.upper()))
+    streams = ", ".join(f"{name} {name.upper()}" for name in names)
+    sash.configure(memory=64 << 10, spill=tmp_path)
+    running = sash.query(f"SELECT A.s FROM {streams} WHERE {keys} WINDOW 8 SECONDS", **dict.fromkeys(names, rows))
+    arena = arena_of(running)
+    arena.spill_files.allowance = tally = Tally()
+    n_found = sum(running.push(name, rows).num_rows for name in names)
+    assert n_found + running.finish().num_rows == n_rows
+    assert arena.counts.n_bytes_read > 16 << 10
+    settings, n_nested = arena.spill_files.settings, len(names) - 1
+    assert 2 * n_nested * settings.n_buffers * settings.frame_bytes <= arena.budget.disk_bytes
+    assert tally.most <= arena.budget.disk_bytes
 
 
 def test_of_joins_of_many_nothing_is_written_while_windows_fit(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.store.byte_sizes import format_bytes
 from sash.store.memory_budget import LEAST_BYTES
+from sash.store.spill_files import LEAST_PAGE_BYTES
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string()), ("ts", pa.timestamp("us"))])
 A = SCHEMA.empty_table()
@@ -48,6 +50,18 @@ def plan_of(text: str) -> QueryPlan:
 )
 def test_64_kib_are_enough_for_what_is_usual(text: str) -> None:
     assert LEAST_BYTES <= least_memory([Plan.alone(plan_of(text))]) < 1 << 16
+
+
+def test_more_inputs_need_more() -> None:
+    """A page of each but one, and as much to know of them by heart."""
+
+    def least(n_inputs: int) -> int:
+        names = [f"{alias}" for alias in "ABCDEFGH"[:n_inputs]]
+        keys = " AND ".join(f"{one}.k = {other}.k" for one, other in pairwise(names))
+        text = f"SELECT A.v FROM {', '.join(f'a {name}' for name in names)} WHERE {keys} WINDOW 1 MINUTE"
+        return least_memory([Plan.alone(plan_of(text))])
+
+    assert [least(n) for n in (3, 5, 8)] == [LEAST_BYTES, 4 * LEAST_PAGE_BYTES * 8, 7 * LEAST_PAGE_BYTES * 8]
 
 
 def test_more_aggregates_need_more() -> None:

@@ -49,12 +49,15 @@ def names(directory: Path) -> list[str]:
     frame_bytes=st.sampled_from([8, 64, 1000]),
     gap_bytes=st.sampled_from([0, 20, 1000]),
     is_cached=st.booleans(),
+    n_buffers=st.sampled_from([1, 2]),
 )
-def test_pages_are_read_as_they_were_written(parts, pages, page_bytes, frame_bytes, gap_bytes, is_cached):
+def test_pages_are_read_as_they_were_written(parts, pages, page_bytes, frame_bytes, gap_bytes, is_cached, n_buffers):
     whole = b"".join(parts)
     with TemporaryDirectory() as directory:
         tally = Tally()
-        files = SpillFiles(Path(directory), SpillSettings(page_bytes, frame_bytes, gap_bytes, is_cached), tally)
+        files = SpillFiles(
+            Path(directory), SpillSettings(page_bytes, frame_bytes, gap_bytes, is_cached, n_buffers), tally
+        )
         file = files.write(np.frombuffer(part, np.uint8) for part in parts)
         assert n_pages(file) == -(-len(whole) // page_bytes)
         wanted = sorted(page for page in pages if page < n_pages(file))
@@ -101,6 +104,14 @@ def test_what_is_asked_of_the_disk_is_counted(tmp_path) -> None:
     counts = files.counts
     assert (counts.n_files_written, counts.n_bytes_written) == (1, 100)
     assert (counts.n_reads, counts.n_bytes_read) == (2, 64)
+
+
+@given(n_bytes=st.integers(1 << 12, 1 << 30), n_reads=st.integers(1, 7))
+def test_frames_of_all_reads_take_half_of_what_is_for_them(n_bytes: int, n_reads: int) -> None:
+    """As long as a page of each fits; who needs more than that is refused when it is planned."""
+    settings = SpillSettings.within(n_bytes, n_reads=n_reads)
+    least = n_reads * spill_files.LEAST_PAGE_BYTES
+    assert n_reads * settings.n_buffers * settings.most_pages * settings.page_bytes <= max(n_bytes // 2, least)
 
 
 def test_who_stops_reading_early_leaves_nothing_held_or_open(tmp_path) -> None:

@@ -121,6 +121,8 @@ class MultiwayJoin(Unpaced):
 
     def reset(self, arena: Arena) -> None:
         may_seal, probed = self.spec.algorithm == PROBE, probed_keys(self._has_key)
+        if arena.budget is not None:
+            arena.budget.expect_reads(self.n_reads)
         self._windows = [
             OrderedWindow(input, columns, span_us, arena, may_seal, own)
             for input, columns, span_us, own in zip(
@@ -150,6 +152,11 @@ class MultiwayJoin(Unpaced):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
         yield from (self._form(each) for each in self._combinations(firsts))
         self._evict(limits)
+
+    @property
+    def n_reads(self) -> int:
+        """How many inputs are read from disk one within the other: a combination grows by one after the other."""
+        return len(self._inputs) - 1
 
     def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
         """Lets tuples go to disk if memory would be short when so much comes in."""

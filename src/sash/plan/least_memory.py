@@ -3,6 +3,8 @@
     state    what its operators' vectors take when they are new and `LEAST_ROWS` rows have come, the least bite;
              vectors that may be files do not count
     step     these rows, as they come in and as they are put out
+    disk     a page of each input of a join of many but one, which are read one within the other, beside as much that is
+             known of files by heart
 
 The operators are made, and weighed: so nothing has to be kept in step with what they are made of.
 """
@@ -15,6 +17,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from sash.errors import ResourceError
+from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.plan.row_width import row_bytes
@@ -22,6 +25,7 @@ from sash.sql.bound_query import tables_of
 from sash.store.byte_sizes import format_bytes
 from sash.store.memory_budget import LEAST_BYTES, LEAST_ROWS, MemoryBudget
 from sash.store.spill_arena import LEAST_FILE_BYTES
+from sash.store.spill_files import LEAST_PAGE_BYTES
 from sash.store.vector import Memory, Room
 
 ITEM_BYTES = 64
@@ -63,10 +67,12 @@ def least_state_bytes(pipeline: Pipeline) -> int:
 def least_memory(plans: Iterable[Plan]) -> int:
     """The least limit for plans that run side by side in this process."""
     plans = list(plans)
-    state = sum(least_state_bytes(plan.pipeline(empty_relations(plan))) for plan in plans)
+    pipelines = [plan.pipeline(empty_relations(plan)) for plan in plans]
+    disk = 2 * LEAST_PAGE_BYTES * max(map(_most_reads, pipelines), default=0)
+    state = sum(map(least_state_bytes, pipelines))
     rows = [schema for plan in plans for schema in (*(slot.schema for slot in plan.slots), *_answers(plan))]
     step = 2 * LEAST_ROWS * max(map(row_bytes, rows), default=0.0)
-    return max(LEAST_BYTES, -(-int(max(2 * state, 4 * step)) // UNIT) * UNIT)
+    return max(LEAST_BYTES, -(-int(max(2 * state, 4 * step, 4 * disk)) // UNIT) * UNIT)
 
 
 def require_memory(plans: Iterable[Plan], budget: MemoryBudget | None) -> None:
@@ -83,6 +89,11 @@ def require_memory(plans: Iterable[Plan], budget: MemoryBudget | None) -> None:
             f"the limit on memory is {format_bytes(budget.n_bytes)}, but {what} at least {format_bytes(least)}; "
             f"raise it, with SASH_MEMORY or `sash.configure(memory=…)`{fewer}"
         )
+
+
+def _most_reads(pipeline: Pipeline) -> int:
+    joins = [each for _, each in pipeline.operators() if isinstance(each, MultiwayJoin)]
+    return max((join.n_reads for join in joins), default=0)
 
 
 def empty_relations(plan: Plan) -> dict[str, pa.Table]:

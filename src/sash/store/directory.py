@@ -180,7 +180,7 @@ class Directory:
 
     def _make_files(self, page_bytes: int | None = None) -> SpillFiles:
         assert self._budget is not None, "nothing has to leave memory that has no limit"
-        settings = SpillSettings.within(self._budget.disk_bytes, page_bytes)
+        settings = SpillSettings.within(self._budget.disk_bytes, page_bytes, self._budget.n_reads)
         return SpillFiles(self._link(), settings, outlives=True)
 
     def _map(self, name: str, path: Path, n_bytes: int) -> Room:

@@ -68,6 +68,8 @@ class MemoryBudget:
         self.refused: ResourceError | None = None
         """Why something that should have left memory is still there: a step is not given up half-way. Whoever begins
         the next one makes room first, or refuses it."""
+        self.n_reads = 1
+        """So many files may be read one within the other; see `expect_reads`."""
         self._holders: weakref.WeakSet[Counted] = weakref.WeakSet()
         self._guided: weakref.WeakSet[Guided] = weakref.WeakSet()
         self._shared: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
@@ -95,6 +97,10 @@ class MemoryBudget:
     def n_pairs_at_once(self, row_bytes: int = PAIR_BYTES) -> int:
         """How many pairs a step may have in memory, if the columns of both rows have so many bytes."""
         return max(LEAST_PAIRS, self.step_bytes // (PAIR_BYTES + row_bytes))
+
+    def expect_reads(self, n_reads: int) -> None:
+        """Says that so many files will be read one within the other: what is for disk has to do for all of them."""
+        self.n_reads = max(self.n_reads, n_reads)
 
     def count(self, holder: Counted) -> None:
         """Counts what a holder has, from now on, as state."""

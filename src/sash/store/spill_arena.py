@@ -35,6 +35,8 @@ class SpillArena(Memory):
         self._maps: weakref.WeakValueDictionary[str, _FileMap] = weakref.WeakValueDictionary()
         """By name, those in files."""
         self._files: SpillFiles | None = None
+        self._n_reads = 1
+        """So many were expected to be read one within the other when their settings were made."""
         budget.count(self)
 
     @property
@@ -44,8 +46,13 @@ class SpillArena(Memory):
     @property
     def spill_files(self) -> SpillFiles:
         """Made when they are first asked for."""
+        budget = self._budget
         if self._files is None:
-            self._files = SpillFiles(self._budget.spill, SpillSettings.within(self._budget.disk_bytes))
+            self._files = SpillFiles(budget.spill, SpillSettings.within(budget.disk_bytes, n_reads=budget.n_reads))
+            self._n_reads = budget.n_reads
+        elif self._n_reads < budget.n_reads:  # a query that came later
+            self._files.settings = SpillSettings.within(budget.disk_bytes, n_reads=budget.n_reads)
+            self._n_reads = budget.n_reads
         return self._files
 
     @property

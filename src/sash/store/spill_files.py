@@ -55,17 +55,22 @@ class SpillSettings:
     page_bytes: int = PAGE_BYTES
     """The unit of reading and of checking; a multiple of eight."""
     frame_bytes: int = FRAME_BYTES
-    """The most that is read or written at once; twice as much is held while reading."""
+    """The most that is read or written at once."""
     gap_bytes: int = GAP_BYTES
     """What lies between two wanted pages is read with them up to this length."""
     is_cached: bool = True
     """Whether what was read or written may stay in the memory of the operating system."""
+    n_buffers: int = 2
+    """So many frames are held while reading: one is used, and the next is read."""
 
     @classmethod
-    def within(cls, n_bytes: int, page_bytes: int | None = None) -> SpillSettings:
-        """For so much memory. Pages are small where memory is, if their length is not given."""
+    def within(cls, n_bytes: int, page_bytes: int | None = None, n_reads: int = 1) -> SpillSettings:
+        """For so much memory, of which half is for frames, if files are read one within the other, so many at once.
+        Pages are small where memory is, if their length is not given.
+        """
         page_bytes = page_bytes or min(PAGE_BYTES, max(LEAST_PAGE_BYTES, n_bytes // PAGES_IN_MEMORY // 8 * 8))
-        return cls(page_bytes, max(page_bytes, n_bytes // 8))
+        frame_bytes = max(page_bytes, min(n_bytes // 8, n_bytes // (4 * n_reads)))
+        return cls(page_bytes, frame_bytes, n_buffers=2 if 4 * n_reads * frame_bytes <= n_bytes else 1)
 
     @property
     def most_pages(self) -> int:
@@ -159,7 +164,8 @@ class SpillFiles:
         reads = plan_reads(spans, self.settings.most_pages, self.settings.gap_pages)
         if not reads:
             return
-        n_bytes, n_buffers = max(each.n_pages for each in reads) * self.settings.page_bytes, min(2, len(reads))
+        n_bytes = max(each.n_pages for each in reads) * self.settings.page_bytes
+        n_buffers = min(self.settings.n_buffers, len(reads))
         with taking(self.allowance, n_buffers * n_bytes), self._opened(file) as opened:
             buffers = [np.empty(n_bytes, np.uint8) for _ in range(n_buffers)]
             with closing(self._read_ahead(opened, reads, buffers)) as ready:
@@ -228,15 +234,15 @@ class SpillFiles:
     def _read_ahead(
         self, file: PagedFile, reads: list[PagedRead], buffers: list[np.ndarray]
     ) -> Generator[np.ndarray, None, None]:
-        """What each read finds. While one is used the next is read, into the other buffer; a single one needs none."""
+        """What each read finds. While one is used the next is read, into the other buffer, if there is one."""
 
         def read(idx: int) -> np.ndarray:
             out = buffers[idx % len(buffers)][: reads[idx].n_pages * file.page_bytes]
             with self._telling_of(Path(file.path)):
                 return read_pages(file, reads[idx].first_page, out)
 
-        if len(reads) == 1:
-            yield read(0)
+        if len(buffers) == 1:
+            yield from map(read, range(len(reads)))
             return
         reader = self._open_reader()
         ahead: Future[np.ndarray] = reader.submit(read, 0)
