@@ -67,11 +67,10 @@ def class_of(row: tuple, spec: TopKSpec) -> tuple:
     return tuple(rank_of(row[COLUMNS.get_field_index(name)], key) for name, key in spec.order)
 
 
-def rank_of(value, key: SortKey) -> tuple:
+def rank_of(value: float | str | None, key: SortKey) -> tuple:
     if value is None:
         return (0 if key.nulls_first else 2,)
-    return (1, [-ord(char) for char in value] if isinstance(value, str) and key.is_descending else
-            -value if key.is_descending else value)  # fmt: skip
+    return (1, -value if key.is_descending and not isinstance(value, str) else value)
 
 
 def test_a_row_that_comes_before_others_takes_their_place() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from support.generated.asof import can_be_asof, draw_asof
 from support.generated.choices import Choices
@@ -39,6 +40,7 @@ from support.generated.windows import (
     draw_pairs,
 )
 
+AnyBody = TypeVar("AnyBody", Select, SetOperation)
 MAX_DEPTH = 3
 _SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT ALL": 2, "INTERSECT ALL": 2, "MINUS": 1}
 _PLAIN_SET_WORDS = {"UNION ALL": 3, "UNION": 2, "EXCEPT": 2, "INTERSECT": 2}
@@ -166,7 +168,7 @@ class StatementWriter:
             return self._reading(self.tables["r"], None)
         return self._reading(self._stream(), self._bracket())
 
-    def _first_rows(self, body: Body, writer: ExpressionWriter | None = None) -> Body:
+    def _first_rows(self, body: AnyBody, writer: ExpressionWriter | None = None) -> AnyBody:
         """Of some queries, those that come first."""
         if not self.choices.chance(10) or any(output.family not in _HASHABLE for output in body.outputs):
             return body
