@@ -61,6 +61,8 @@ class AsofJoinSpec:
     deciding: tuple[str, ...]
     windows_us: tuple[int | None, int | None]
     expires_by_negatives: bool
+    is_final: bool = False
+    """Whether each left tuple is put out once, with its partner when it comes (EMIT FINAL)."""
     id_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -193,8 +195,13 @@ class AsofJoin:
             np.concatenate([each.ids for each in events]),
             np.concatenate([each.signs for each in events]).astype(np.int64),
         )
+        owners = self._tuples.array[places, OWNER]
+        if self.spec.is_final:
+            # A left tuple that comes finds the right ones of its instant.
+            order = np.lexsort((owners % 2 == LEFT, times))
+            times, places, counts, owners = (each[order] for each in (times, places, counts, owners))
         self._members.reserve(2 * max(self._keys.n_ids, 1), int(counts[counts > 0].sum()))
-        happening = kernel.AsofEvents(self._tuples.array[places, OWNER], places, counts)
+        happening = kernel.AsofEvents(owners, places, counts)
         members, first, found = self._members.treaps(self._strings.words), 0, list[np.ndarray]()
         room = CHANGES_PER_CALL
         while first < len(places):
@@ -208,6 +215,9 @@ class AsofJoin:
         if not found:
             return self.schema.empty_table()
         event, left, right, count = np.concatenate(found, axis=1)
+        if self.spec.is_final:
+            comes = np.flatnonzero((owners[event] % 2 == LEFT) & (counts[event] > 0))
+            event, left, right, count = event[comes], left[comes], right[comes], count[comes]
         return self._rows(*_net(times[event], left, right, count))
 
     def _rows(self, ts: np.ndarray, left: np.ndarray, right: np.ndarray, count: np.ndarray) -> pa.Table:

@@ -31,6 +31,7 @@ def join_asof(draft: Draft, bound: BoundSet, left: Flow, right: Flow, with_ids: 
         deciding=terms.deciding,
         windows_us=(left.life_us, right.life_us),
         expires_by_negatives=left.expires_by_negatives and right.expires_by_negatives,
+        is_final=terms.is_final,
         id_columns=IDS if with_ids else (),
     )
     lives = [flow.life_us for flow in (left, right) if flow.life_us is not None]

@@ -85,6 +85,7 @@ class AsofBinder:
             comparison,
             keeps_all,
             tuple(self._deciding([output.name for output in shown[1]])),
+            is_final=self.maker.query.emits_once,
         )
         blocks = self.maker.selecting(left, sides[0].outputs), self.maker.selecting(right, sides[1].outputs)
         outputs = [

@@ -456,6 +456,8 @@ class AsofTerms:
     """Whether left rows without a partner are there, with NULLs."""
     deciding: tuple[str, ...]
     """The columns that are shown of the right side, in the order in which they decide between partners of one time."""
+    is_final: bool = False
+    """Whether each left row comes once, with its partner then (EMIT FINAL)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,10 @@ from sash.sql.bound_query import (
     BoundQuery,
     BoundSet,
     DerivedInfo,
+    HopWindow,
     MembershipCondition,
     Source,
+    StreamInfo,
     TimeWindow,
     sources_in,
 )
@@ -65,6 +67,9 @@ def _check_once(query: ParsedQuery, bound: BoundQuery) -> None:
         assert isinstance(streams[0].info, DerivedInfo)
         parts = list(_united(streams[0].info.block))
     for part in parts:
+        if isinstance(part, BoundSet) and part.asof is not None:
+            _check_asof(query, part)
+            continue
         tests = part.memberships if isinstance(part, BoundQuery) else ()
         if isinstance(part, BoundSet) or not all(map(_appends, _streams(part))):
             _refuse_shape(query)
@@ -82,6 +87,33 @@ def _check_test(query: ParsedQuery, part: Block, test: MembershipCondition) -> N
         if source.is_stream and not isinstance(source.window, TimeWindow):
             reason = f"needs a window of time on `{source.alias}`, so that it is known when its rows leave"
             _refuse(query, reason, "give it one, as in `[RANGE 1 MINUTE]`")
+
+
+def _check_asof(query: ParsedQuery, join: BoundSet) -> None:
+    """The partner of a row is final when the row comes if both sides come in the order that is compared."""
+    terms = join.asof
+    assert terms is not None
+    are_times = all(
+        map(_is_time_of_stream, (join.left, join.right), terms.times) if terms.comparison.startswith(">") else [False]
+    )
+    if not are_times:
+        reason = "behind an `ASOF JOIN` needs streams on both sides, and their own times compared by `>=` or `>`"
+        _refuse(query, reason, "leave it out")
+
+
+def _is_time_of_stream(side: Block, name: str) -> bool:
+    """Whether a column of a side is the time of the one stream that it reads; all conditions are on its rows."""
+    streams = list(_streams(side)) if isinstance(side, BoundQuery) and not side.memberships else []
+    if len(streams) != 1 or not isinstance(streams[0].info, StreamInfo) or isinstance(streams[0].window, HopWindow):
+        return False
+    source, info = streams[0], streams[0].info
+    is_sliding = isinstance(source.window, TimeWindow) and source.window.slide_us is not None
+    expr = next(output.expr for output in side.outputs if output.name == name)
+    if isinstance(expr, exp.Case) and len(expr.args["ifs"]) == 1 and not expr.args.get("default"):
+        expr = expr.args["ifs"][0].args["true"]  # of rows that may have a partner
+    column = without_read(expr).unnest()
+    is_time = isinstance(column, exp.Column) and column.table == source.alias and column.name == info.time
+    return is_time and not is_sliding
 
 
 def _united(block: Block) -> Iterator[Block]:

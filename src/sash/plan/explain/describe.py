@@ -271,7 +271,12 @@ def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Description:
         ("ties", f"between partners of one time, the greatest row by {', '.join(spec.deciding)}"),
         ("expiry", _expiry(spec.windows_us, spec.expires_by_negatives)),
         ("state", f"left: {bounds[0]}; right: {bounds[1]}"),
-        ("emission", "a row as soon as it has its partner, and a -1 for one that gets another"),
+        (
+            "emission",
+            "a row when it comes, with its partner then, for ever"
+            if spec.is_final
+            else "a row as soon as it has its partner, and a -1 for one that gets another",
+        ),
     ]
 
 
