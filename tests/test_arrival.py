@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
@@ -88,7 +89,7 @@ TEXTS = {
 ARRIVALS = st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), max_size=4), min_size=1, max_size=6)
 
 
-def run(text: str, batches: list[list[tuple]], versions: list[list[tuple]], other: list[tuple] = ()) -> pa.Table:
+def run(text: str, batches: list[list[tuple]], versions: list[list[tuple]], other: Sequence[tuple] = ()) -> pa.Table:
     """The changes of a query over batches, each beside the version of its number."""
     plan = plan_query(bind(parse_query(text), CATALOG))
     alone = Plan.alone(plan)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import psycopg
 import pyarrow as pa
@@ -199,7 +200,7 @@ def test_a_run_on_spark_meets_what_it_recorded_again(prices, spark, monkeypatch)
     assert [found[10 * batch + 2] for batch in range(3)] == [None, None, 6]
 
 
-def write_delta(rows: list[tuple[int, int]], mode: str = "overwrite") -> None:
+def write_delta(rows: list[tuple[int, int]], mode: Literal["append", "overwrite"] = "overwrite") -> None:
     from deltalake import write_deltalake
 
     table = pa.table({"k": [k for k, _ in rows], "price": [price for _, price in rows]})
@@ -249,7 +250,7 @@ def test_a_fixed_history_goes_on_at_its_horizon(prices):
     text = script(prices.address(), "postgresql", OPTIONS).replace("FOR SYSTEM_TIME AS OF ARRIVAL ", "")
     before = run_of(text).relations["prices"]
     prices.execute("DELETE FROM prices")
-    horizon = before.schema.metadata[VERSION].decode().removeprefix("horizon ")
+    horizon = (before.schema.metadata or {})[VERSION].decode().removeprefix("horizon ")
     again = run_of(text.replace("history 'yes'", f"history 'yes', horizon '{horizon}'")).relations["prices"]
     assert version_of(again) == version_of(before)
 

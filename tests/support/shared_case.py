@@ -25,6 +25,7 @@ from sash.operators.tapped_join import TappedJoin
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import sites_of
 from sash.sql.bound_query import StreamInfo
+from sash.sql.parameters import Values
 from sash.store.batch import BEGINNING
 from sash.testing.case import Advance, Case, Push, prepare, show_frame
 
@@ -309,7 +310,8 @@ class _Play:
 class _PreparedSession(Session):
     """Plans a text that a case has planned already no second time."""
 
-    def _plan(self, text: str) -> QueryPlan:
+    def _plan(self, text: str, params: Values | None = None) -> QueryPlan:
+        assert not params, "no case has parameters"
         return prepare(text, tuple(self._catalog().items()))[1]
 
 
