@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -60,3 +62,47 @@ def _check_reads(query: sash.Query, is_replicated: bool) -> None:
     for each in shared:
         assert sum(int(each.sizes[number]) for number in each.cached) <= MEMORY // 8
         assert each.file.sizes.max() <= MEMORY // 8 or len(each.file) == 1
+
+
+CHILD = """
+import os, sys
+import numpy as np, pyarrow as pa
+import sash
+from sash.lab.bench.process_facts import PeakWatch, resident_bytes
+
+path, spill, memory, hint = sys.argv[1:]
+text = f"SELECT {hint} S.k, R.v, R.p FROM s S [RANGE 1 SECOND] JOIN r R ON S.k = R.k"
+sash.configure(memory=int(memory), spill=spill)
+
+def look_up(relation, keys):
+    times = pa.array(np.arange(len(keys)) * 1000, pa.timestamp("us"))
+    stream = pa.table({"k": keys, "ts": times})
+    query = sash.query(text, s=sash.stream(stream.slice(0, 0), time="ts"), r=sash.relation(relation))
+    n_found = sum(query.push("s", stream.slice(first, 500)).num_rows for first in range(0, len(keys), 500))
+    return n_found + query.finish().num_rows
+
+relation = pa.ipc.open_stream(pa.memory_map(path)).read_all()
+look_up(relation.slice(0, 1000), np.arange(1000))
+idle = resident_bytes([os.getpid()])
+with PeakWatch(lambda: [os.getpid()]) as watch:
+    watch.begin(idle)
+    n_found = look_up(relation, np.random.default_rng(1).integers(0, relation.num_rows, 3000))
+print(n_found, watch.peak_bytes)
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("hint", ["/*+ partitioned_hash */"])
+def test_memory_stays_within_the_limit_if_the_table_is_mapped(hint: str, tmp_path: Path) -> None:
+    """Beside it, what reading, sorting and Python take: less than 150 MiB, for a table of 320."""
+    limit, n_rows = 16 << 20, 20 * (16 << 20) // 128
+    schema = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("p", pa.string())])
+    keys = np.random.default_rng(2).permutation(n_rows)
+    with pa.OSFile(str(tmp_path / "r.arrow"), "wb") as file, pa.ipc.new_stream(file, schema) as writer:
+        for first in range(0, n_rows, 1 << 16):
+            own = keys[first : first + (1 << 16)]
+            writer.write_table(pa.table([own, own * 3, ["x" * 108] * len(own)], schema=schema))
+    command = [sys.executable, "-c", CHILD, str(tmp_path / "r.arrow"), str(tmp_path), str(limit), hint]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert int(told[0]) == 3000
+    assert int(told[1]) < limit + (150 << 20)

@@ -176,7 +176,6 @@ def run_of(root: Path, out: str) -> QueryRun:
 
 
 def test_spark_joins_as_duckdb_does(spark: SparkSession, tmp_path: Path) -> None:
-    """And a second run finds the segments of the first."""
     session = spark.newSession()
     session.conf.set("spark.sash.memory", str(1 << 16))
     stream, relation = tables()
@@ -187,7 +186,7 @@ def test_spark_joins_as_duckdb_does(spark: SparkSession, tmp_path: Path) -> None
         path = tmp_path / "s" / f"{number}.parquet"
         pq.write_table(stream.slice(first, last - first), path)
         os.utime(path, (1000 + number, 1000 + number))
-        run_on_spark([Job.alone(run)], session, lambda name, tally: None, 1)
+    run_on_spark([Job.alone(run)], session, lambda name, tally: None, 1)
     (segments,) = Path(Job.alone(run).checkpoint).glob("relations/*.segments")
     assert segments.stat().st_size > 20 << 16
     changes = read_sink(run.sink, run.plan.schema)
