@@ -31,7 +31,6 @@ from sash.plan.query_plan import QueryPlan
 from sash.runtime.script import Script
 from sash.sql.bind import bind
 from sash.sql.bound_query import Catalog, Output, StreamInfo
-from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedQuery
 
