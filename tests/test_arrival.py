@@ -141,6 +141,8 @@ def test_a_row_meets_the_version_of_its_batch(kind, batches, versions):
 SHAPES = {
     "group": "SELECT R.price, count(*) AS n FROM {s} JOIN {r} ON R.k = S.k GROUP BY R.price EMIT CHANGES",
     "rows": "SELECT S.n, R.price FROM s S [ROWS 2] JOIN {r} ON R.k = S.k EMIT CHANGES",
+    "join above": "SELECT S.n, B.n AS m, R.price FROM s S [ROWS 2], {r}, b B [RANGE 30 MICROSECONDS] "
+    "WHERE R.k = S.k AND S.k = B.k EMIT CHANGES",
     "distinct": "SELECT DISTINCT S.k, R.price FROM {s} LEFT JOIN {r} ON R.k = S.k EMIT CHANGES",
     "nta": "SELECT /*+ nta */ S.n, R.price FROM {s} JOIN {r} ON R.k = S.k EMIT CHANGES",
     "join below": "SELECT S.n, B.n AS m, R.price FROM {s}, b B [RANGE 6 MICROSECONDS], {r} "

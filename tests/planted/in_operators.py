@@ -152,14 +152,6 @@ JOINS = (
         ("tests/test_arrival.py",),
     ),
     Mistake(
-        "a-row-of-a-table-whose-number-changes-with-its-version",
-        "lookup_join",
-        "plan/query_plan.py",
-        "if self.is_numbered and SEEN_ID in relation.column_names:",
-        "if False:",
-        ("tests/test_arrival.py",),
-    ),
-    Mistake(
         "a-row-that-finds-nothing-and-is-lost",
         "lookup_join",
         "operators/lookup_join.py",
