@@ -230,7 +230,8 @@ class Answers:
             return f"types are {shown}, DuckDB's are {types}"
         problem = self._compare(changes, instants, expected)
         if problem is None and self._case.is_plain:
-            problem = self._compare(_with_integers(changes), instants, self.of_sqlite(instants), "SQLite")
+            expected = self._of_sqlite_if_it_can(instants)
+            problem = self._compare(_with_integers(changes), instants, expected, "SQLite") if expected else None
         return problem
 
     def _instants(self, changes: pa.Table) -> list[int]:
@@ -277,6 +278,15 @@ class Answers:
         for instant, row in zip(answer.column("_i").to_pylist(), rows_of(answer.drop_columns(["_i"])), strict=True):
             found[instant][row] += 1
         return found, answer.schema.types[1:]
+
+    def _of_sqlite_if_it_can(self, instants: list[int]) -> dict[int, Counter] | None:
+        """SQLite reads queries in queries in queries up to a depth."""
+        try:
+            return self.of_sqlite(instants)
+        except sqlite3.OperationalError as error:
+            if "parser stack overflow" in str(error):
+                return None
+            raise
 
     def of_sqlite(self, instants: list[int]) -> dict[int, Counter]:
         with sqlite3.connect(":memory:") as connection:
