@@ -72,9 +72,7 @@ class AggregateBinder:
             exprs = [expr for expr in exprs if not (isinstance(expr, exp.Column) and _is_lifted(expr))] or exprs
         for expr in map(_normalised, exprs):
             if _is_lifted(expr):
-                reason = (
-                    "a subquery cannot be grouped by; name it in a subquery in `FROM`, and group by that"
-                )
+                reason = "a subquery cannot be grouped by; name it in a subquery in `FROM`, and group by that"
                 raise PlanError(reason, self._select.text, span_of(expr))
             refuse_aggregates(expr, self._select.text, "`GROUP BY`", "aggregate in a subquery in `FROM`")
             scalar = self._scalars.bind(expr)
