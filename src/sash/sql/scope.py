@@ -38,8 +38,8 @@ class Scope:
         self._hidden: set[str] = set()
 
     def replace(self, sources: Sequence[Source]) -> None:
-        """Takes the same items of FROM again, with more known of them."""
-        self._sources = {source.alias.lower(): source for source in sources}
+        """Takes items of FROM again, with more known of them."""
+        self._sources |= {source.alias.lower(): source for source in sources}
 
     def columns(self) -> pa.Schema:
         """All columns, called `alias.column`, also those that no name means."""
