@@ -68,7 +68,7 @@ def rows_of(table: pa.Table) -> list[tuple]:
 
 
 def horizon_of(table: pa.Table) -> str:
-    return table.schema.metadata[VERSION].decode().removeprefix("horizon ")
+    return (table.schema.metadata or {})[VERSION].decode().removeprefix("horizon ")
 
 
 def test_it_has_what_is_there(rooms):

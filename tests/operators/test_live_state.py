@@ -346,6 +346,7 @@ def pour(join: TappedJoin, inputs: Sequence[pa.Table], clock: int) -> list[tuple
         ((each.complete_us, tap), table)
         for each in join.tap_outputs(inputs, clock)
         for tap, table in each.tables.items()
+        if isinstance(table, pa.Table)  # as all are without a limit
     ]
     return given if clock % 3 else [*given, ("backfill", pa.concat_tables(join.backfill(1, clock)))]
 

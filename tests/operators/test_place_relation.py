@@ -70,6 +70,13 @@ def test_what_does_not_fit_is_in_a_file_and_shared_whatever_its_columns_are_call
     assert opened(third(SPEC, rows(seed=2))) is not one
 
 
+def test_relations_with_the_same_keys_are_not_one(tmp_path: Path):
+    places, table = RelationPlaces(MemoryBudget.of(1 << 16, tmp_path)), rows().whole()
+    other = table.set_column(1, "r.v", pa.array(table["r.v"].to_numpy() + 1))
+    one, another = (opened(places(SPEC, RelationParts.of(each))) for each in (table, other))
+    assert one is not another
+
+
 def test_all_who_share_a_budget_have_one_limit_for_segments(tmp_path: Path):
     budget = MemoryBudget.of(1 << 16, tmp_path)
     places = RelationPlaces(budget)
@@ -122,6 +129,18 @@ def test_parts_that_are_sorted_one_after_the_other_give_the_same_file(
     for others in found[1:]:
         assert all(one.equals(other) for one, other in zip(found[0], others, strict=True))
     assert sum(each.num_rows for each in found[0]) == 4000
+
+
+@pytest.mark.parametrize("method", [PARTITIONED_HASH, PARTITIONED_RANGE])
+def test_the_rows_of_a_key_are_in_the_segment_that_it_has_in_its_group(method: str, tmp_path: Path):
+    parts, file = rows(), RelationFile.named(tmp_path / "segments")
+    layout = cut_relation(parts, ("r.k",), survey(parts, ("r.k",)), CutRules(method, 2000, True, 3), file)
+    keys = np.unique(parts.whole()["r.k"].to_numpy())
+    segments, groups = layout.segments_of(keys), layout.groups_of(keys)
+    assert set(groups) == {0, 1, 2}
+    assert all(segment in layout.segments_in(group) for segment, group in zip(segments, groups, strict=True))
+    for segment in range(layout.firsts[-1]):
+        assert np.unique(file.read(segment)["0"].to_numpy()).tolist() == keys[segments == segment].tolist()
 
 
 def written(path: Path) -> RelationFile:

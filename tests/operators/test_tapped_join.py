@@ -78,6 +78,7 @@ def pour(join: TappedJoin, both: Sequence[Sequence[Row]], clock: int) -> dict[Ta
     reached: dict[TapName, int] = {}
     for output in join.tap_outputs([table_of(rows, side, 1) for side, rows in enumerate(both)], clock):
         for number, table in output.tables.items():
+            assert isinstance(table, pa.Table), "without a limit nothing comes in parts"
             name, times = join.taps[number].name, table[TS].to_pylist()
             assert times == sorted(times)
             assert all(reached.get(name, -1) < ts <= output.complete_us for ts in times)

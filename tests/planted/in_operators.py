@@ -609,4 +609,38 @@ OTHERS = (
     ),
 )
 
-MISTAKES = (*JOINS, *WINDOWS, *AGGREGATES, *OTHERS)
+RELATIONS = (
+    Mistake(
+        "a-cache-of-segments-for-each-relation",
+        "segment_cache",
+        "operators/segment_cache.py",
+        "if self._limit is not None and self.n_bytes + n_bytes > self._limit and not self._exchange(owner, segment):",
+        "if self._limit is not None and n_bytes > self._limit and not self._exchange(owner, segment):",
+        ("tests/operators/test_place_relation.py",),
+    ),
+    Mistake(
+        "keys-of-a-group-in-segments-of-another",
+        "relation_cut",
+        "operators/relation_cut.py",
+        "found[places] = np.where(segments < 0, -1, segments + self.firsts[group])",
+        "found[places] = segments",
+        ("tests/operators/test_place_relation.py",),
+    ),
+    Mistake(
+        "a-relation-in-memory-that-is-not-charged",
+        "place_relation",
+        "operators/place_relation.py",
+        "self.n_bytes += choice.load.whole_bytes",
+        "self.n_bytes += 0",
+        ("tests/operators/test_place_relation.py",),
+    ),
+    Mistake(
+        "relations-that-are-one-by-their-keys",
+        "relation_parts",
+        "operators/relation_parts.py",
+        "digest.update(hash_whole_rows(rows).tobytes())",
+        "digest.update(own.tobytes())",
+        ("tests/operators/test_place_relation.py",),
+    ),
+)
+MISTAKES = (*JOINS, *WINDOWS, *AGGREGATES, *RELATIONS, *OTHERS)
