@@ -216,7 +216,7 @@ def flip(kind: str, segment: WindowSegment) -> bool:
         first = region.first_page * page_bytes
     path = segment.files.directory / segment.name
     content = bytearray(path.read_bytes())
-    content[first + page_bytes // 2] ^= 8
+    content[first + min(page_bytes, len(content) - first) // 2] ^= 8  # the last page is as long as what is in it
     path.write_bytes(content)
     return True
 
