@@ -91,10 +91,11 @@ def place_tables(
         )
     remove_others(directory, prepared.values())
     whole = {
-        lookup.source.name
+        table
         for name, query in plan.queries.items()
         for lookup in query.lookups
-        if (name, lookup.label) not in prepared
+        if (name, lookup.label) not in prepared and not lookup.source.is_arrival
+        for table in lookup.tables
     }
     return PlacedTables(plan, {name: relations[name] for name in sorted(whole)}, prepared, versions)
 
@@ -106,7 +107,9 @@ def _large_tables(plan: Plan, relations: Mapping[str, pa.Table], room: int | Non
             if spec.method == REPLICATED and (room is None or is_settled(spec)):
                 continue
             lookup = lookups[relation.alias]
-            parts = lookup.parts(relations[lookup.source.name])
+            if lookup.source.is_arrival:
+                continue
+            parts = lookup.parts(lookup.rows_of(relations))
             choice, known = choose_place(spec, parts, room, n_copies)
             if choice.method != REPLICATED:
                 yield _Large(name, lookup.label, spec, choice.method, parts, known or survey(parts, own_keys(spec)))
