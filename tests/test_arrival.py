@@ -18,7 +18,7 @@ from sash.plan.planner import plan_query
 from sash.runtime.arrival_rows import forget_before, meet_version, rows_seen_by, without_rows
 from sash.runtime.arrival_tables import ArrivalSource, ArrivalTables
 from sash.sql.bind import bind
-from sash.sql.bound_query import RelationInfo, StreamInfo
+from sash.sql.catalog import RelationInfo, StreamInfo
 from sash.sql.parse import parse_query
 from support.profiles import volume
 

@@ -24,7 +24,7 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog
+from sash.sql.catalog import Catalog
 from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 

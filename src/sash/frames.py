@@ -16,7 +16,7 @@ from sash.operators.changes import read_times
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.moments import Length, length_us
 from sash.sql import duck
-from sash.sql.bound_query import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics, Validity
+from sash.sql.catalog import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics, Validity
 from sash.sql.declared_times import UNITS, UNLIMITED, choose_ahead
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"

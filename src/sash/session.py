@@ -41,7 +41,7 @@ from sash.runtime.moments import Moment, moment_us
 from sash.runtime.registered import Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, StreamInfo
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 from sash.store.batch import BEGINNING

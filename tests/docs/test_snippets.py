@@ -41,7 +41,7 @@ from sash.io.tables import declared_table
 from sash.plan.explain.tree import explain_plan
 from sash.plan.planner import plan_query
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo
+from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.declared_validity import seen_schema
 from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement

@@ -16,7 +16,8 @@ from sash.frames import Relation, Stream, relation
 from sash.operators.changes import read_times
 from sash.oracle.reference import find_stream_lives, row_keys
 from sash.sql import duck
-from sash.sql.bound_query import StreamInfo, sources_in
+from sash.sql.bound_query import sources_in
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING
 from sash.testing import Case, assert_changes
 from sash.testing.case import Step

@@ -10,7 +10,9 @@ import pytest
 
 import sash
 from sash.oracle.reference import NEVER, find_lives, find_stream_lives, row_key, row_keys, split_late
-from sash.sql.bound_query import BoundQuery, RowsWindow, StreamInfo, TimeWindow, Window
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import StreamInfo
+from sash.sql.window_kinds import RowsWindow, TimeWindow, Window
 from sash.testing import bind_frames, draw, evaluate, expected_changes, stream_of
 
 S = stream_of("""

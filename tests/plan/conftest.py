@@ -13,7 +13,8 @@ from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.rules import RULES
 from sash.sql.bind import bind
-from sash.sql.bound_query import Block, Catalog, RelationInfo, StreamInfo
+from sash.sql.bound_query import Block
+from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
 

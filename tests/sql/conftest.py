@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
+from sash.sql.catalog import Catalog, RelationInfo, StreamInfo, Validity
 
 CATALOG: Catalog = {
     "temperature": StreamInfo(

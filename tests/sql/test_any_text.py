@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sash.errors import SashError
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog
+from sash.sql.catalog import Catalog
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.statements import CreateQuery
 

@@ -7,9 +7,11 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
-from sash.sql.bound_query import Block, BoundQuery, Catalog, RowsWindow, TimeWindow, UnboundedWindow
+from sash.sql.bound_query import Block, BoundQuery
+from sash.sql.catalog import Catalog
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import RowsWindow, TimeWindow, UnboundedWindow
 
 MINUTE = TimeWindow(60_000_000)
 

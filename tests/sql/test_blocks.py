@@ -9,19 +9,11 @@ import pytest
 from sqlglot import exp
 
 from sash.sql.bind import bind
-from sash.sql.bound_query import (
-    Block,
-    BoundQuery,
-    BoundSet,
-    Catalog,
-    DerivedInfo,
-    RowsWindow,
-    SinceWindow,
-    TimeWindow,
-    UnboundedWindow,
-)
+from sash.sql.bound_query import Block, BoundQuery, BoundSet
+from sash.sql.catalog import Catalog, DerivedInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import RowsWindow, SinceWindow, TimeWindow, UnboundedWindow
 
 SECOND = TimeWindow(1_000_000)
 MINUTE = TimeWindow(60_000_000)

@@ -12,7 +12,7 @@ import pytest
 
 from sash.errors import ParseError, SashError
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog
+from sash.sql.catalog import Catalog
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.statements import CreateQuery
 

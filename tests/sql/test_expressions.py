@@ -7,7 +7,7 @@ import pytest
 
 from sash.sql import duck
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, StreamInfo
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.expressions import span_of, to_duckdb
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedSelect

@@ -8,10 +8,12 @@ import pytest
 import sash
 from sash.errors import PlanError
 from sash.sql.bind import bind
-from sash.sql.bound_query import BoundQuery, Catalog, StreamInfo, UnboundedWindow
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.interval_graph import IntervalGraph, TimeBound
 from sash.sql.interval_joins import is_said_by_reach
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import UnboundedWindow
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

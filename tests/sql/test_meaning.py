@@ -9,17 +9,9 @@ import pytest
 
 from sash.sql import duck
 from sash.sql.bind import bind
-from sash.sql.bound_query import (
-    Aggregate,
-    Block,
-    BoundQuery,
-    BoundSet,
-    Catalog,
-    DerivedInfo,
-    MembershipCondition,
-    Source,
-    StreamInfo,
-)
+from sash.sql.bound_aggregates import Aggregate
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, MembershipCondition
+from sash.sql.catalog import Catalog, DerivedInfo, Source, StreamInfo
 from sash.sql.dialect import Sash
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query

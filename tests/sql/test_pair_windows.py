@@ -8,9 +8,11 @@ from itertools import pairwise
 import pytest
 
 from sash.sql.bind import bind
-from sash.sql.bound_query import Block, BoundQuery, BoundSet, Catalog, DerivedInfo, TimeWindow
+from sash.sql.bound_query import Block, BoundQuery, BoundSet
+from sash.sql.catalog import Catalog, DerivedInfo
 from sash.sql.parse import parse_query
 from sash.sql.window_graph import PairWindow, WindowGraph
+from sash.sql.window_kinds import TimeWindow
 
 SECOND = 1_000_000
 AB = "FROM temperature A, humidity B"

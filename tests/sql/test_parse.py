@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from sash.errors import Span
-from sash.sql.bound_query import RowsWindow, StreamStatistics, TimeWindow
+from sash.sql.catalog import StreamStatistics
 from sash.sql.parse import parse_query, parse_script
 from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.statements import CreateQuery, CreateStream, CreateTable, Into
+from sash.sql.window_kinds import RowsWindow, TimeWindow
 
 SCRIPT = """\
 -- Rooms that are too warm

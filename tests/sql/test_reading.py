@@ -7,7 +7,7 @@ import pytest
 
 from sash.errors import ParseError
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, StreamInfo
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parse import parse_query
 
 FIELDS = {

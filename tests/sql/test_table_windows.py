@@ -8,8 +8,10 @@ import pytest
 import sash
 from sash.errors import BindError, ParseError, PlanError
 from sash.sql.bind import bind
-from sash.sql.bound_query import BoundQuery, Catalog, HopWindow, StreamInfo
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import HopWindow
 
 MINUTE = 60_000_000
 STREAM = StreamInfo(pa.schema({"at": pa.timestamp("ms", "UTC"), "k": pa.int64()}), "at")

@@ -16,7 +16,7 @@ from sash.errors import BindError, PlanError
 from sash.runtime.script import bind_script
 from sash.sql import duck
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, StreamInfo
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parse import parse_query
 
 TIMES = pa.array([1, 2, 3, 4], pa.int64())

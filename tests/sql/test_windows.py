@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sash.errors import ParseError
-from sash.sql.bound_query import RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedSelect
+from sash.sql.window_kinds import RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.windows import WindowClause, parse_interval
 
 SECOND = 1_000_000

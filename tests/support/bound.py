@@ -24,8 +24,9 @@ from sash.operators.operator_tree import InputSpec, Node, RelationSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.oracle.reference import Life, find_combinations
 from sash.plan.logical import aliases_of
-from sash.sql.bound_query import BoundQuery, RowsWindow
+from sash.sql.bound_query import BoundQuery
 from sash.sql.window_graph import WindowGraph
+from sash.sql.window_kinds import RowsWindow
 from sash.store.batch import NEVER
 from sash.store.block_window import CUTS
 from sash.testing.case import Case, Push, Step

@@ -20,7 +20,9 @@ from sash.operators.multiway_join import MultiwayJoin
 from sash.oracle.pair_walks import most_newer_us
 from sash.oracle.reference import find_rows
 from sash.plan.logical import aliases_of
-from sash.sql.bound_query import BoundQuery, StreamInfo, TimeWindow
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import StreamInfo
+from sash.sql.window_kinds import TimeWindow
 from sash.store.batch import BEGINNING
 from sash.testing.case import Advance, Case, Push, Step
 

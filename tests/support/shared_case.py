@@ -24,7 +24,7 @@ from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import TappedJoin
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import sites_of
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.sql.parameters import Values
 from sash.store.batch import BEGINNING
 from sash.testing.case import Advance, Case, Push, prepare, show_frame

@@ -20,7 +20,7 @@ from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.delivery import Delivery
 from sash.runtime.registered import Queries, Registered, active_plans, written_runs
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
 from sash.store.memory_budget import MemoryBudget
 

@@ -10,7 +10,7 @@ from sash.errors import SourceError
 from sash.io.fitting import fit
 from sash.io.time_column import Timed, tell_times
 from sash.runtime.arrow import to_arrow
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 
 
 def read_rows(rows: Any, info: StreamInfo, stream: str) -> pa.Table:

@@ -18,7 +18,7 @@ from sash.operators.changes import read_times
 from sash.operators.stream_clock import Judgement, StreamClock
 from sash.plan.query_plan import Slot
 from sash.runtime.lateness import too_far_reason
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING, concat
 
 Tuples = dict[int, pa.Table]

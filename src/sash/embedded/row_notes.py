@@ -10,7 +10,7 @@ import pyarrow as pa
 from sash.io.time_column import likely_unit, suspicion
 from sash.io.timed import IDENTITY
 from sash.runtime.lateness import Lateness, show_time
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 
 REASON = "_reason"
 """The column that says why a row was rejected."""

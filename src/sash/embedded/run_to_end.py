@@ -24,7 +24,7 @@ from sash.plan.statistics import ROWS_PER_STEP
 from sash.runtime.arrival_tables import ArrivalTables
 from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.runtime.memory_settings import Size, configured
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING
 
 BYTES_PER_PART = 1 << 27

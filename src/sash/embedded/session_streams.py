@@ -13,7 +13,7 @@ from sash.embedded.intake import Intake
 from sash.embedded.row_notes import REJECTED
 from sash.errors import SashWarning, SourceError
 from sash.operators.stream_clock import StreamClock
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 
 Progress = tuple[dict[str, StreamClock], dict[str, list[pa.Table]]]
 """By stream, how far it is, and which rows of it wait for the next one."""

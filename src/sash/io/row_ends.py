@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sash.errors import SourceError
 from sash.io.values import connection
-from sash.sql.bound_query import Validity
+from sash.sql.catalog import Validity
 
 
 def with_ends(name: str, table: pa.Table, validity: Validity | None) -> pa.Table:

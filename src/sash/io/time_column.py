@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.sql.declared_times import UNIT_NAMES, UNITS
 from sash.store.batch import BEGINNING, NEVER
 

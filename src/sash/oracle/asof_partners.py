@@ -17,9 +17,10 @@ from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.oracle.aggregate_order import alias_of
-from sash.sql.bound_query import WINDOW_COLUMNS, Catalog, HopWindow, StreamInfo
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.expressions import split_conjuncts
 from sash.sql.join_trees import ASOF
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow
 
 
 def leave_one_partner(join: exp.Join, catalog: Catalog) -> None:

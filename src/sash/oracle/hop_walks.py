@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sash.operators.changes import read_times
-from sash.sql.bound_query import WINDOW_COLUMNS, HopWindow, StreamInfo, window_time_type
+from sash.sql.catalog import StreamInfo, window_time_type
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow
 
 
 def spread_rows(info: StreamInfo, window: HopWindow, table: pa.Table) -> pa.Table:

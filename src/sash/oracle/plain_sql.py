@@ -41,23 +41,14 @@ from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
-from sash.sql.bound_query import (
-    WINDOW_COLUMNS,
-    Catalog,
-    HopWindow,
-    RelationInfo,
-    RowsWindow,
-    SinceWindow,
-    StreamInfo,
-    TimeWindow,
-    Window,
-)
+from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.dialect import Sash
 from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF, within_brackets
 from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
 

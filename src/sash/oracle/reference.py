@@ -32,21 +32,11 @@ from sash.operators.changes import read_times
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.pair_walks import are_in_windows
 from sash.sql import duck
-from sash.sql.bound_query import (
-    WINDOW_COLUMNS,
-    BoundQuery,
-    Catalog,
-    HopWindow,
-    RelationInfo,
-    RowsWindow,
-    SinceWindow,
-    Source,
-    StreamInfo,
-    TimeWindow,
-    Window,
-)
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import Catalog, RelationInfo, Source, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.table_queries import answer_table_query
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
 Tables: TypeAlias = Mapping[str, pa.Table]

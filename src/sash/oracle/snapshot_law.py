@@ -19,18 +19,10 @@ from sash.oracle.literals import draw, write_cell
 from sash.oracle.plain_sql import INSTANT, RelationalQuery
 from sash.oracle.reference import Tables, accept, row_keys, value_of
 from sash.sql.bind import bind
-from sash.sql.bound_query import (
-    Block,
-    BoundSet,
-    Catalog,
-    DerivedInfo,
-    HopWindow,
-    TimeWindow,
-    Window,
-    replaced_by,
-    sources_in,
-)
+from sash.sql.bound_query import Block, BoundSet, replaced_by, sources_in
+from sash.sql.catalog import Catalog, DerivedInfo
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import HopWindow, TimeWindow, Window
 from sash.store.batch import EXPIRES, NEVER, TS
 
 _MAX_SHOWN = 10

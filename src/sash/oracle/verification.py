@@ -30,7 +30,8 @@ from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.script import Script
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, Output, StreamInfo
+from sash.sql.bound_query import Output
+from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parse import parse_query
 from sash.sql.parsed import ParsedQuery
 

@@ -20,7 +20,8 @@ from sash.plan.column_names import times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
 from sash.plan.logical import Select
-from sash.sql.bound_query import Aggregate, DerivedInfo
+from sash.sql.bound_aggregates import Aggregate
+from sash.sql.catalog import DerivedInfo
 from sash.sql.expressions import to_column, to_duckdb
 from sash.store.batch import ID_PREFIX
 

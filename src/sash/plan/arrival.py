@@ -12,7 +12,7 @@ from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan, Slot
-from sash.sql.bound_query import TimeWindow
+from sash.sql.window_kinds import TimeWindow
 
 AT_ONCE = 0
 WHEN_IN_ORDER = 1

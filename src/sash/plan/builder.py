@@ -26,11 +26,13 @@ from sash.plan.query_plan import QueryPlan
 from sash.plan.ranking import add_ranking
 from sash.plan.relational import FromClause
 from sash.plan.rules.prune_columns import read_on_top
-from sash.sql.bound_query import Output, StreamInfo, TimeWindow, replaced_by
+from sash.sql.bound_query import Output, replaced_by
 from sash.sql.casts import without_read
+from sash.sql.catalog import StreamInfo
 from sash.sql.expressions import to_column
 from sash.sql.interval_graph import IntervalGraph
 from sash.sql.window_graph import WindowGraph
+from sash.sql.window_kinds import TimeWindow
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
 

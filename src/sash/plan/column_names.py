@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from sash.operators.evaluator import run
 from sash.plan.logical import Select
-from sash.sql.bound_query import BoundQuery, StreamInfo
+from sash.sql.bound_query import BoundQuery
+from sash.sql.catalog import StreamInfo
 from sash.sql.expressions import to_duckdb
 
 

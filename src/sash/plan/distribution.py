@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.plan.logical import Join, Relational, Scan, scans_of
-from sash.sql.bound_query import RowsWindow
 from sash.sql.join_trees import INNER
+from sash.sql.window_kinds import RowsWindow
 from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]

@@ -23,18 +23,9 @@ from sash.plan.flow import Distribution, Flow, distributed_by
 from sash.plan.logical import Scan
 from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
-from sash.sql.bound_query import (
-    WINDOW_COLUMNS,
-    HopWindow,
-    RowsWindow,
-    SinceWindow,
-    Source,
-    StreamInfo,
-    TimeWindow,
-    Window,
-    window_time_type,
-)
+from sash.sql.catalog import Source, StreamInfo, window_time_type
 from sash.sql.expressions import to_column, to_duckdb
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS
 from sash.store.keys import is_hashable
 

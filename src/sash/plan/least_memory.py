@@ -21,7 +21,7 @@ from sash.operators.multiway_join import MultiwayJoin
 from sash.operators.pipeline import Pipeline
 from sash.plan.physical import Plan
 from sash.plan.row_width import row_bytes
-from sash.sql.bound_query import tables_of
+from sash.sql.catalog import tables_of
 from sash.store.byte_sizes import format_bytes
 from sash.store.memory_budget import LEAST_BYTES, LEAST_ROWS, MemoryBudget
 from sash.store.spill_arena import LEAST_FILE_BYTES

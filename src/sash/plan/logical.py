@@ -8,8 +8,10 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from sash.sql.bound_query import Block, BoundQuery, BoundSet, DerivedInfo, Output, RowsWindow, Source
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, Output
+from sash.sql.catalog import DerivedInfo, Source
 from sash.sql.join_trees import INNER
+from sash.sql.window_kinds import RowsWindow
 
 
 @dataclass(frozen=True, slots=True)

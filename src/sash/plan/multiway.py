@@ -22,10 +22,10 @@ from sash.plan.distribution import LEFT, choose_partitioning, equal_columns, own
 from sash.plan.flow import Flow
 from sash.plan.hints import Hints
 from sash.plan.logical import Join, Relational, Scan, Select, scans_of
-from sash.sql.bound_query import TimeWindow
 from sash.sql.expressions import to_duckdb
 from sash.sql.join_trees import INNER
 from sash.sql.window_graph import FAR
+from sash.sql.window_kinds import TimeWindow
 
 TIME_PREFIX = "_time."
 """Of columns with the time of a stream's tuple in what it was joined to."""

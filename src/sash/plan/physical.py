@@ -21,7 +21,7 @@ from sash.plan.fragment import Fragment, Input, stack_fragments
 from sash.plan.identity import identify
 from sash.plan.query_plan import Place, QueryPlan, Slot
 from sash.plan.sharing.trunk_plan import TrunkPlan, plan_trunk
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 
 
 @dataclass(frozen=True)

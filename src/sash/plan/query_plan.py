@@ -16,7 +16,7 @@ from sash.operators.relation_parts import RelationParts
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import BranchPlan, Input, cut_branches
 from sash.plan.identity import identify
-from sash.sql.bound_query import RelationInfo, Source, StreamInfo, tables_of
+from sash.sql.catalog import RelationInfo, Source, StreamInfo, tables_of
 from sash.sql.interval_graph import IntervalGraph
 from sash.sql.table_queries import answer_table_query
 from sash.sql.window_graph import WindowGraph

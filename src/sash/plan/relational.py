@@ -37,7 +37,7 @@ from sash.plan.multiway import (
 from sash.plan.period import split_period
 from sash.plan.query_plan import SIGNED
 from sash.plan.rules.prune_columns import read_on_top
-from sash.sql.bound_query import UNNESTED
+from sash.sql.catalog import UNNESTED
 from sash.sql.join_trees import INNER
 from sash.store.batch import ID_PREFIX, TS
 

@@ -33,7 +33,7 @@ from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.keys import encode_keys, is_hashable
 
 ROWS_PER_STEP = 1 << 17

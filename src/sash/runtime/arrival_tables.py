@@ -18,7 +18,7 @@ from sash.io.tables import VersionedSource
 from sash.plan.arrival import AT_ONCE, asked_for_us
 from sash.plan.physical import Plan
 from sash.runtime.arrival_rows import forget_before, meet_version, without_rows
-from sash.sql.bound_query import Validity
+from sash.sql.catalog import Validity
 
 
 @dataclass(frozen=True, slots=True)

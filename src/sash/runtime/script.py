@@ -24,7 +24,7 @@ from sash.runtime.arrival_tables import ArrivalSource
 from sash.runtime.job import QueryRun
 from sash.runtime.territory import Territories, refuse_name
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog, RelationInfo, StreamInfo, Validity
+from sash.sql.catalog import Catalog, RelationInfo, StreamInfo, Validity
 from sash.sql.declared_validity import seen_schema
 from sash.sql.parameters import Values
 from sash.sql.parse import parse_script

@@ -19,7 +19,7 @@ import numpy as np
 
 from sash.kernels.verdicts import HELD, LATE, TOO_FAR
 from sash.operators.stream_clock import StreamClock
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING
 
 

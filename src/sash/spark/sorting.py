@@ -22,7 +22,7 @@ from sash.runtime.lateness import too_far_reason
 from sash.spark.exchange import Message, message
 from sash.spark.hearing import Hearing, Verdict
 from sash.spark.segments import Cutter
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 from sash.store.batch import TS, concat, conformed, int64_column
 
 

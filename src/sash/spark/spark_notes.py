@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sash.io.time_column import likely_unit, suspicion
 from sash.runtime.lateness import Lateness, show_time, waiting_note
 from sash.spark.exchange import Message
-from sash.sql.bound_query import StreamInfo
+from sash.sql.catalog import StreamInfo
 
 
 class ArrivalNotes:

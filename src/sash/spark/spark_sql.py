@@ -20,7 +20,7 @@ from sash.runtime.arrow import normalised, to_arrow
 from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
 from sash.sql.bind import bind
-from sash.sql.bound_query import Catalog
+from sash.sql.catalog import Catalog
 from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 

@@ -18,10 +18,12 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError
 from sash.sql import duck
-from sash.sql.bound_query import LISTINGS, QUANTILES, UNNESTED, Aggregate, OrderBy, Output
+from sash.sql.bound_aggregates import LISTINGS, QUANTILES, Aggregate, OrderBy
+from sash.sql.bound_query import Output
 from sash.sql.call_checks import DEAF_TO_DISTINCT, check_argument, check_call, check_key, read_fractions, read_separator
 from sash.sql.calls import AggregateCall, read_call
 from sash.sql.casts import read_as
+from sash.sql.catalog import UNNESTED
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.parsed import ParsedSelect

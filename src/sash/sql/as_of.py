@@ -17,7 +17,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError
-from sash.sql.bound_query import RelationInfo, Source, StreamInfo
+from sash.sql.catalog import RelationInfo, Source, StreamInfo
 from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.expressions import span_of
 from sash.sql.parsed import ParsedSelect, ParsedSource

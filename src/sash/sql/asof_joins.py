@@ -18,7 +18,8 @@ from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.sql.bound_joins import BoundJoin, BoundTree, joins_in, sources_of
-from sash.sql.bound_query import AsofTerms, BoundQuery, BoundSet, Output, StreamInfo
+from sash.sql.bound_query import AsofTerms, BoundQuery, BoundSet, Output
+from sash.sql.catalog import StreamInfo
 from sash.sql.expressions import span_of
 from sash.sql.from_parts import FromPart, PartMaker
 from sash.sql.hashable import is_hashable

@@ -11,7 +11,8 @@ from sash.errors import PlanError
 from sash.sql.aggregates import refuse_aggregates
 from sash.sql.as_of import bind_as_of, period_conditions
 from sash.sql.bound_joins import bind_trees, conditions_in
-from sash.sql.bound_query import Block, BoundQuery, Catalog, Source
+from sash.sql.bound_query import Block, BoundQuery
+from sash.sql.catalog import Catalog, Source
 from sash.sql.expressions import ScalarBinder, split_conjuncts
 from sash.sql.final_results import check_final, emits_once
 from sash.sql.hashable import check_hashable

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sash.errors import BindError, Span
 from sash.sql.aggregates import refuse_aggregates
 from sash.sql.as_of import period_conditions
-from sash.sql.bound_query import Source
+from sash.sql.catalog import Source
 from sash.sql.expressions import span_of, split_conjuncts
 from sash.sql.join_trees import ANTI, ASOF, ASOF_LEFT, INNER, SEMI, ParsedJoin, ParsedTree
 from sash.sql.parsed import ParsedSelect

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError
 from sash.sql import duck
-from sash.sql.bound_query import AGGREGATES, AGGREGATES_THAT_RUN, LISTINGS, QUANTILES
+from sash.sql.bound_aggregates import AGGREGATES, AGGREGATES_THAT_RUN, LISTINGS, QUANTILES
 from sash.sql.calls import AggregateCall
 from sash.sql.expressions import Scalar, span_of, to_duckdb
 from sash.sql.hashable import is_hashable, not_hashable

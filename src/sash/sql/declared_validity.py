@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sash.errors import BindError, ParseError
-from sash.sql.bound_query import Validity
+from sash.sql.catalog import Validity
 from sash.sql.declared_columns import check_is_time, declared_name
 from sash.sql.expressions import span_of
 from sash.sql.grammar import SashParser

@@ -16,22 +16,11 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sash.errors import PlanError
-from sash.sql.bound_query import (
-    JOINED,
-    WINDOW_COLUMNS,
-    Block,
-    BoundQuery,
-    BoundSet,
-    DerivedInfo,
-    HopWindow,
-    MembershipCondition,
-    Source,
-    StreamInfo,
-    TimeWindow,
-    sources_in,
-)
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, MembershipCondition, sources_in
 from sash.sql.casts import without_read
+from sash.sql.catalog import JOINED, DerivedInfo, Source, StreamInfo
 from sash.sql.parsed import ParsedQuery
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, TimeWindow
 
 
 def emits_once(query: ParsedQuery, sources: Sequence[Source]) -> bool:

@@ -12,17 +12,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from sqlglot import exp
 
-from sash.sql.bound_query import (
-    JOINED,
-    Block,
-    BoundQuery,
-    BoundSet,
-    MembershipCondition,
-    OuterLookup,
-    Output,
-    Source,
-)
+from sash.sql.bound_query import Block, BoundQuery, BoundSet, MembershipCondition, OuterLookup, Output
 from sash.sql.casts import cast_to
+from sash.sql.catalog import JOINED, Source
 from sash.sql.expressions import ScalarBinder
 from sash.sql.scope import Aliases, read
 from sash.sql.sources import derive

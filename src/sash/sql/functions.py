@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from sash.sql import duck
-from sash.sql.bound_query import AGGREGATES_THAT_RUN
+from sash.sql.bound_aggregates import AGGREGATES_THAT_RUN
 
 _IMPURE = "`{}` does not follow from the tuples alone; use a column of the stream instead, such as its time"
 _AGGREGATE = f"the aggregate `{{}}` cannot run in this version; use one of {AGGREGATES_THAT_RUN}"

@@ -20,8 +20,8 @@ from sqlglot import exp
 
 from sash.errors import PlanError, QueryError
 from sash.sql import duck
-from sash.sql.bound_query import Source, StreamInfo, UnboundedWindow
 from sash.sql.casts import without_read
+from sash.sql.catalog import Source, StreamInfo
 from sash.sql.dialect import Sash
 from sash.sql.expressions import split_conjuncts
 from sash.sql.interval_graph import IntervalGraph, TimeBound
@@ -31,6 +31,7 @@ from sash.sql.parsed import ParsedSelect
 from sash.sql.scope import Scope
 from sash.sql.subqueries import is_membership
 from sash.sql.window_graph import FAR
+from sash.sql.window_kinds import UnboundedWindow
 
 _DAY_US = 86_400_000_000
 _SHORTEST_MONTH_US, _LONGEST_MONTH_US = 28 * _DAY_US, 31 * _DAY_US

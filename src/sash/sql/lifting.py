@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.sql.bound_query import UNNESTED, Aggregate, BoundQuery, Output, Source
+from sash.sql.bound_aggregates import Aggregate
+from sash.sql.bound_query import BoundQuery, Output
+from sash.sql.catalog import UNNESTED, Source
 from sash.sql.sources import derive
 
 _GROUPS = f"{UNNESTED} groups"

@@ -24,7 +24,8 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.sql.asof_joins import AsofBinder, deciding_columns, refuse_tables
 from sash.sql.bound_joins import BoundJoin, BoundTree, aliases_in, conditions_in
-from sash.sql.bound_query import UNNESTED, Block, BoundQuery, OuterLookup, Source
+from sash.sql.bound_query import Block, BoundQuery, OuterLookup
+from sash.sql.catalog import UNNESTED, Source
 from sash.sql.expressions import ScalarBinder
 from sash.sql.from_parts import FromPart, PartMaker
 from sash.sql.hashable import is_hashable

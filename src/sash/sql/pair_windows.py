@@ -12,11 +12,12 @@ from itertools import pairwise
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, QueryError, Span, suggest
-from sash.sql.bound_query import DerivedInfo, Source, TimeWindow
+from sash.sql.catalog import DerivedInfo, Source
 from sash.sql.expressions import span_of
 from sash.sql.graph_text import describe_graph
 from sash.sql.parsed import ParsedSelect
 from sash.sql.window_graph import FAR, PairWindow, WindowGraph
+from sash.sql.window_kinds import TimeWindow
 from sash.sql.windows import ParsedPairWindow
 
 MAX_STREAMS = 8

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError
-from sash.sql.bound_query import RANKED, Block, BoundQuery, OrderBy, Output, Ranking
+from sash.sql.bound_aggregates import OrderBy
+from sash.sql.bound_query import RANKED, Block, BoundQuery, Output, Ranking
 from sash.sql.expressions import ScalarBinder, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import IS_HIDDEN

@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import BindError, PlanError, QueryError, suggest
-from sash.sql.bound_query import UNNESTED, Source
 from sash.sql.casts import read_as
+from sash.sql.catalog import UNNESTED, Source
 from sash.sql.expressions import MERGED, span_of
 from sash.sql.join_trees import FULL, RIGHT
 from sash.sql.rank_conditions import refuse_windows

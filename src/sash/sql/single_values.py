@@ -17,13 +17,13 @@ from sqlglot import exp
 from sash.errors import BindError, PlanError, Span
 from sash.sql import duck
 from sash.sql.aggregates import is_in_call
-from sash.sql.bound_query import RowsWindow
 from sash.sql.calls import read_call
 from sash.sql.correlation import Correlation, columns_in
 from sash.sql.dialect import Sash
 from sash.sql.expressions import span_of
 from sash.sql.outputs import is_aggregating
 from sash.sql.stars import star_of
+from sash.sql.window_kinds import RowsWindow
 
 _COUNTS = ("count", "count_distinct")
 

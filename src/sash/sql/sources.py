@@ -10,27 +10,15 @@ from sqlglot import exp
 
 from sash.errors import BindError, PlanError, suggest
 from sash.sql import duck
-from sash.sql.bound_query import (
-    JOINED,
-    UNNESTED,
-    WINDOW_COLUMNS,
-    Block,
-    BoundQuery,
-    Catalog,
-    DerivedInfo,
-    Output,
-    RelationInfo,
-    RowsWindow,
-    Source,
-    StreamInfo,
-    Window,
-)
+from sash.sql.bound_query import Block, BoundQuery, Output
+from sash.sql.catalog import JOINED, UNNESTED, Catalog, DerivedInfo, RelationInfo, Source, StreamInfo
 from sash.sql.expressions import span_of
 from sash.sql.interval_joins import bind_intervals, without_end
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.scope import column_in, read
 from sash.sql.table_queries import as_relation, reads_stream, rename_table, with_unique
+from sash.sql.window_kinds import WINDOW_COLUMNS, RowsWindow, Window
 from sash.sql.windows import WindowClause
 
 _RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED, UNNESTED)

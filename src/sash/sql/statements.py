@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sash.errors import ParseError, Span
 from sash.sql import duck
-from sash.sql.bound_query import NO_STATISTICS, SqlTypes, StreamStatistics, Validity
+from sash.sql.catalog import NO_STATISTICS, SqlTypes, StreamStatistics, Validity
 from sash.sql.declared_columns import check_is_time, declared_name
 from sash.sql.declared_times import DEFAULT_AHEAD_US, UNIT_NAMES, UNLIMITED, choose_ahead
 from sash.sql.declared_validity import parse_validity

@@ -18,17 +18,8 @@ from sqlglot.errors import ErrorLevel
 
 from sash.errors import PlanError, SourceError
 from sash.sql import duck
-from sash.sql.bound_query import (
-    Block,
-    BoundSet,
-    Catalog,
-    DerivedInfo,
-    RelationInfo,
-    Source,
-    StreamInfo,
-    TableQuery,
-    sources_in,
-)
+from sash.sql.bound_query import Block, BoundSet, sources_in
+from sash.sql.catalog import Catalog, DerivedInfo, RelationInfo, Source, StreamInfo, TableQuery
 from sash.sql.dialect import Sash
 from sash.sql.parsed import NamedQueries, ParsedQuery, ParsedSelect
 from sash.store.batch import content_order

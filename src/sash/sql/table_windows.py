@@ -16,8 +16,8 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sash.errors import ParseError, PlanError
-from sash.sql.bound_query import WINDOW_COLUMNS, HopWindow
 from sash.sql.cursor import Cursor
+from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow
 from sash.sql.windows import WindowClause, parse_length, parse_signed_length
 
 MAX_COPIES = 1000

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from sash.errors import PlanError, Span
 from sash.sql.aggregates import is_in_call
-from sash.sql.bound_query import UNNESTED
+from sash.sql.catalog import UNNESTED
 from sash.sql.correlation import Correlation, column_of, find_correlation
 from sash.sql.expressions import span_of, split_conjuncts
 from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain

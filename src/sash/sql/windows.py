@@ -21,8 +21,8 @@ from sqlglot import exp
 
 from sash.errors import ParseError, Span
 from sash.sql import duck
-from sash.sql.bound_query import NOW_US, RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 from sash.sql.cursor import Cursor
+from sash.sql.window_kinds import NOW_US, RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
 
 MAX_LENGTH = 2**62
 """Longest window, in microseconds or rows: a timestamp plus a length must stay within 64 bits."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sash.cost.lookup_cost import REPLICATED, USUAL_STEP_ROWS, LookupChoice, LookupEstimate
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.plan.explain.describe import Fact
 from sash.plan.explain.describe_join import count_text
+from sash.plan.explain.description import Fact
 from sash.plan.lookup_forecast import LookupForecast
 from sash.plan.query_plan import LOOKUP_METHODS
 from sash.store.byte_sizes import format_bytes, format_traffic

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from sash.cost.spill_cost import SpillEstimate
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.plan.explain.describe import Fact
 from sash.plan.explain.describe_join import count_text
 from sash.plan.explain.describe_lookup import place_facts, relation_facts, relations_text
+from sash.plan.explain.description import Fact
 from sash.plan.explain.wording import format_duration
 from sash.plan.memory_forecast import KeeperForecast, MemoryForecast
 from sash.store.byte_sizes import format_bytes, format_traffic

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sash.operators.evaluator import quote
 from sash.operators.operator_tree import Node
 from sash.operators.pipeline import SIDES
-from sash.plan.explain.describe import Fact
 from sash.plan.explain.describe_memory import memory_facts
+from sash.plan.explain.description import Fact
 from sash.plan.explain.tap import TapSpec
 from sash.plan.explain.tree import explain_plan
 from sash.plan.explain.wording import format_duration, plain

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Call, Grouping
-from sash.operators.operator_tree import InputSpec, Node, RelationSpec
+from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_name, sum_name
 from sash.operators.project import ProjectSpec
 from sash.plan.explain.wording import plain
 from sash.plan.query_plan import QueryPlan
-from sash.sql.bound_query import UNNESTED
+from sash.sql.catalog import UNNESTED
 from sash.store.batch import ID_PREFIX
 
 
@@ -88,3 +89,17 @@ def _further(call: Call, sql: Mapping[str, str]) -> str:
         for key, each in zip(keys, manner.keys, strict=True)
     )
     return f"{text} ORDER BY {', '.join(order)}" if keys else text
+
+
+def made_below(node: Node) -> dict[str, str]:
+    """The SQL of the columns that the projection below an operator makes for it."""
+    return made_by_child(node.inputs[0])
+
+
+def made_by_child(child: Node) -> dict[str, str]:
+    """The SQL of the columns that a projection makes, if the node is one but for how its tuples travel."""
+    while isinstance(child.spec, ExchangeSpec | ExpireSpec):
+        child = child.inputs[0]
+    if not isinstance(child.spec, ProjectSpec):
+        return {}
+    return {name: plain(sql) for name, sql in child.spec.columns if not name.startswith(ID_PREFIX)}

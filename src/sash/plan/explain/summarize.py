@@ -27,18 +27,10 @@ from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.explain.describe import (
-    LOOKUP_KINDS,
-    ROW_RULES,
-    TEST_RULES,
-    alias_given,
-    asked_of_tables,
-    asof_rule,
-    relation_title,
-    subquery_title,
-)
+from sash.plan.explain.describe_flow import alias_given, asked_of_tables, relation_title, subquery_title
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
+from sash.plan.explain.describe_partners import LOOKUP_KINDS, ROW_RULES, TEST_RULES, asof_rule
 from sash.plan.explain.describe_top_k import kept_text
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from sash.operators.project import ProjectSpec
-from sash.sql.bound_query import HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.sql.durations import format_duration
 from sash.sql.quoted_names import QuotedName, rewrite_names
+from sash.sql.window_kinds import HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import EXPIRES, ID_PREFIX
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from sash.errors import PlanError
 from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
-from sash.sql.bound_query import Aggregate, HopWindow, RowsWindow, StreamInfo, TimeWindow
+from sash.sql.bound_aggregates import Aggregate
+from sash.sql.catalog import StreamInfo
+from sash.sql.window_kinds import HopWindow, RowsWindow, TimeWindow
 
 _BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
 

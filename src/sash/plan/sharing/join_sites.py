@@ -22,8 +22,8 @@ from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.identity import identify
 from sash.plan.query_plan import SIGNED, QueryPlan, Slot
-from sash.sql.bound_query import TimeWindow
 from sash.sql.quoted_names import rewrite_names
+from sash.sql.window_kinds import TimeWindow
 
 Pair = tuple[str, str]
 

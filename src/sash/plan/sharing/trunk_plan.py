@@ -23,7 +23,7 @@ from sash.plan.fragment import BranchPlan, Input
 from sash.plan.query_plan import SERVING_ORDERS, SIGNED, QueryPlan, Slot
 from sash.plan.sharing.join_sites import Signature, Site, signature_of, sites_of
 from sash.plan.sharing.selections import Selection, weigh_selection
-from sash.sql.bound_query import TimeWindow
+from sash.sql.window_kinds import TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
