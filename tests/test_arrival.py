@@ -122,6 +122,7 @@ def sorted_times(batches: list[list[tuple]]) -> list[list[tuple]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEXTS)
 @settings(max_examples=volume(dev=8, ci=20, deep=500))
 @given(ARRIVALS, VERSIONS.filter(bool))
@@ -153,6 +154,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHAPES)
 @settings(max_examples=volume(dev=8, ci=12, deep=500))
 @given(ARRIVALS, VERSIONS.filter(bool), st.lists(st.tuples(st.integers(0, 2), st.integers(0, 6)), max_size=3))

@@ -328,6 +328,7 @@ class TestKeptVersions:
         assert "_arrival" not in verbose
         assert "_seen" not in verbose
 
+    @pytest.mark.slow
     def test_other_commands_read_it_once(self, monkeypatch, capsys):
         write_delta([(0, 1)])
         Path("script.sql").write_text(script("prices", "delta"))

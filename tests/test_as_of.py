@@ -62,6 +62,7 @@ def frames(stream: list[tuple], rows: list[tuple], dtypes: tuple[pa.DataType, pa
     return {"s": sash.stream(arrivals, time="ts"), "p": sash.relation(prices, "since", "until")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TIMES)
 @given(STREAM, ROWS)
 def test_it_is_a_range_join(kind, stream, rows):
@@ -70,6 +71,7 @@ def test_it_is_a_range_join(kind, stream, rows):
     assert sash.verify(TEXT, None, **given_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint", ["", "/*+ partitioned_hash */", "/*+ mesh */"])
 @pytest.mark.parametrize("kind", ["LEFT", "SEMI", "ANTI"])
 @pytest.mark.parametrize("period", [" FOR SYSTEM_TIME AS OF S.ts", ""])
@@ -87,6 +89,7 @@ def test_outer_joins_look_for_valid_rows_alone(hint, kind, period, stream, rows)
         assert "LookupJoin S.k = P.k and P.since <= S.ts < P.until" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "items",
     [

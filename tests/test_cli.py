@@ -255,6 +255,7 @@ def test_an_unknown_command_and_an_unknown_option_are_explained(place, sash):
     assert "No such option" in sash("run", "script.sql", "--quick").stderr
 
 
+@pytest.mark.slow
 def test_the_command_is_installed(place):
     command = [str(Path(sys.executable).with_name("sash")), "explain", "script.sql"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True)

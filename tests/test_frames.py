@@ -54,6 +54,7 @@ def test_a_recording_may_be_in_any_order_but_a_declared_slack_counts():
     assert late.num_rows == 2
 
 
+@pytest.mark.slow
 def test_spark_is_not_started_for_frames_of_this_process():
     program = "import sash, sys; sys.exit('pyspark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program]).returncode == 0

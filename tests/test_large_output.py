@@ -127,6 +127,7 @@ def some_of(frames: str) -> dict[str, Any]:
     return {name: sash.stream(rows.slice(0, N_FEW), time="ts") for name, rows in FRAMES[frames].items()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("operator", ABOVE)
 def test_an_instant_is_taken_in_parts(operator: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,6 +164,7 @@ def test_nobody_above_a_join_has_more_at_hand_than_memory(
     assert max(sizes) <= LITTLE // 4
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_runs")
 def test_taps_of_a_shared_join_give_an_instant_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> dict[str, pa.Table]:

@@ -34,6 +34,7 @@ CASES = [(hint, keys) for hint in HINTS for keys in ("zipf", "uniform")]
 SLOW = {("/*+ mesh */", "zipf"), ("/*+ replicated */", "uniform")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hint_and_keys", everyday(set(CASES) - SLOW, CASES), ids=str)
 def test_it_is_what_duckdb_joins(hint_and_keys: tuple[str, str], tmp_path: Path) -> None:
     hint, keys = hint_and_keys

@@ -103,6 +103,7 @@ def held_by(running: sash.Query) -> list[BlockLog]:
     return [operator.logs()["held"] for _, operator in running.operators() if isinstance(operator, Reorder)]
 
 
+@pytest.mark.slow
 def test_an_idle_stream_does_not_fill_memory(tmp_path: Path, expected: pa.Table) -> None:
     """Rows of the other one wait on disk, as far as a snapshot and whoever goes on from it are concerned as well."""
     running = start(tmp_path, "64k")
@@ -125,6 +126,7 @@ def test_an_idle_stream_does_not_fill_memory(tmp_path: Path, expected: pa.Table)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 def test_an_idle_stream_does_not_fill_the_memory_of_queries_that_share_a_join(tmp_path: Path) -> None:
     """What has waited comes out bit by bit, below the join, when the clock has passed it at last."""
     texts = {"few": TEXT, "many": TEXT.replace("1500 MILLISECONDS", "1 SECOND")}
@@ -146,6 +148,7 @@ def test_an_idle_stream_does_not_fill_the_memory_of_queries_that_share_a_join(tm
         assert_changes(pa.concat_tables([*found[name], changes]), alone[name])
 
 
+@pytest.mark.slow
 def test_a_query_that_joins_later_begins_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is in its windows makes far more pairs than memory has room for."""
     rows = {name: each.slice(0, 500).set_column(0, "k", pa.array(np.arange(500) % 3)) for name, each in ROWS.items()}

@@ -59,6 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]
         return in_wheel, {name.partition("/")[2] for name in opened.getnames()}
 
 
+@pytest.mark.slow
 def test_a_wheel_has_the_package_and_its_types(built):
     in_wheel, _ = built
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}

@@ -195,6 +195,7 @@ def test_inputs_that_are_read_one_within_the_other_share_what_is_for_disk(tmp_pa
     assert tally.most <= arena.budget.disk_bytes
 
 
+@pytest.mark.slow
 def test_of_joins_of_many_nothing_is_written_while_windows_fit(tmp_path: Path) -> None:
     sash.configure(memory="128 MiB", spill=tmp_path / "not there")
     frames = many_rows()

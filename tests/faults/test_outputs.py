@@ -223,6 +223,7 @@ def test_rows_of_a_killed_run_are_not_published_by_the_next(place, embedded, at)
     assert place.answer() == [71, 72, 73]
 
 
+@pytest.mark.slow
 def test_what_lies_in_staging_under_the_name_of_a_part_is_not_published(place, embedded):
     """As versions before part names had a run's identity might have left it."""
     place.write(1)
@@ -282,6 +283,7 @@ class TestOnePlaceManyNames:
         assert "line 3: CREATE QUERY r" in done.stderr
         assert not (place.root / "out").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("source", ["out", "out/q", "out/q/deep", "out/*/*.csv", "out/q.late"])
     def test_what_a_query_writes_is_not_what_another_reads(self, place, embedded, source):
         place.write(1)

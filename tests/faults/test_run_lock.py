@@ -37,6 +37,7 @@ def holder(place):
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_second_run_is_told_who_runs(place, embedded, holder):
     place.write(1)
     for options in ((), ("--fresh",)):
@@ -48,6 +49,7 @@ def test_a_second_run_is_told_who_runs(place, embedded, holder):
     assert not (place.root / "out" / "q").exists()
 
 
+@pytest.mark.slow
 def test_what_a_dead_process_held_is_taken_over(place, embedded, holder):
     place.write(1)
     holder.send_signal(signal.SIGKILL)

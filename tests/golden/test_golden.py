@@ -119,6 +119,7 @@ def test_sql_gives_the_golden_answer(case) -> None:
         assert_snapshot(case.sql, changes, **case.frames)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [rows_round_robin, rows_stream_by_stream])
 def test_rows_one_at_a_time(case, batches: Callable) -> None:
     assert case.render_answer(*run_case(case, batches)) == case.expected
@@ -128,10 +129,12 @@ def test_restart_from_snapshot_after_every_batch(case) -> None:
     assert case.render_answer(*run_case(case, rows_round_robin, restart_from_snapshot)) == case.expected
 
 
+@pytest.mark.slow
 def test_restart_from_journal_after_every_batch(case) -> None:
     assert case.render_answer(*run_case(case, rows_round_robin, RestartFromJournal())) == case.expected
 
 
+@pytest.mark.slow
 def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And room for one pair, or combination, at a time; in a join of many, turns of single rows."""
     init = CircularBuckets.__init__
@@ -144,6 +147,7 @@ def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
     assert case.render_answer(*run_case(case, rows_round_robin)) == case.expected
 
 
+@pytest.mark.slow
 def test_all_hashes_collide(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And buckets that are too few, in a log that is rewritten whenever a row has died."""
     monkeypatch.setattr(keys, "hash_rows", lambda arrays: np.zeros(len(arrays[0]), np.uint64))

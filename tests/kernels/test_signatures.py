@@ -70,6 +70,7 @@ def test_arrays_are_named_by_their_items(path: str) -> None:
     assert not [each for each in annotations if "ndarray" in each or "NDArray" in each]
 
 
+@pytest.mark.slow
 def test_a_decorator_is_imported_by_its_own_name() -> None:
     for path in {each.path for each in KERNELS}:
         imports = [

@@ -45,6 +45,7 @@ TURNS = [
 ]
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(cases())
 def test_all_methods_agree(case: Case) -> None:
@@ -62,6 +63,7 @@ def test_all_methods_agree(case: Case) -> None:
         assert_changes(_run_hinted(case, method), expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(st.data())
 def test_methods_may_take_turns(data: st.DataObject) -> None:

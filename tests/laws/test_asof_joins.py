@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def _some_of(texts: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
     return st.just(list[str]()) | st.lists(st.sampled_from(texts), max_size=2)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(asof_cases())
 def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
@@ -58,6 +60,7 @@ def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
         assert_changes(case.run(schedule), changes)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(asof_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
 def test_neither_cuts_nor_restarts_show(cut: tuple[Case, list[Step]]) -> None:
@@ -69,6 +72,7 @@ def test_neither_cuts_nor_restarts_show(cut: tuple[Case, list[Step]]) -> None:
     assert_changes(restarted, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(asof_cases().flatmap(lambda case: st.tuples(st.just(case), rearrangements(case))))
 def test_the_order_of_arrival_does_not_show(pair: tuple[Case, Case]) -> None:

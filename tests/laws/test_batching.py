@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_cuts_of_plans_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
 
 
+@pytest.mark.slow
 @given(with_cuts(multiway_cases()))
 def test_cuts_of_many_streams_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
@@ -49,6 +51,7 @@ def check_cuts(case: Case, steps: list[Step]) -> None:
     assert_changes(pa.concat_tables([*changes, running.finish()]), case.run())
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(cases() | plans() | multiway_cases())
 def test_row_by_row(case: Case) -> None:

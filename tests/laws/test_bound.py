@@ -49,6 +49,7 @@ def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, c
     check_operators(schedule, *cut)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["", "/*+ nta */"])
 @given(with_cuts(multiway_cases()))
 def test_every_operator_over_many_streams_stays_within_what_it_declares(schedule: str, cut: Cut) -> None:

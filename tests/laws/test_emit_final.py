@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,8 @@ def final_cases(draw: st.DrawFn) -> tuple[Case, str]:
 def asof_cases(draw: st.DrawFn) -> tuple[Case, str]:
     """Each row once, with the newest partner that is in its window when the row comes."""
     schema = draw(schemas(("number", "string"), draw(st.sampled_from(TIME_TYPES[:1] * 3 + TIME_TYPES[1:]))))
-    frames: dict[str, Stream | Relation] = {"a": draw(streams(schema, 8)), "b": draw(streams(schema, 8))}
+    partners = draw(streams(schema, 8))
+    frames: dict[str, Stream | Relation] = {"a": draw(streams(schema, 8)), "b": partners}
     left, right = (draw(st.sampled_from((*WINDOWS[:-1], "[ROWS 2]", "[PARTITION BY k ROWS 1]"))) for _ in range(2))
     key, comparison = draw(st.sampled_from(("x.k = y.k AND ", ""))), draw(st.sampled_from((">=", ">")))
     kind, where = draw(st.sampled_from(("LEFT ", ""))), draw(st.sampled_from(("", " WHERE y.v IS NULL OR y.v < 2")))
@@ -76,7 +78,7 @@ def asof_cases(draw: st.DrawFn) -> tuple[Case, str]:
     outputs = "x.v AS a, x.k AS c, y.v AS b"
     text = f"SELECT {outputs} FROM a x {left} ASOF {kind}JOIN b y {right} ON {on}{where} EMIT FINAL"
     is_there = "y._enters <= x._enters AND x._enters < y._leaves"
-    order = ", ".join(f"y.{name} DESC NULLS LAST" for name in ("ts", *schema.names))
+    order = ", ".join(f"y.{name} DESC NULLS LAST" for name in ("ts", *partners.tie, *schema.names))
     found = f'"#x" x {kind}JOIN "#y" y ON {on} AND {is_there} QUALIFY row_number() OVER '
     found += f"(PARTITION BY x._number ORDER BY {order}) = 1"
     shown = "x.v AS xv, x.k AS xk, y.v AS yv, x._enters AS _enters"
@@ -119,6 +121,7 @@ def assert_same_rows(changes: pa.Table, other: pa.Table) -> None:
     assert sorted(row_keys(changes)) == sorted(row_keys(other))
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(final_cases() | asof_cases())
 def test_each_row_comes_once_when_nothing_can_change_it(drawn: tuple[Case, str]) -> None:
@@ -126,6 +129,7 @@ def test_each_row_comes_once_when_nothing_can_change_it(drawn: tuple[Case, str])
     assert_same_rows(case.run(), expected(case, plain))
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given((final_cases() | asof_cases()).flatmap(lambda drawn: st.tuples(st.just(drawn[0]), batch_cuts(drawn[0]))))
 def test_neither_cuts_nor_restarts_show(cut: tuple[Case, list[Step]]) -> None:

@@ -170,6 +170,7 @@ def test_every_method_gives_the_same_changes(spill: Path, run: Run) -> None:
         check_snapshot(run.case.bound, run.case.tables, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [ONE_BLOCK, SOME])
 @pytest.mark.parametrize("method", [TIERED, WHJ, WNL, EWJ, RPWJ, AHEWJ])
 def test_rows_are_on_disk_then(spill: Path, method: str, budget: str) -> None:

@@ -38,6 +38,7 @@ def test_everything_is_drawn() -> None:
     assert drawn == set(EXPECTED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + N_CASES // 10, CHUNK))
 def test_identities_tell_the_living_apart(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     watches = []

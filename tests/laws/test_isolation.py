@@ -86,12 +86,14 @@ def test_cases_that_once_failed(case: SharedCase, schedule: str) -> None:
     check_isolation(case, schedule)
 
 
+@pytest.mark.slow
 @given(shared_cases(), st.sampled_from((*SCHEDULES, None)), st.sets(st.integers(0, 30), min_size=1, max_size=4))
 def test_restarts_do_not_show(case: SharedCase, schedule: str | None, restarts: set[int]) -> None:
     """Law 4, also where the set of queries changes while nothing runs."""
     check_isolation(case, schedule, restarts)
 
 
+@pytest.mark.slow
 @given(shared_cases(), st.sampled_from((*SCHEDULES, None)))
 def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
     """Law 7: the join holds what the largest window of those that run holds, and an eighth of it."""
@@ -141,6 +143,7 @@ def check_oracle(case: SharedCase) -> None:
             check_snapshot(alone.bound, alone.tables, episode.changes)
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_cuts_do_not_show(data: st.DataObject) -> None:
     """Of queries that are there all the time, the answers do not depend on how the rows come."""
@@ -150,6 +153,7 @@ def test_cuts_do_not_show(data: st.DataObject) -> None:
         assert_changes(other.changes, one.changes)
 
 
+@pytest.mark.slow
 @given(shared_cases(is_steady=True, is_late=False))
 def test_a_whole_run_gives_what_each_query_gives_alone(case: SharedCase) -> None:
     session = case.open_session(with_rows=True)

@@ -79,6 +79,7 @@ def interrupted(draw: st.DrawFn, strategy: st.SearchStrategy[Case]) -> Interrupt
     return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=3))
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(interrupted(cases()))
 def test_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted) -> None:
@@ -91,6 +92,7 @@ def test_plans_over_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted)
     check(*drawn, spill)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(interrupted(multiway_cases()))
 def test_joins_of_many_streams_with_little_memory_do_not_show(spill: Path, drawn: Interrupted) -> None:

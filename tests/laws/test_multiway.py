@@ -66,6 +66,7 @@ def test_changes_are_those_of_every_combination_with_any_memory(
     assert_changes(changes, expected_changes(case.bound, case.tables))
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_algorithms_may_take_turns(data: st.DataObject) -> None:
     """However the rows come, one goes on from where another stopped: no state is an algorithm's own."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,7 @@ def test_late_rows_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]
     check_late_rows(*cut)
 
 
+@pytest.mark.slow
 @given(cut(multiway_cases(is_late=True, is_join=True)))
 def test_late_rows_of_many_streams_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
     check_late_rows(*cut)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ def outer_cases(draw: st.DrawFn, is_lookup: bool = False) -> Case:
     return Case(f"SELECT {outputs} {text}{changes}", frames)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(outer_cases())
 def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
@@ -60,6 +62,7 @@ def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
         assert_changes(case.run(schedule), changes)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(outer_cases(is_lookup=True))
 def test_lookups_have_the_lives_of_their_rows(case: Case) -> None:
@@ -69,6 +72,7 @@ def test_lookups_have_the_lives_of_their_rows(case: Case) -> None:
     assert_changes(changes, expected_changes(case.bound, case.tables))
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(outer_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))))
 def test_neither_cuts_nor_restarts_show(cut: tuple[Case, list[Step]]) -> None:
@@ -80,6 +84,7 @@ def test_neither_cuts_nor_restarts_show(cut: tuple[Case, list[Step]]) -> None:
     assert_changes(restarted, expected)
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES)
 @given(outer_cases().flatmap(lambda case: st.tuples(st.just(case), rearrangements(case))))
 def test_the_order_of_arrival_does_not_show(pair: tuple[Case, Case]) -> None:

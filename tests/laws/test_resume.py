@@ -36,11 +36,13 @@ def test_a_restart_of_a_plan_does_not_show(interrupted: Interrupted) -> None:
     assert_changes(changes, case.replay(steps)[0])
 
 
+@pytest.mark.slow
 @given(interrupted_cases(multiway_cases))
 def test_a_restart_of_a_join_of_many_streams_does_not_show(interrupted: Interrupted) -> None:
     check_restarts(*interrupted)
 
 
+@pytest.mark.slow
 @given(interrupted_cases(cases))
 def test_a_restart_does_not_show(interrupted: Interrupted) -> None:
     check_restarts(*interrupted)

@@ -45,6 +45,7 @@ def has_join(case: Case) -> bool:
     return any(select.args.get("joins") for select in parse_query(case.text).tree.find_all(exp.Select))
 
 
+@pytest.mark.slow
 @settings(max_examples=N_CASES // 40 + 10)
 @given(plans())
 def test_a_plan_is_answered_without_a_hint(case: Case) -> None:

@@ -211,6 +211,7 @@ def test_many_changes_at_once_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(step(operator, sides, 1, 2)) == 2 * 4
 
 
+@pytest.mark.slow
 def test_places_that_are_empty_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers of places and contents follow from what is there, not from all that ever was."""
     monkeypatch.setattr("sash.operators.asof_join.MIN_DEAD", 64)

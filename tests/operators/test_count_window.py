@@ -160,6 +160,7 @@ def test_what_is_on_disk_does_not_show(
         operator = restart(operator, small()) if restarts else operator
 
 
+@pytest.mark.slow
 def test_a_window_of_many_rows_is_on_disk(tmp_path: Path) -> None:
     """It is a hundred times what memory has room for; a step looks at as many of its rows as it brings."""
     arena = SpillArena(MemoryBudget.of(1 << 14, tmp_path))

@@ -509,6 +509,7 @@ def test_every_operator_has_a_case() -> None:
     assert not missing, f"add a case to `CASES` for {', '.join(missing)}: what it is given, in each of its ways to run"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(N_SEEDS))
 @pytest.mark.parametrize(
     "served",

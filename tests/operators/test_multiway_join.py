@@ -462,6 +462,7 @@ def test_what_is_found_at_once_is_bounded(tmp_path: Path, keys: tuple, monkeypat
     assert any(log.segments for log in join.operator.logs().values())
 
 
+@pytest.mark.slow
 def test_nothing_leaves_memory_that_has_room(tmp_path: Path) -> None:
     join = abc(within(50))
     arena = limited(join, tmp_path / "not there", 1 << 24)

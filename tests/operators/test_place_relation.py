@@ -77,6 +77,7 @@ def test_relations_with_the_same_keys_are_not_one(tmp_path: Path):
     assert one is not another
 
 
+@pytest.mark.slow
 def test_all_who_share_a_budget_have_one_limit_for_segments(tmp_path: Path):
     budget = MemoryBudget.of(1 << 16, tmp_path)
     places = RelationPlaces(budget)

@@ -195,6 +195,7 @@ def wide(first: int, n_rows: int) -> pa.Table:
     return tuples([(number // 3, number % 7, number) for number in range(first, first + n_rows)])
 
 
+@pytest.mark.slow
 def test_a_stream_far_ahead_is_on_disk_and_comes_out_bit_by_bit(tmp_path: Path) -> None:
     """What is held is a hundred times what memory has room for."""
     arena = arena_of(1 << 14, tmp_path)
@@ -231,6 +232,7 @@ def test_nothing_is_written_while_what_is_held_fits(tmp_path: Path) -> None:
     assert not (tmp_path / "not there").exists()
 
 
+@pytest.mark.slow
 def test_it_is_sealed_as_it_is_restored(tmp_path: Path) -> None:
     """A restart has no more memory than the run before."""
     operator, n_rows = reorder_in(arena_of(1 << 14, tmp_path)), 4000

@@ -163,6 +163,7 @@ def test_the_answer_is_the_first_rows_of_the_window(spec: TopKSpec, lives: list[
     assert operator.logs()["window"].n_rows == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["row_number", "rank", "dense_rank"])
 @pytest.mark.parametrize("order", [UP, DOWN])
 def test_a_large_partition_is_in_order_at_its_beginning_alone(function: str, order: SortKey) -> None:

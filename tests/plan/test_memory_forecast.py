@@ -94,6 +94,7 @@ def test_what_a_run_has_written() -> None:
     )
 
 
+@pytest.mark.slow
 def test_analyze_says_what_was_written(tmp_path: Path) -> None:
     times = pa.array(range(0, 3_000_000, 1000), pa.timestamp("us"))
     rows = pa.table({"k": pa.array(range(3000)), "v": pa.array(range(3000)), "ts": times})

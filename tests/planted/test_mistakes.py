@@ -33,6 +33,7 @@ def test_a_mistake_can_be_planted(mistake: Mistake) -> None:
     compile(planted, mistake.path, "exec")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_those_who_should_notice_are_there(mistake: Mistake) -> None:
     assert mistake.noticed_by

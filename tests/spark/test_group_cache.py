@@ -369,6 +369,7 @@ class TestOwner:
         assert foreign.exists()
         assert in_use.exists()
 
+    @pytest.mark.slow
     def test_everything_goes_when_the_owner_ends(self, owner, tmp_path):
         put_numbers(open_group_cache(tmp_path / "local", owner.pid, MUCH), "g", "t0")
         (root,) = (tmp_path / "shm").iterdir()

@@ -79,6 +79,7 @@ Control(make_control_directory(), "stamp").say(Punctuation("", None))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "import os; os._exit(0)"])
 def test_control_directories_go_in_which_nothing_was_said(scratch: Path, end: str) -> None:
     """With their process, or later if that was killed. A batch that is repeated has to hear what was said."""

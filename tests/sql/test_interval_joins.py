@@ -154,6 +154,7 @@ def test_what_has_to_keep_rows_that_stay_is_refused() -> None:
             sash.sql(text, a=sash.stream(rows, time="ts"))
 
 
+@pytest.mark.slow
 def test_rows_are_let_go_when_nothing_to_come_can_meet_them() -> None:
     schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
     frames = {name: sash.stream(schema, time="ts") for name in "ab"}

@@ -118,6 +118,7 @@ def test_a_stream_may_be_called_tumble() -> None:
     assert bound.outputs[0].name == "at"
 
 
+@pytest.mark.slow
 def test_rows_are_kept_until_their_window_ends() -> None:
     schema = pa.schema({"ts": pa.int64(), "k": pa.int64()})
     text = "SELECT window_start, COUNT(DISTINCT k) AS n FROM HOP(s, ts, 20 us, 40 us) GROUP BY window_start"

@@ -102,6 +102,7 @@ def test_the_depth_stays_logarithmic_when_values_come_in_order(step: int):
     assert [kernel.kth(0, k, roots, nodes) for k in (0, 777, n_values - 1)] == [0, 777, n_values - 1]
 
 
+@pytest.mark.slow
 def test_nodes_are_used_again():
     multiset = OrderedMultiset(Memory())
     for _ in range(5):
@@ -124,6 +125,7 @@ def test_owners_can_be_renumbered():
     check(multiset, 1, [], NO_WORDS, int)
 
 
+@pytest.mark.slow
 def test_values_can_be_renumbered_when_nodes_are_free():
     multiset = OrderedMultiset(Memory())
     for value in (4, 8, 9):

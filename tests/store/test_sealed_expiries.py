@@ -98,6 +98,7 @@ LIVES = st.lists(
 STEPS = st.lists(st.tuples(st.integers(0, 44), st.integers(KEEP_ON, PACE)), max_size=12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_negatives", [False, True])
 @pytest.mark.parametrize("min_struck_out", [0, 1024])
 @settings(max_examples=volume(dev=2, ci=8, deep=75))
@@ -180,6 +181,7 @@ def push(trace: Trace, clock: int, n_rows: int, life_us: int) -> Events:
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_at_once", "n_rows"), [(1, 2_000), (64, 24_000), (2048, 24_000)])
 def test_each_tuple_is_written_once_and_read_once(n_at_once: int, n_rows: int, tmp_path: Path) -> None:
     """Of the window about an eighth fits; all leave in the end, and so do all files."""
@@ -202,6 +204,7 @@ def test_each_tuple_is_written_once_and_read_once(n_at_once: int, n_rows: int, t
     assert (list(tmp_path.iterdir()), trace.log.n_rows) == ([], 0)
 
 
+@pytest.mark.slow
 def test_pace_counts_what_is_on_disk() -> None:
     with always_short() as arena:
         trace = Trace(SCHEMA, WINDOW_US, False, arena)
@@ -218,6 +221,7 @@ def test_pace_counts_what_is_on_disk() -> None:
         assert len(n_gone) < 11
 
 
+@pytest.mark.slow
 def test_a_restart_seals_as_it_goes(tmp_path: Path) -> None:
     """What is restored does not fit: it never takes more than its share, and happens once."""
     budget = MemoryBudget(100_000, 50_000, 50_000, tmp_path)
@@ -262,6 +266,7 @@ def test_another_process_goes_on_with_what_is_on_disk(tmp_path: Path) -> None:
             each.evict()
 
 
+@pytest.mark.slow
 def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with always_short() as arena:
         trace = Trace(SCHEMA, WINDOW_US, False, arena)

@@ -30,6 +30,7 @@ def no_limit_afterwards():
     sash.configure()
 
 
+@pytest.mark.slow
 def test_all_engines_give_the_same_pairs(tmp_path: Path):
     facts = json.loads(json.dumps(bench_relation(SMALL, tmp_path, Servers(), QUIET)))
     cells = {(cell["engine"], cell["ratio"], cell["bias"]): cell for cell in facts["cells"]}

@@ -44,6 +44,7 @@ def test_settings_are_those_of_table_6_2() -> None:
     assert (join.settings.h_mark, join.settings.l_mark, join.settings.epoch) == (100, 2, 10_000)
 
 
+@pytest.mark.slow
 def test_the_queue_of_meshjoin_is_as_in_the_text() -> None:
     """k = |R| / d = 200, w = (M − d) / k: 39 MB of tuples of 64 bytes."""
     join = make_relation_join(RelationCase(MESH), 1.0, WorkClock())
