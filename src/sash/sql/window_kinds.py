@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-"""What rows of a `HopWindow` have beside their own columns."""
+"""What rows of a `HopWindow` or `SessionWindow` have beside their own columns."""
 
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
@@ -47,6 +47,21 @@ class HopWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionWindow:
+    """Rows of a partition that follow each other by less than `gap_us` are a session: from the first, `start`, until
+    `gap_us` after the last, `end`.
+
+    At T, a tuple with `ts <= T` is in the session that it makes with the others of its partition up to T, as long as
+    that is not over, `T < end`, and has the two as columns. So when another one comes, `end` moves.
+    """
+
+    gap_us: int
+    partition_by: tuple[str, ...] = ()
+    is_final: bool = False
+    """As of a `HopWindow`."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnboundedWindow:
     """A tuple never leaves."""
 
@@ -58,4 +73,6 @@ class SinceWindow:
     since_us: int
 
 
-Window: TypeAlias = TimeWindow | HopWindow | RowsWindow | UnboundedWindow | SinceWindow
+TableWindow: TypeAlias = HopWindow | SessionWindow
+"""Windows that rows have as columns."""
+Window: TypeAlias = TimeWindow | HopWindow | SessionWindow | RowsWindow | UnboundedWindow | SinceWindow

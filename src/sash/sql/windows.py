@@ -52,7 +52,7 @@ class WindowClause:
     span: Span
     partition_by: tuple[exp.Identifier, ...] = ()
     time: exp.Identifier | None = None
-    """The column that TUMBLE and HOP name, which must be the stream's time."""
+    """The column that TUMBLE, HOP and SESSION name, which must be the stream's time."""
 
 
 @dataclass(frozen=True, slots=True)

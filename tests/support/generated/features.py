@@ -66,6 +66,8 @@ EXPECTED = (
         "[NOW]",
         "TUMBLE",
         "HOP",
+        "SESSION",
+        "SESSION of all rows",
         "EMIT FINAL",
         "WITH UNBOUNDED STATE",
         "EMIT ON WINDOW CLOSE",
@@ -209,6 +211,8 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "session":
+        return "SESSION" if window.partition_by else "SESSION of all rows"
     if window.kind == "hop":
         return "TUMBLE" if window.slide == window.size else "HOP"
     names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}

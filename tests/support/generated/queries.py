@@ -35,6 +35,7 @@ from support.generated.windows import (
     draw_bracket,
     draw_final_window,
     draw_hop,
+    draw_session,
     draw_intervals,
     draw_landmark,
     draw_pairs,
@@ -373,7 +374,7 @@ class StatementWriter:
     def _reading(self, table: Table, window: Window | None) -> Reading:
         self.n_left -= 1
         families = dict(table.families)
-        if window is not None and window.kind == "hop":
+        if window is not None and window.has_columns:
             families |= {"window_start": families["ts"], "window_end": families["ts"]}
         return Reading(table.name, self._alias(), tuple(families.items()), table.is_stream, window)
 
@@ -539,20 +540,20 @@ class StatementWriter:
 
     def _closing(self) -> Select:
         """What is final when windows are over: rows, or groups of one window each."""
-        kind = self.choices.one(("tumble", "hop"))
-        item = self._reading(self._stream(), replace(draw_hop(self.choices, kind), is_final=True))
+        kind = self.choices.one(("tumble", "hop", "session"))
+        window = draw_session(self.choices) if kind == "session" else draw_hop(self.choices, kind)
+        item = self._reading(self._stream(), replace(window, is_final=True))
         writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
         where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()
         select = Select((item,), (), (), where)
         if self.choices.chance(30):
             return replace(select, outputs=self._outputs(writer, None))
         select = self._grouped(select, writer, None)
-        key = f"{item.alias}.{self.choices.one(('window_start', 'window_end'))}"
-        if key in (select.keys or ()):
-            return select
-        words = (*select.key_words, key) if select.key_words else None
-        shown = Output(key, "w", dict(item.columns)["window_end"])
-        return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
+        edge = self.choices.one(("window_start", "window_end"))
+        keys = [edge, *(window.partition_by if edge == "window_start" else ())]
+        for place, name in enumerate(keys):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        return select
 
     def _once(self) -> Select:
         """Rows that come once: of one stream, or of two in a join that may be an outer one."""
@@ -646,3 +647,13 @@ def _bracketed(expression: Expression, level: int) -> str:
 
 def _reads_name(body: Body, name: str) -> bool:
     return any(isinstance(item, Derived) and item.named == name for select in selects_in(body) for item in select.items)
+
+
+def _also_by(select: Select, item: Reading, name: str, shown_as: str) -> Select:
+    """Groups that are by a column of an item as well, which is shown."""
+    key, keys = f"{item.alias}.{name}", select.keys or ()
+    if key in keys:
+        return select
+    words = (*select.key_words, key) if select.key_words else None
+    shown = Output(key, shown_as, dict(item.columns)[name])
+    return replace(select, outputs=(*select.outputs, shown), keys=(*keys, key), key_words=words)

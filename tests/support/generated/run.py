@@ -317,7 +317,9 @@ def is_join(statement: Statement) -> bool:
         return False  # rows return when their partners have left
     windows = [body.window, *(getattr(item, "window", None) for item in body.items)]
     slides = any(
-        window is not None and window.slide and (window.kind != "hop" or window.is_final) for window in windows
+        window is not None
+        and ((window.slide and (window.kind != "hop" or window.is_final)) or window.kind == "session")
+        for window in windows
     )
     return not slides and not any(isinstance(item, Derived) for item in body.items)
 

@@ -42,7 +42,8 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, hop, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time.
+    """`kind` is range, hop, session, rows, now, unbounded or since; `size` its length in microseconds, rows, the gap
+    between sessions, or the first time.
 
     Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
     """
@@ -53,13 +54,18 @@ class Window:
     partition_by: tuple[str, ...] = ()
     offset: int = 0
     spelling: str = ""
-    """Of windows that hop or tumble: whose words say it, `flink` or others."""
+    """Of windows that are columns too: whose words say it, `flink` or others."""
     is_final: bool = False
-    """Of windows that hop or tumble: whether rows are shown when they are over, and stay."""
+    """Of windows that are columns too: whether rows are shown when they are over, and stay."""
 
     @property
     def is_endless(self) -> bool:
         return self.kind in ("unbounded", "since")
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows have it as columns, too."""
+        return self.kind in ("hop", "session")
 
     @property
     def in_brackets(self) -> str:
@@ -70,12 +76,15 @@ class Window:
         return f" [{texts.get(self.kind, self.kind.upper())}]"
 
     def around(self, stream: str) -> str:
-        """A stream with a window that hops or tumbles."""
-        is_flink, is_hop = self.spelling == "flink", self.slide != self.size
+        """A stream with a window that rows have as columns."""
+        is_flink, is_hop = self.spelling == "flink", self.kind == "hop" and self.slide != self.size
+        by = ", ".join(self.partition_by)
+        stream += f" PARTITION BY {f'({by})' if len(self.partition_by) > 1 else by}" if by else ""
         lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
         parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
         parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
-        call = f"{'HOP' if is_hop else 'TUMBLE'}({', '.join(parts)})"
+        function = "SESSION" if self.kind == "session" else "HOP" if is_hop else "TUMBLE"
+        call = f"{function}({', '.join(parts)})"
         return f"TABLE({call})" if is_flink else call
 
     @property
@@ -399,7 +408,7 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
-    if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
+    if isinstance(item, Reading) and item.window is not None and item.window.has_columns:
         return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
