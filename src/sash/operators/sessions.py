@@ -12,7 +12,9 @@
 
 A row has a version for every instant of its session from its own on; each expires at the end that it says, or is taken
 back when that moves. Where nobody reads `end`, rows come once, with the start, which stays, and a negative takes them
-back at the end. Where only what is over is shown, EMIT ON WINDOW CLOSE, rows come at the end, for that instant.
+back at the end. So it is where groups of whole sessions are made above: they are told the end that each row alone would
+give its session, and take the latest. Where only what is over is shown, EMIT ON WINDOW CLOSE, rows come at the end, for
+that instant.
 
 As rows come in order of time, nothing joins two sessions: a row that could is late, or was waited for below. State: the
 rows of sessions that are not over. One that never pauses for the gap is kept as a whole.
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +48,8 @@ from sash.store.block_log import BlockLog
 from sash.store.group_array import GroupArray
 from sash.store.vector import Arena, Memory, Vector
 
+_Span: TypeAlias = tuple[np.ndarray, np.ndarray]
+
 
 @dataclass(frozen=True, slots=True)
 class SessionsSpec:
@@ -62,6 +66,8 @@ class SessionsSpec:
     id_column: str | None
     is_final: bool = False
     """Whether rows come when their session is over, for that instant."""
+    has_own_ends: bool = False
+    """Whether `end` receives the end that a row alone would give its session: then rows come once."""
 
     def __post_init__(self) -> None:
         assert self.gap_us > 0
@@ -69,7 +75,7 @@ class SessionsSpec:
     @property
     def has_versions(self) -> bool:
         """Whether rows come again when their session becomes longer."""
-        return self.end is not None and not self.is_final
+        return self.end is not None and not self.is_final and not self.has_own_ends
 
 
 class Sessions:
@@ -166,36 +172,37 @@ class Sessions:
         return found
 
     def _stays(self, new: pa.Table, starts: np.ndarray, gone: _Members, over: Stages) -> list[pa.Table]:
-        """Rows come at their time, and are taken back at the end of their session, which nobody reads."""
-        ts, place = int64_column(new, TS), gone.places
-        never = np.full(max(len(ts), len(place)), NEVER)
-        old = self._log.take(gone.numbers)
+        """Rows come at their time, and are taken back at the end of their session."""
+        old, place, ts = self._log.take(gone.numbers), gone.places, int64_column(new, TS)
+        own = [expiries(int64_column(rows, TS), self.spec.gap_us) for rows in (new, old)]
+        never = [np.full(rows.num_rows, NEVER) for rows in (new, old)]
         return [
-            self._signed(new, starts, never[: len(ts)], ts, 1),
-            self._signed(old, over.starts[place], never[: len(place)], over.until[place], -1),
+            self._signed(new, (ts, never[0]), (starts, own[0]), 1),
+            self._signed(old, (over.until[place], never[1]), (over.starts[place], own[1]), -1),
         ]
 
     def _versions(self, new: pa.Table, starts: np.ndarray, longer: Stages) -> list[pa.Table]:
         """Rows come at their time, and again whenever their session becomes longer; what they said is taken back."""
         ts, gap_us, moved = int64_column(new, TS), self.spec.gap_us, self._members(longer)
         old, place = self._log.take(moved.numbers), moved.places
-        begun, until = longer.starts[place], longer.until[place]
+        begun, until, was, ends = longer.starts[place], longer.until[place], longer.ends[place], expiries(ts, gap_us)
+        later = expiries(until, gap_us)
         return [
-            self._signed(new, starts, expiries(ts, gap_us), ts, 1),
-            self._signed(old, begun, longer.ends[place], until, -1),
-            self._signed(old, begun, expiries(until, gap_us), until, 1),
+            self._signed(new, (ts, ends), (starts, ends), 1),
+            self._signed(old, (until, was), (begun, was), -1),
+            self._signed(old, (until, later), (begun, later), 1),
         ]
 
     def _over(self, gone: _Members, over: Stages) -> pa.Table:
         """Rows come when their session is over."""
         ends = over.ends[gone.places]
-        return self._signed(self._log.take(gone.numbers), over.starts[gone.places], ends, ends, 1)
+        return self._signed(self._log.take(gone.numbers), (ends, ends + 1), (over.starts[gone.places], ends), 1)
 
-    def _signed(self, rows: pa.Table, starts: np.ndarray, ends: np.ndarray, ts: np.ndarray, sign: int) -> pa.Table:
-        """Rows with a sign and the session that they are in, which they leave at its end."""
-        expires = ends + 1 if self.spec.is_final else ends
+    def _signed(self, rows: pa.Table, life: _Span, session: _Span, sign: int) -> pa.Table:
+        """Rows with a sign, from when until when they are there, and the session that they are in."""
+        ts, expires = life
         tuples = with_columns(rows, **{TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
-        for name, edges in ((self.spec.start, starts), (self.spec.end, ends)):
+        for name, edges in zip((self.spec.start, self.spec.end), session, strict=True):
             if name:
                 tuples = tuples.append_column(name, pa.array(edges).cast(self.spec.type))
         return tuples.select(self.schema.names).cast(self.schema)

@@ -233,7 +233,8 @@ def _sessions(scan: Scan, leaf: Node, id_column: str | None) -> Node:
     assert isinstance(info, StreamInfo)
     start, end = (f"{alias}.{name}" if name in scan.columns else None for name in WINDOW_COLUMNS)
     by = tuple(f"{alias}.{name}" for name in window.partition_by)
-    spec = SessionsSpec(window.gap_us, by, start, end, window_time_type(info), id_column, window.is_final)
+    type_, is_final = window_time_type(info), window.is_final
+    spec = SessionsSpec(window.gap_us, by, start, end, type_, id_column, is_final, scan.ends_above)
     return Node(spec, (Node(ReorderSpec(is_total=False), (leaf,)),))
 
 
@@ -241,7 +242,8 @@ def _life_us(scan: Scan) -> int | None:
     """The longest life of a tuple; with a slide it may begin late and end late."""
     window = scan.source.window
     if isinstance(window, SessionWindow):
-        return 1 if window.is_final else window.gap_us if WINDOW_COLUMNS[1] in scan.columns else None
+        has_versions = WINDOW_COLUMNS[1] in scan.columns and not scan.ends_above
+        return 1 if window.is_final else window.gap_us if has_versions else None
     if isinstance(window, HopWindow):
         return 1 if window.is_final else window.length_us
     if not isinstance(window, TimeWindow):

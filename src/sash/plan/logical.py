@@ -28,6 +28,8 @@ class Scan:
     computed: tuple[tuple[str, exp.Expr], ...] = ()
     body: Body | None = None
     """What it reads, if it is a subquery."""
+    ends_above: bool = False
+    """Whether the groups above find out when its sessions end, see `follow_session_ends`."""
 
     @property
     def counts_rows(self) -> bool:

@@ -35,10 +35,10 @@ from support.generated.windows import (
     draw_bracket,
     draw_final_window,
     draw_hop,
-    draw_session,
     draw_intervals,
     draw_landmark,
     draw_pairs,
+    draw_session,
 )
 
 AnyBody = TypeVar("AnyBody", Select, SetOperation)
