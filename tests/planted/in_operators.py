@@ -226,6 +226,22 @@ WINDOWS = (
         ("tests/operators/test_time_buckets.py",),
     ),
     Mistake(
+        "a-day-that-begins-a-change-of-clocks-late",
+        "calendar_buckets",
+        "operators/calendar_buckets.py",
+        "    if first <= second:\n        return first\n",
+        "    if first == second:\n        return first\n",
+        ("tests/operators/test_calendar_buckets.py",),
+    ),
+    Mistake(
+        "the-windows-of-a-zone-are-those-of-utc",
+        "calendar_buckets",
+        "operators/calendar_buckets.py",
+        "_AROUND = np.arange(-2, 4)",
+        "_AROUND = np.arange(0, 2)",
+        ("tests/operators/test_calendar_buckets.py",),
+    ),
+    Mistake(
         "results-that-are-shown-before-their-window-is-over",
         "close",
         "operators/close.py",

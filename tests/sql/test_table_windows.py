@@ -11,7 +11,7 @@ from sash.sql.bind import bind
 from sash.sql.bound_query import BoundQuery
 from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.parse import parse_query
-from sash.sql.window_kinds import HopWindow, SessionWindow, TableWindow
+from sash.sql.window_kinds import CalendarWindow, HopWindow, SessionWindow, TableWindow
 
 MINUTE = 60_000_000
 STREAM = StreamInfo(pa.schema({"at": pa.timestamp("ms", "UTC"), "k": pa.int64()}), "at")
@@ -36,6 +36,16 @@ def bind_select(text: str) -> BoundQuery:
         ("TUMBLE(s, at, INTERVAL 1 MINUTE, INTERVAL '-5 seconds')", HopWindow(MINUTE, MINUTE, 55_000_000)),
         ("HOP(s, at, INTERVAL '20 s', INTERVAL '1 minute')", HopWindow(MINUTE, 20_000_000)),
         ("TABLE(HOP(TABLE s, DESCRIPTOR(at), 20 s, 1 minute, 10 s))", HopWindow(MINUTE, 20_000_000, 10_000_000)),
+        ("TUMBLE(s, at, INTERVAL '1 month')", CalendarWindow("month", 1, "UTC")),
+        ("TUMBLE(s, at, INTERVAL '2 quarters', 'Europe/Berlin')", CalendarWindow("month", 6, "Europe/Berlin")),
+        ("TUMBLE(s, at, 1 YEAR, 'UTC')", CalendarWindow("month", 12, "UTC")),
+        ("TUMBLE(s, at, INTERVAL '1 day', 'Europe/Berlin')", CalendarWindow("day", 1, "Europe/Berlin")),
+        (
+            "TABLE(TUMBLE(TABLE s, DESCRIPTOR(at), INTERVAL '1' WEEK, 'Etc/GMT+1')) t",
+            CalendarWindow("week", 1, "Etc/GMT+1"),
+        ),
+        ("TUMBLE(s, at, INTERVAL '1 day')", HopWindow(24 * 60 * MINUTE, 24 * 60 * MINUTE)),
+        ("TUMBLE(s, at, '1 day', '6 hours')", HopWindow(24 * 60 * MINUTE, 24 * 60 * MINUTE, 6 * 60 * MINUTE)),
         ("SESSION(s, at, INTERVAL '1 minute')", SessionWindow(MINUTE)),
         ("session(S partition by K, AT, 1 minute) t", SessionWindow(MINUTE, ("k",))),
         ("SESSION(s PARTITION BY (k, at), at, 1 minute)", SessionWindow(MINUTE, ("k", "at"))),
@@ -94,7 +104,22 @@ def test_sessions_in_group_by_are_of_what_else_is_grouped_by(outputs: str, group
         ("SELECT 1 FROM TUMBLE(s, x, 1 minute)", BindError, "`s` has no column `x`"),
         ("SELECT 1 FROM TUMBLE(w, at, 1 minute)", BindError, "`w` has a column `window_end` already"),
         ("SELECT 1 FROM TUMBLE(s, at, 0 minutes)", ParseError, "a window must be longer than zero"),
-        ("SELECT 1 FROM TUMBLE(s, at, 1 month)", ParseError, "the length of a `month` varies"),
+        ("SELECT 1 FROM HOP(s, at, 1 day, 1 month)", ParseError, "the length of a `month` varies"),
+        ("SELECT 1 FROM HOP(s, at, 1 h, 1 day, 'UTC')", ParseError, "`UTC` is not a length of time"),
+        ("SELECT 1 FROM TUMBLE(s, at, 0 months)", ParseError, "windows of the calendar are whole days, weeks, months"),
+        ("SELECT 1 FROM TUMBLE(s, at, '1 month 2 days')", ParseError, "windows of the calendar are whole days, weeks"),
+        (
+            "SELECT 1 FROM TUMBLE(s, at, 1.5 months)",
+            ParseError,
+            "windows of the calendar are whole days, weeks, months",
+        ),
+        ("SELECT 1 FROM TUMBLE(s, at, 20000 days, 'UTC')", ParseError, "windows of the calendar are whole days, weeks"),
+        ("SELECT 1 FROM TUMBLE(s, at, 6 hours, 'UTC')", ParseError, "windows of the calendar are whole days, weeks"),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 day, 'Berlin')", BindError, "there is no time zone `Berlin`; "),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 day, '')", BindError, "there is no time zone ``; "),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 day, '../etc/passwd')", ParseError, "`../etc/passwd` is not a length of time"),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 day, 'Europe')", BindError, "there is no time zone `Europe`; "),
+        ("SELECT 1 FROM TUMBLE(s, at, 1 month, 1 day)", PlanError, "an offset of windows of the calendar cannot run"),
         ("SELECT 1 FROM HOP(s, at, 1 ms, 1 minute)", PlanError, "each row would be in 60000 windows, and 1000 are"),
         ("SELECT 1 FROM TABLE(s)", ParseError, "expected `TUMBLE`, `HOP` or `SESSION`"),
         ("SELECT 1 FROM TUMBLE(s, at, 1 s) t [NOW]", ParseError, "`s` has two windows; remove one of them"),
@@ -161,6 +186,13 @@ def test_windows_that_show_what_is_final() -> None:
         "SELECT window_end FROM s GROUP BY TUMBLE(at, 1 minute) EMIT ON WINDOW CLOSE",
     ):
         assert bind_select(text).sources[0].window == HopWindow(MINUTE, MINUTE, is_final=True)
+
+
+def test_windows_of_the_calendar_in_group_by() -> None:
+    bound = bind_select("SELECT TUMBLE_END(at, 1 month, 'UTC') FROM s GROUP BY TUMBLE(at, 1 month), k")
+    assert bound.sources[0].window == CalendarWindow("month", 1, "UTC")
+    final = bind_select("SELECT k FROM TUMBLE(s, at, 1 month) EMIT ON WINDOW CLOSE")
+    assert final.sources[0].window == CalendarWindow("month", 1, "UTC", is_final=True)
 
 
 def test_sessions_that_show_what_is_final() -> None:

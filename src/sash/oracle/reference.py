@@ -40,6 +40,7 @@ from sash.sql.expressions import to_duckdb
 from sash.sql.table_queries import answer_table_query
 from sash.sql.window_kinds import (
     WINDOW_COLUMNS,
+    CalendarWindow,
     HopWindow,
     RowsWindow,
     SessionWindow,
@@ -125,7 +126,7 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
             if window.is_final:
                 return [Life(end, NEVER, NEVER) for end in ends]
             return [Life(enters, leaves, end) for (enters, leaves), end in zip(stays, ends)]
-        case HopWindow():
+        case HopWindow() | CalendarWindow():
             ends = read_times(table.column(WINDOW_COLUMNS[1])).tolist()
             return [Life(end, NEVER, NEVER) if window.is_final else Life(t, end, end) for t, end in zip(ts, ends)]
         case RowsWindow(n_rows, partition_by):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from sash.operators.calendar_buckets import CalendarBuckets
 from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
@@ -28,6 +29,7 @@ from sash.sql.catalog import Source, StreamInfo, window_time_type
 from sash.sql.expressions import to_column, to_duckdb
 from sash.sql.window_kinds import (
     WINDOW_COLUMNS,
+    CalendarWindow,
     HopWindow,
     RowsWindow,
     SessionWindow,
@@ -202,13 +204,18 @@ def ingest_spec(scan: Scan) -> IngestSpec:
     else:
         project = _project(scan, passed)
     life_us = window.length_us if isinstance(window, TimeWindow | HopWindow) else None
+    life_us = window.longest_us if isinstance(window, CalendarWindow) else life_us
     since_us = window.since_us if isinstance(window, SinceWindow) else BEGINNING
     return IngestSpec(alias, project, life_us, since_us, _buckets(source))
 
 
-def _buckets(source: Source) -> TimeBuckets | None:
+def _buckets(source: Source) -> TimeBuckets | CalendarBuckets | None:
     window, info = source.window, source.info
-    if not isinstance(window, HopWindow) or not isinstance(info, StreamInfo):
+    if not isinstance(info, StreamInfo):
+        return None
+    if isinstance(window, CalendarWindow):
+        return CalendarBuckets(window.unit, window.count, window.zone, WINDOW_COLUMNS, window_time_type(info))
+    if not isinstance(window, HopWindow):
         return None
     return TimeBuckets(window.length_us, window.hop_us, window.offset_us, WINDOW_COLUMNS, window_time_type(info))
 
@@ -246,6 +253,8 @@ def _life_us(scan: Scan) -> int | None:
         return 1 if window.is_final else window.gap_us if has_versions else None
     if isinstance(window, HopWindow):
         return 1 if window.is_final else window.length_us
+    if isinstance(window, CalendarWindow):
+        return 1 if window.is_final else window.longest_us
     if not isinstance(window, TimeWindow):
         return None
     slide_us = window.slide_us or 1

@@ -3,12 +3,13 @@
     FROM TUMBLE(s, ts, INTERVAL '1 minute')
     FROM HOP(s, ts, INTERVAL '20 seconds', INTERVAL '1 minute')         every 20 seconds; one length more is an offset
     FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
+    FROM TUMBLE(s, ts, INTERVAL '1 month', 'Europe/Berlin')             months, or days, of a time zone
     FROM s GROUP BY TUMBLE(ts, INTERVAL '1 minute')                     the same, grouped by window_start, window_end
     FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), INTERVAL '1' MINUTE))
     FROM SESSION(s PARTITION BY (k, l), ts, INTERVAL '1 minute')
     FROM s GROUP BY SESSION(ts, INTERVAL '1 minute'), k                 sessions of every k
 
-All become a stream with a `HopWindow` or `SessionWindow`, and columns called `window_start` and `window_end`.
+All become a stream with a `TableWindow`, and columns called `window_start` and `window_end`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sash.errors import ParseError, PlanError
+from sash.errors import BindError, ParseError, PlanError
+from sash.sql.calendar_lengths import MAX_COUNT, find_zone, has_months, is_zone, read_calendar
 from sash.sql.cursor import Cursor
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, SessionWindow, TableWindow
-from sash.sql.windows import WindowClause, parse_length, parse_signed_length
+from sash.sql.window_kinds import UTC, WINDOW_COLUMNS, CalendarWindow, HopWindow, SessionWindow, TableWindow
+from sash.sql.windows import WindowClause, parse_length, parse_signed_length, parse_words
 
 MAX_COPIES = 1000
 """The most windows that a row may be in at once: it is kept once for each."""
@@ -82,6 +84,8 @@ def _parse_lengths(parser: Cursor, function: str) -> TableWindow:
     start = parser.index
     if function == _SESSION:
         return SessionWindow(parse_length(parser, "the gap between sessions"))
+    if function == "TUMBLE" and (window := _parse_calendar(parser)) is not None:
+        return window
     hop_us = parse_length(parser, "a hop" if function == "HOP" else "a window")
     length_us = hop_us
     if function == "HOP":
@@ -92,6 +96,41 @@ def _parse_lengths(parser: Cursor, function: str) -> TableWindow:
         reason = f"each row would be in {-(-length_us // hop_us)} windows, and {MAX_COPIES} are the most; hop further"
         raise PlanError(reason, parser.sql, parser.span_since(start))
     return HopWindow(length_us, hop_us, offset_us % hop_us)
+
+
+def _parse_calendar(parser: Cursor) -> CalendarWindow | None:
+    """The length of a window and a time zone; nothing at all is read if it is neither of months nor in a zone."""
+    start = parser.index
+    words = "" if parser.at_parameter() else parse_words(parser, "a window")
+    span = parser.span_since(start)
+    if not words or not (has_months(words) or _is_zone_next(parser)):
+        parser.back_to(start)
+        return None
+    known = read_calendar(words)
+    if known is None:
+        remedy = f"give one number of them, up to {MAX_COUNT}, as in `INTERVAL '1 month'`"
+        reason = f"windows of the calendar are whole days, weeks, months, quarters or years, not `{words.strip()}`"
+        raise ParseError(f"{reason}; {remedy}", parser.sql, span)
+    zone = _parse_zone(parser) if _is_zone_next(parser) else UTC
+    if parser.at(","):
+        parser.refuse("an offset of windows of the calendar", "remove it, or give a time zone")
+    return CalendarWindow(*known, zone)
+
+
+def _is_zone_next(parser: Cursor) -> bool:
+    start = parser.index
+    text = parser.next_string() if parser.take(",") else None
+    parser.back_to(start)
+    return text is not None and is_zone(text)
+
+
+def _parse_zone(parser: Cursor) -> str:
+    parser.expect(",")
+    start = parser.index
+    zone = parser.string("a time zone")
+    if wrong := find_zone(zone):
+        raise BindError(wrong, parser.sql, parser.span_since(start))
+    return zone
 
 
 def is_group_window(parser: Cursor) -> bool:

@@ -68,6 +68,8 @@ EXPECTED = (
         "HOP",
         "SESSION",
         "SESSION of all rows",
+        "TUMBLE by the calendar",
+        "TUMBLE in a zone",
         "EMIT FINAL",
         "WITH UNBOUNDED STATE",
         "EMIT ON WINDOW CLOSE",
@@ -211,6 +213,8 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "calendar":
+        return "TUMBLE in a zone" if window.zone else "TUMBLE by the calendar"
     if window.kind == "session":
         return "SESSION" if window.partition_by else "SESSION of all rows"
     if window.kind == "hop":

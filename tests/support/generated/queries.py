@@ -33,6 +33,7 @@ from support.generated.tree import (
 from support.generated.truth import LISTS, STRINGS
 from support.generated.windows import (
     draw_bracket,
+    draw_calendar,
     draw_final_window,
     draw_hop,
     draw_intervals,
@@ -540,8 +541,9 @@ class StatementWriter:
 
     def _closing(self) -> Select:
         """What is final when windows are over: rows, or groups of one window each."""
-        kind = self.choices.one(("tumble", "hop", "session"))
-        window = draw_session(self.choices) if kind == "session" else draw_hop(self.choices, kind)
+        kind = self.choices.one(("tumble", "hop", "session", "calendar"))
+        others = {"session": draw_session, "calendar": draw_calendar}
+        window = others[kind](self.choices) if kind in others else draw_hop(self.choices, kind)
         item = self._reading(self._stream(), replace(window, is_final=True))
         writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
         where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()

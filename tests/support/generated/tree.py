@@ -42,8 +42,8 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, hop, session, rows, now, unbounded or since; `size` its length in microseconds, rows, the gap
-    between sessions, or the first time.
+    """`kind` is range, hop, calendar, session, rows, now, unbounded or since; `size` its length in microseconds, units
+    of the calendar or rows, the gap between sessions, or the first time.
 
     Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
     """
@@ -53,6 +53,9 @@ class Window:
     slide: int | None = None
     partition_by: tuple[str, ...] = ()
     offset: int = 0
+    unit: str = ""
+    """Of windows of the calendar: `day`, `week`, `month` or `year`, and the zone, if it is said."""
+    zone: str | None = None
     spelling: str = ""
     """Of windows that are columns too: whose words say it, `flink` or others."""
     is_final: bool = False
@@ -65,7 +68,7 @@ class Window:
     @property
     def has_columns(self) -> bool:
         """Whether rows have it as columns, too."""
-        return self.kind in ("hop", "session")
+        return self.kind in ("hop", "calendar", "session")
 
     @property
     def in_brackets(self) -> str:
@@ -82,7 +85,9 @@ class Window:
         stream += f" PARTITION BY {f'({by})' if len(self.partition_by) > 1 else by}" if by else ""
         lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
         parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
-        parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
+        unit = self.unit or ("MICROSECONDS" if is_flink else "us")
+        parts += [f"INTERVAL '{length}' {unit}" if is_flink else f"INTERVAL '{length} {unit}'" for length in lengths]
+        parts += [f"'{self.zone}'"] if self.zone else []
         function = "SESSION" if self.kind == "session" else "HOP" if is_hop else "TUMBLE"
         call = f"{function}({', '.join(parts)})"
         return f"TABLE({call})" if is_flink else call

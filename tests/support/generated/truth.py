@@ -15,8 +15,10 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from support.generated.asof import one_partner
@@ -231,6 +233,10 @@ def live(table: Table, window: Window | None) -> pa.Table:
         times = [table.times[number] for number in table.accepted]
         if window is not None and window.kind == "hop":
             return _in_each_window(rows, times, window)
+        if window is not None and window.kind == "calendar":
+            found = [(place, *_period(time, window)) for place, time in enumerate(times)]
+            lives = [(end, ALWAYS[1]) if window.is_final else (times[place], end) for place, _, end in found]
+            return _with_windows(rows, times, found, lives)
         if window is not None and window.kind == "session":
             return _in_each_session(rows, times, window)
         lives = _stream_lives(rows, times, table.tie, window)
@@ -254,6 +260,21 @@ def _in_each_window(rows: pa.Table, times: list[int], window: Window) -> pa.Tabl
     ]
     lives = [(end, ALWAYS[1]) if window.is_final else (time, end) for _, time, _, end in found]
     return _with_windows(rows, times, [(place, start, end) for place, _, start, end in found], lives)
+
+
+@cache
+def _period(time: int, window: Window) -> tuple[int, int]:
+    """When the days, weeks, months or years that hold a time begin and end, as DuckDB's clocks show it in a zone; they
+    are counted from those on that 1970 begins in.
+    """
+    unit, size = window.unit, window.size
+    first, far = (f"date_trunc('{unit}', {each})" for each in ("TIMESTAMPTZ '1970-01-01'", f"make_timestamptz({time})"))
+    gone = f"CAST(floor(date_diff('{unit}', {first}, {far}) / {size}) AS INTEGER) * {size}"
+    edges = [f"epoch_us({first} + to_{unit}s({number}))" for number in (gone, f"{gone} + {size}")]
+    with duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone = '{window.zone or 'UTC'}'")
+        start, end = connection.execute(f"SELECT {', '.join(edges)}").fetchall()[0]
+    return start, end
 
 
 def _in_each_session(rows: pa.Table, times: list[int], window: Window) -> pa.Table:
