@@ -226,11 +226,11 @@ WINDOWS = (
         ("tests/operators/test_time_buckets.py",),
     ),
     Mistake(
-        "a-day-that-begins-a-change-of-clocks-late",
+        "a-day-that-begins-with-the-second-of-two-midnights",
         "calendar_buckets",
         "operators/calendar_buckets.py",
         "    if first <= second:\n        return first\n",
-        "    if first == second:\n        return first\n",
+        "    if first <= second:\n        return second\n",
         ("tests/operators/test_calendar_buckets.py",),
     ),
     Mistake(

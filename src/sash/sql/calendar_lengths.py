@@ -47,7 +47,7 @@ def is_zone(text: str) -> bool:
     return not _LENGTH.match(text)
 
 
-def find_zone(name: str) -> str | None:
+def find_mistake_in_zone(name: str) -> str | None:
     """What is wrong with the name of a time zone; None if there is one of that name."""
     try:
         ZoneInfo(name)

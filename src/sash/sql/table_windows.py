@@ -20,7 +20,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from sash.errors import BindError, ParseError, PlanError
-from sash.sql.calendar_lengths import MAX_COUNT, find_zone, has_months, is_zone, read_calendar
+from sash.sql.calendar_lengths import MAX_COUNT, find_mistake_in_zone, has_months, is_zone, read_calendar
 from sash.sql.cursor import Cursor
 from sash.sql.window_kinds import UTC, WINDOW_COLUMNS, CalendarWindow, HopWindow, SessionWindow, TableWindow
 from sash.sql.windows import WindowClause, parse_length, parse_signed_length, parse_words
@@ -128,7 +128,7 @@ def _parse_zone(parser: Cursor) -> str:
     parser.expect(",")
     start = parser.index
     zone = parser.string("a time zone")
-    if wrong := find_zone(zone):
+    if wrong := find_mistake_in_zone(zone):
         raise BindError(wrong, parser.sql, parser.span_since(start))
     return zone
 

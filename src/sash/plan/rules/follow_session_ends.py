@@ -15,7 +15,7 @@ from sash.sql.window_kinds import WINDOW_COLUMNS, SessionWindow
 def follow_session_ends(query: Select) -> Select:
     """When a session becomes longer, all its rows have another `window_end`. Groups that are sessions need not hear of
     that row by row: the end of one is the latest that any of its rows gives. That is so if nothing but sessions is told
-    apart, no row is left out of one, and nothing but the groups reads the end.
+    apart, by more than their ends, no row is left out of one, and nothing but the groups reads the end.
     """
     scan = query.input
     if not isinstance(scan, Scan) or not _is_open(scan) or not query.is_grouped or query.tests or query.conjuncts:
@@ -26,7 +26,13 @@ def follow_session_ends(query: Select) -> Select:
     is_whole = set(window.partition_by) <= groups <= {*window.partition_by, *WINDOW_COLUMNS}
     read = set[str]().union(*(columns_of(expr) for aggregate in bound.aggregates for expr in aggregate.reads))
     is_read = f"{scan.source.alias}.{WINDOW_COLUMNS[1]}" in read
-    if WINDOW_COLUMNS[1] not in groups or not is_whole or is_read or not _keeps_sessions(scan, window):
+    if (
+        WINDOW_COLUMNS[1] not in groups
+        or len(groups) == 1
+        or not is_whole
+        or is_read
+        or not _keeps_sessions(scan, window)
+    ):
         return query
     return replace(query, input=replace(scan, ends_above=True))
 
