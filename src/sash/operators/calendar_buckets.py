@@ -13,7 +13,7 @@ Where a window begins is found out once for each, and kept; rows are then looked
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
@@ -23,11 +23,10 @@ import pyarrow as pa
 from sash.store.batch import BEGINNING, NEVER
 
 DAY_US = 86_400_000_000
-_EPOCH = datetime(1970, 1, 1)
 _CYCLE_US = 146_097 * DAY_US
 """After 400 years the calendar, weekdays included, is the same again; so are the rules of zones in far times."""
-_FIRST_US, _LAST_US = ((datetime(year, 1, 1) - _EPOCH) // timedelta(microseconds=1) for year in (400, 9000))
-"""Between these, Python knows the times of zones."""
+_FIRST_US, _LAST_US = -573_000 * DAY_US, 2_560_000 * DAY_US
+"""Between these, from the year 401 up to 8979, Python knows the times of zones."""
 _AROUND = np.arange(-2, 4)
 """By how many windows the zone's clocks may differ from those of UTC, and where the last of them ends."""
 
@@ -84,19 +83,14 @@ def find_start(unit: str, count: int, zone: str, number: int) -> int:
 
 def _first_instant(midnight_us: int, zone: ZoneInfo) -> int:
     """When a zone's clocks first show a time, or, where they skip it, a later one."""
-    shown = _EPOCH + timedelta(microseconds=midnight_us)
-    first, second = (_to_us(shown.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
+    shown = datetime(1970, 1, 1) + timedelta(microseconds=midnight_us)
+    begin = datetime(1970, 1, 1, tzinfo=ZoneInfo("UTC"))
+    first, second = ((shown.replace(tzinfo=zone, fold=fold) - begin) // timedelta(microseconds=1) for fold in (0, 1))
     if first <= second:
         return first
     early, late = second, first  # skipped: between these the clocks jump over it
     while late - early > 1:
         middle = (early + late) // 2
-        is_past = (_EPOCH.replace(tzinfo=UTC) + timedelta(microseconds=middle)).astimezone(zone).replace(
-            tzinfo=None
-        ) >= shown
+        is_past = (begin + timedelta(microseconds=middle)).astimezone(zone).replace(tzinfo=None) >= shown
         early, late = (early, middle) if is_past else (middle, late)
     return late
-
-
-def _to_us(time: datetime) -> int:
-    return (time - _EPOCH.replace(tzinfo=UTC)) // timedelta(microseconds=1)

@@ -122,7 +122,8 @@ class Sessions:
         if self.spec.has_versions or known[due, SIZE].sum() <= n_max:
             return clock
         due = due[np.argsort(ends[due], kind="stable")]
-        earliest, too_late = ends[due[[0, np.searchsorted(np.cumsum(known[due, SIZE]), n_max, "right")]]].tolist()
+        n_over = np.cumsum(known[due, SIZE])
+        earliest, too_late = int(ends[due[0]]), int(ends[due[np.searchsorted(n_over, n_max, "right")]])
         return too_late if too_late == earliest else too_late - 1
 
     def logs(self) -> dict[str, BlockLog]:
