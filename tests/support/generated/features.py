@@ -68,6 +68,7 @@ EXPECTED = (
         "HOP",
         "SESSION",
         "SESSION of all rows",
+        "GROUP BY SESSION",
         "TUMBLE by the calendar",
         "TUMBLE in a zone",
         "EMIT FINAL",
@@ -216,6 +217,8 @@ def _window_name(window: Window | None) -> str:
     if window.kind == "calendar":
         return "TUMBLE in a zone" if window.zone else "TUMBLE by the calendar"
     if window.kind == "session":
+        if window.spelling == "group":
+            return "GROUP BY SESSION"
         return "SESSION" if window.partition_by else "SESSION of all rows"
     if window.kind == "hop":
         return "TUMBLE" if window.slide == window.size else "HOP"

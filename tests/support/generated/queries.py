@@ -81,11 +81,14 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 84, "endless": 6, "intervals": 4, "closing": 3, "once": 3})
+        kind = self.choices.weighted(
+            {"windows": 81, "endless": 6, "intervals": 4, "closing": 3, "once": 3, "sessions": 3}
+        )
         self.may_grow = kind == "windows" and self.choices.chance(4)
         if kind == "windows" and self.choices.chance(12):
-            self.named.append(("w", self._body(2, None)))
+            self.named.append(("w", self._sessions() if self.choices.chance(12) else self._body(2, None)))
         drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        drawers |= {"sessions": self._sessions}
         drawers |= {} if self.is_plain else {"once": self._once}
         body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) and kind != "once" else None
@@ -556,6 +559,27 @@ class StatementWriter:
         for place, name in enumerate(keys):
             select = _also_by(select, item, name, "w" * (place + 1))
         return select
+
+    def _sessions(self) -> Select:
+        """Groups that are whole sessions, mostly: the plan then finds out their ends in another way."""
+        window = draw_session(self.choices)
+        item = self._reading(self._stream(), window)
+        writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
+        calls: list[Call] = []
+        drawn = [self._aggregate(writer, calls, (item,)) for _ in range(1 + self.choices.below(2))]
+        select = Select((item,), (), tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(drawn)))
+        names = [*window.partition_by, *self.choices.one((("window_start", "window_end"), ("window_end",)))]
+        for place, name in enumerate(names):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        if self.choices.chance(20):
+            select = replace(select, having=self._having(writer, calls, list(select.keys or ())))
+        select = replace(select, calls=tuple(calls))
+        if self.choices.chance(25):
+            return replace(select, items=(replace(item, window=replace(window, spelling="group")),))
+        if not self.choices.chance(30):
+            return select
+        own = [f"{item.alias}.{name} IS NOT NULL" for name in window.partition_by]
+        return replace(select, where=(self.choices.one([*own, _conjunct(writer.condition())]),))
 
     def _once(self) -> Select:
         """Rows that come once: of one stream, or of two in a join that may be an outer one."""

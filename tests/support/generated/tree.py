@@ -339,11 +339,22 @@ def write(body: Body) -> str:
     on = f"DISTINCT ON ({', '.join(body.ranks.distinct_on)}) " if body.ranks and body.ranks.distinct_on else ""
     text = f"SELECT {on or ('DISTINCT ' if body.is_distinct else '')}{outputs} FROM {_write_from(body)}"
     text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
+    text += f" GROUP BY {', '.join(body.key_words or _group_words(body))}" if body.keys else ""
     text += f" HAVING {body.having}" if body.having else ""
     text += body.ranks.text if body.ranks else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
     return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
+
+
+def _group_words(select: Select) -> Sequence[str]:
+    """What is grouped by, with the window if it stands there."""
+    keys = select.keys or ()
+    for item in select.items:
+        if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+            edges = (f"{item.alias}.window_start", f"{item.alias}.window_end")
+            call = f"SESSION({item.alias}.ts, INTERVAL '{item.window.size} us')"
+            return [*(key for key in keys if key not in edges), call]
+    return keys
 
 
 def fill(text: str, calls: Sequence[Call], write_call: Callable[[Call], str]) -> str:
@@ -413,6 +424,8 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
+    if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+        return f"{item.table} AS {item.alias}"
     if isinstance(item, Reading) and item.window is not None and item.window.has_columns:
         return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
