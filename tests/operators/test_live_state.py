@@ -44,6 +44,7 @@ from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateS
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.top_k import TopK, TopKSpec
@@ -244,6 +245,11 @@ UNEVEN = ("025", "306", "710")
 RELATION = pa.table({"R.k": [0, 1, 1, None, 2], "R.s": ["a", "b", "c", "d", None]})
 
 
+def sessions(partition_by: str, **more: Any) -> Served:
+    spec = {"start": "start", "end": "end", "type": pa.int64(), "id_column": "_id.A"} | more
+    return Served(Sessions, SessionsSpec(2, tuple(partition_by.split()), **spec), ("s v",), ENDLESS)
+
+
 def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None, kind: str = "INNER") -> Served:
     make: Callable[..., Any] = lambda spec, stream: LookupJoin(spec, stream, RELATION)  # noqa: E731
     return Served(make, LookupJoinSpec(tuple(keys), residual, kind=kind), ("A.k A.s A.n",))
@@ -371,6 +377,12 @@ CASES: dict[type, dict[str, Served]] = {
     CountWindow: {
         "of all": Served(CountWindow, CountWindowSpec(3, (), "_id.A"), ("s v",), ENDLESS),
         "of partitions": Served(CountWindow, CountWindowSpec(2, ("s",), "_id.A"), ("s v",), ENDLESS),
+    },
+    Sessions: {
+        "with versions": sessions("s"),
+        "of all": sessions("", end=None),
+        "without ends": sessions("s", end=None),
+        "final": sessions("s", is_final=True),
     },
     WindowJoin: {
         **{

@@ -27,6 +27,7 @@ from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.top_k import TopK, TopKSpec
 from sash.operators.union import Union, UnionSpec
@@ -76,6 +77,7 @@ Spec: TypeAlias = (
     | CloseSpec
     | ReorderSpec
     | CountWindowSpec
+    | SessionsSpec
     | WindowJoinSpec
     | MultiwayJoinSpec
     | LookupJoinSpec
@@ -97,6 +99,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     CloseSpec: Close,
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
+    SessionsSpec: Sessions,
     WindowJoinSpec: WindowJoin,
     MultiwayJoinSpec: MultiwayJoin,
     DistinctSpec: Distinct,

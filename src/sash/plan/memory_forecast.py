@@ -41,6 +41,7 @@ from sash.operators.operator_tree import InputSpec, Node, OperatorTree, Relation
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -70,6 +71,7 @@ KEEPERS = (
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    SessionsSpec,
     TopKSpec,
     UnmetSpec,
     WindowJoinSpec,

@@ -63,6 +63,10 @@ QUERIES = {
         ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime""",
     "q10": f"""
         SELECT auction, bidder, price, `dateTime`, extra, {_DAY}, DATE_FORMAT(`dateTime`, 'HH:mm') FROM bid""",
+    "q11": """
+        SELECT B.bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
+        FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) B
+        GROUP BY bidder, window_start, window_end""",
     "q12": f"""
         SELECT bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
         FROM {_TUMBLE.format("bid")} GROUP BY bidder, window_start, window_end""",
