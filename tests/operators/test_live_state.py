@@ -33,6 +33,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import GroupTopK
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
@@ -301,6 +302,14 @@ def top(lives: Lives, function: str, partition_by: tuple[str, ...], id_column: s
     return Served(TopK, spec, ("s v k",), lives)
 
 
+def group_top(function: str, id_column: str | None = None) -> Served:
+    spec = TopKSpec(
+        columns=("n", "s"), partition_by=(), order=(("v", SortKey(is_descending=True)),), last=2, function=function,
+        window_us=None, expires_by_negatives=True, id_column=id_column, unique_by=("n",),
+    )  # fmt: skip
+    return Served(GroupTopK, spec, ("n s v",), ENDLESS_MIXED)
+
+
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
     """Of rows, or by a key that follows from them."""
     names = (("s",), ("s",), ("w.s",)) if of_rows else (("v", "s"), ("key.s",), ("w.s",))
@@ -410,6 +419,10 @@ CASES: dict[type, dict[str, Served]] = {
         "clocked": top(MIXED, "row_number", ("k",)),
         "told": top(TOLD, "rank", (), "_id.row"),
         "endless": top(ENDLESS_MIXED, "dense_rank", ("k",), "_id.row"),
+    },
+    GroupTopK: {
+        "first rows": group_top("row_number"),
+        "ranks": group_top("rank", "_id.row"),
     },
     GroupBy: {
         "clocked": grouped(having='"count_None" > 1'),

@@ -16,6 +16,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import GroupTopK, serves
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
@@ -107,7 +108,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     AsofJoinSpec: AsofJoin,
     UnmetSpec: Unmet,
     UnionSpec: Union,
-    TopKSpec: TopK,
+    TopKSpec: lambda spec, input: (GroupTopK if serves(spec) else TopK)(spec, input),
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
