@@ -40,7 +40,7 @@ from sash.store.keys import one_chunk
 from sash.store.vector import Arena, Memory
 
 LEAST_IN_FRONT, FRONT_SHARE, N_TIMES_SHOWN = 1024, 64, 4
-"""At least so many rows are in front of a fence that was moved, at least one of so many, and so many times the shown."""
+"""So many rows are in front of a fence that was moved, at least, and one of so many, and so many times those shown."""
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 1 << 16
 
