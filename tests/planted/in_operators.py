@@ -426,6 +426,14 @@ AGGREGATES = (
         ("tests/operators/test_group_top_k.py",),
     ),
     Mistake(
+        "a-fence-through-rows-of-one-rank",
+        "group_top_k",
+        "operators/front_rows.py",
+        'spec.columns if spec.function == "row_number" else ()',
+        "spec.columns",
+        ("tests/operators/test_group_top_k.py",),
+    ),
+    Mistake(
         "rows-of-groups-without-a-value-that-come-first",
         "group_top_k",
         "operators/row_order.py",

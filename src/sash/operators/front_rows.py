@@ -18,7 +18,8 @@ class FrontRows:
     """Entries 0, 1, …: a row that a group has, or had; none is there before it has come by `follow`."""
 
     def __init__(self, spec: TopKSpec, content: pa.Schema, arena: Arena):
-        self.leading = LeadingColumn(spec.order, spec.columns, content)
+        # A fence must not cut through a class where classes count.
+        self.leading = LeadingColumn(spec.order, spec.columns if spec.function == "row_number" else (), content)
         self.shown = ShownRows(spec.bounds, spec.order, spec.columns, arena)
         self.n_alive = 0
         self._rows = Rows(content, arena)
@@ -35,6 +36,8 @@ class FrontRows:
 
     def append(self, rows: pa.Table, groups: np.ndarray) -> None:
         """Gives the next numbers to rows of groups."""
+        if not len(groups):
+            return
         self._groups.write(self.n_entries, groups)
         self._words.write(self.n_entries, self.leading.words(rows))
         self.shown.append(rows, np.zeros(len(groups), np.int64), 1)

@@ -92,12 +92,12 @@ class LeadingColumn:
             for name, key in (*keys, *((name, SortKey()) for name in ties))
             if not pa.types.is_null(schema.field(name).type)
         ]
-        self.name, self._key = telling[0] if telling else (schema.names[0], SortKey())
+        self.name, self._key = telling[0] if telling else (schema.names[0], None)
 
     def words(self, rows: pa.Table) -> np.ndarray:
         """A number for each row, of which none is less than that of a row that comes before it."""
         column, key = one_chunk(rows.column(self.name)), self._key
-        if pa.types.is_null(column.type):
+        if key is None:
             return np.zeros(len(column), np.int64)
         words = ~_coarse_words(column) if key.is_descending else _coarse_words(column)
         if not column.null_count:
