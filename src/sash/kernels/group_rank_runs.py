@@ -79,6 +79,35 @@ def sort_out(
     return n_front, n_new, n_touched
 
 
+class LogChanges(NamedTuple):
+    """Room for the rows of the log that are replaced, and for those that are appended, with their groups."""
+
+    gone: Int64s
+    rows: Int64s
+    groups: Int64s
+
+
+@borrowing_kernel
+def place(touched: Int64s, signs: Int8s, next_place: int, states: Int64s, out: LogChanges) -> tuple[int, int]:
+    """Gives the row that each group has after a step its place in the log, from `next_place` on; returns how many rows
+    are replaced, and how many are appended. Nothing has happened to any group then.
+    """
+    n_gone, n_rows = 0, 0
+    for idx in range(touched.shape[0]):
+        group = touched[idx]
+        row = states[group, LATEST] - 1
+        if states[group, PLACE]:
+            out.gone[n_gone] = states[group, PLACE] - 1
+            n_gone += 1
+        states[group, LATEST] = 0
+        states[group, PLACE] = 0
+        if signs[row] > 0:
+            out.rows[n_rows], out.groups[n_rows] = row, group
+            states[group, PLACE] = next_place + n_rows + 1
+            n_rows += 1
+    return n_gone, n_rows
+
+
 @borrowing_kernel
 def unite(n_entries: int, new: NewEntries, words: Words, states: Int64s, united: Int64s) -> None:
     """A row that goes and comes back as it was, at one instant, is the same entry: `united` says which each one is."""

@@ -59,10 +59,10 @@ class FrontRows:
         fence = int(np.partition(words, n_wanted - 1)[n_wanted - 1])
         return fence, alive[words > fence]
 
-    def compact(self) -> np.ndarray | None:
-        """Once most entries have gone, numbers those that are left anew; returns the new numbers by the old ones."""
+    def compact(self) -> bool:
+        """Numbers entries anew if most have gone; says whether."""
         if self.n_entries <= 2 * self.n_alive + MIN_DEAD:
-            return None
+            return False
         is_needed = self.shown.are_needed()
         mapping, kept = np.where(is_needed, np.cumsum(is_needed) - 1, -1), np.flatnonzero(is_needed)
         self.shown.compact(is_needed, mapping)
@@ -71,4 +71,4 @@ class FrontRows:
         n_before, left = self._rows.next_row, self.take(kept)
         self._rows.append(left.combine_chunks())
         self._rows.drop_before(n_before)
-        return mapping
+        return True

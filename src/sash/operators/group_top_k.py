@@ -39,7 +39,7 @@ from sash.store.key_index import one_zero_one_nan
 from sash.store.keys import one_chunk
 from sash.store.vector import Arena, Memory
 
-LEAST_IN_FRONT, FRONT_SHARE, N_TIMES_SHOWN = 1024, 64, 4
+LEAST_IN_FRONT, FRONT_SHARE, N_TIMES_SHOWN = 64, 256, 4
 """So many rows are in front of a fence that was moved, at least, and one of so many, and so many times those shown."""
 MAX_BLOCKS = 256
 MIN_BLOCK_ROWS = 1 << 16
@@ -156,19 +156,13 @@ class GroupTopK(Unpaced):
 
     def _write(self, step: _Step, touched: np.ndarray) -> None:
         """Puts the rows of groups into the log, in place of what was there of them."""
-        states = self._states.array
-        places, latest = states[touched, kernel.PLACE], states[touched, kernel.LATEST] - 1
-        states[touched, kernel.LATEST] = 0
-        gone = places[places > 0] - 1
-        self._log.delete(gone)
-        is_there = step.signs[latest] > 0
-        states[touched[~is_there], kernel.PLACE] = 0
-        groups = touched[is_there]
-        self._n_there += len(groups) - len(gone)
-        if len(groups):
-            rows = step.rows.take(pa.array(latest[is_there]))
-            block = self._log.append(self._keys.identify(rows, groups))
-            states[groups, kernel.PLACE] = np.arange(block.first, block.last) + 1
+        out = kernel.LogChanges(*np.empty((3, len(touched)), np.int64))
+        n_gone, n_rows = kernel.place(touched, step.signs, self._log.next_row, self._states.array, out)
+        self._log.delete(out.gone[:n_gone])
+        self._n_there += n_rows - n_gone
+        if n_rows:
+            rows = step.rows.take(pa.array(out.rows[:n_rows]))
+            self._log.append(self._keys.identify(rows, out.groups[:n_rows]))
 
     def _move_back(self, n_missing: int) -> None:
         """Moves the fence such that so many rows more, and some to spare, are in front of it; none of them is shown."""
@@ -202,13 +196,13 @@ class GroupTopK(Unpaced):
 
     def _forget(self) -> None:
         """Numbers entries and groups anew once most have gone, and rewrites the log once most of it has."""
-        mapping, states = self._front.compact(), self._states.array
-        if mapping is not None:
-            entries = states[:, kernel.ENTRY]
-            entries[:] = np.where(entries > 0, mapping[entries - 1] + 1, 0)
-        n_groups = self._keys.n_ids
-        mapping = self._keys.compact(states[:, kernel.PLACE] > 0) if n_groups > 2 * self._n_there + MIN_DEAD else None
-        if mapping is not None:
+        states = self._states.array
+        if self._front.compact():
+            entries = np.flatnonzero(self._front.shown.are_there())
+            states[self._front.groups[entries], kernel.ENTRY] = entries + 1
+        if self._keys.n_ids > 2 * self._n_there + MIN_DEAD:
+            mapping = self._keys.compact(states[:, kernel.PLACE] > 0)
+            assert mapping is not None
             self._states.compact(mapping)
             groups = self._front.groups
             groups[:] = mapping[groups]
@@ -217,11 +211,11 @@ class GroupTopK(Unpaced):
     def _compact_log(self) -> None:
         if self._log.rows.n_rows <= 2 * self._n_there + MIN_DEAD and len(self._log.blocks) <= MAX_BLOCKS:
             return
-        places = self._states.array[:, kernel.PLACE]
-        there, first = np.flatnonzero(places), self._log.next_row
-        there = there[np.argsort(places[there])]
+        places, first = self._states.array[:, kernel.PLACE], self._log.next_row
+        there, groups = np.flatnonzero(places), np.full(self._log.rows.n_rows, -1)
+        groups[places[there] - 1 - self._log.rows.base] = there
         self._log.compact(_sliced)
-        places[there] = np.arange(first, first + len(there)) + 1
+        places[groups[groups >= 0]] = np.arange(first, first + len(there)) + 1
 
     def _recall(self, block: Block) -> None:
         """Becomes what a block of the log says of its groups; all rows are behind the fence."""
