@@ -25,7 +25,16 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, operator_tree, running_group_by, top_k, window_join
+from sash.operators import (
+    front_rows,
+    group_top_k,
+    keyed,
+    membership,
+    operator_tree,
+    running_group_by,
+    shown_rows,
+    window_join,
+)
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
@@ -33,7 +42,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
-from sash.operators.group_top_k import GroupTopK
+from sash.operators.group_top_k import GroupTopK, make_top_k
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
@@ -486,10 +495,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (circular_buckets, hash_index, key_tables, key_index):
         monkeypatch.setattr(module, "FIRST_SLOTS", 2)
-    for module in (keyed, membership):
+    for module in (keyed, membership, group_top_k, front_rows):
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
-    monkeypatch.setattr(top_k, "CHANGES_PER_CALL", 2)
+    monkeypatch.setattr(shown_rows, "CHANGES_PER_CALL", 2)
+    for name in ("LEAST_IN_FRONT", "N_TIMES_SHOWN"):
+        monkeypatch.setattr(group_top_k, name, 1)
+    monkeypatch.setattr(group_top_k, "MAX_BLOCKS", 3)
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 16)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 16)
@@ -517,7 +529,7 @@ def operators_found() -> set[type]:
 
 def test_every_operator_has_a_case() -> None:
     found = operators_found()
-    assert {*OPERATORS.values(), LookupJoin, TappedJoin} <= found
+    assert {*OPERATORS.values(), LookupJoin, TappedJoin, TopK, GroupTopK} - {make_top_k} <= found
     missing = sorted(each.__name__ for each in found - CASES.keys())
     assert not missing, f"add a case to `CASES` for {', '.join(missing)}: what it is given, in each of its ways to run"
 

@@ -410,6 +410,14 @@ AGGREGATES = (
         ("tests/operators/test_top_k.py -k large",),
     ),
     Mistake(
+        "a-row-that-is-shown-and-taken-back-at-one-instant",
+        "top_k",
+        "operators/shown_rows.py",
+        "total = np.add.reduceat(sign, starts)",
+        "total = sign[starts]",
+        ("tests/operators/test_top_k.py",),
+    ),
+    Mistake(
         "a-fence-that-stays-when-too-few-are-in-front",
         "group_top_k",
         "operators/group_top_k.py",

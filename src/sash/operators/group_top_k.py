@@ -30,7 +30,7 @@ from sash.operators.front_rows import FrontRows
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
 from sash.operators.operator import Unpaced
 from sash.operators.row_order import GREATEST, LEAST
-from sash.operators.top_k import TopKSpec
+from sash.operators.top_k import TopK, TopKSpec
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
 from sash.store.block import Block
 from sash.store.block_log import BlockLog
@@ -48,6 +48,11 @@ MIN_BLOCK_ROWS = 1 << 16
 def serves(spec: TopKSpec) -> bool:
     """Whether rows can be told apart by keys, and the first ones without looking at all others."""
     return bool(spec.unique_by) and not spec.partition_by and spec.function != "dense_rank" and spec.window_us is None
+
+
+def make_top_k(spec: TopKSpec, input: pa.Schema) -> TopK | GroupTopK:
+    """What runs a top-k."""
+    return GroupTopK(spec, input) if serves(spec) else TopK(spec, input)
 
 
 class _Step(NamedTuple):

@@ -91,6 +91,7 @@ class TopKRun:
 def bench_top_k(bench: TopKBench, stages: Stages, n_runs: int = N_RUNS) -> dict[str, Any]:
     """Measures both queries, and checks their answers; all of it, for JSON. Raises `MismatchError` if one is wrong."""
     stream, runs = bench.stream(), {name: list[TopKRun]() for name in bench.texts}
+    answer: dict[str, dict[str, int]] = {}
     with one_thread():
         for number in range(n_runs):
             for name in bench.texts:
