@@ -75,6 +75,7 @@ def unreadable_column(schema: pa.Schema) -> pa.Field | None:
     return next(field for field in schema if not _is_readable(pa.schema([field])))
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_readable(schema: pa.Schema) -> bool:
     with connect() as connection:
         try:
