@@ -25,7 +25,16 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, operator_tree, running_group_by, top_k, window_join
+from sash.operators import (
+    front_rows,
+    group_top_k,
+    keyed,
+    membership,
+    operator_tree,
+    running_group_by,
+    shown_rows,
+    window_join,
+)
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
@@ -33,6 +42,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import GroupTopK, make_top_k
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
@@ -307,6 +317,14 @@ def top(lives: Lives, function: str, partition_by: tuple[str, ...], id_column: s
     return Served(TopK, spec, ("s v k",), lives)
 
 
+def group_top(function: str, id_column: str | None = None) -> Served:
+    spec = TopKSpec(
+        columns=("n", "s"), partition_by=(), order=(("v", SortKey(is_descending=True)),), last=2, function=function,
+        window_us=None, expires_by_negatives=True, id_column=id_column, unique_by=("n",),
+    )  # fmt: skip
+    return Served(GroupTopK, spec, ("n s v",), ENDLESS_MIXED)
+
+
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
     """Of rows, or by a key that follows from them."""
     names = (("s",), ("s",), ("w.s",)) if of_rows else (("v", "s"), ("key.s",), ("w.s",))
@@ -423,6 +441,10 @@ CASES: dict[type, dict[str, Served]] = {
         "told": top(TOLD, "rank", (), "_id.row"),
         "endless": top(ENDLESS_MIXED, "dense_rank", ("k",), "_id.row"),
     },
+    GroupTopK: {
+        "first rows": group_top("row_number"),
+        "ranks": group_top("rank", "_id.row"),
+    },
     GroupBy: {
         "clocked": grouped(having='"count_None" > 1'),
         "told": grouped(TOLD, id_column="_id.g"),
@@ -485,10 +507,13 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (circular_buckets, hash_index, key_tables, key_index):
         monkeypatch.setattr(module, "FIRST_SLOTS", 2)
-    for module in (keyed, membership):
+    for module in (keyed, membership, group_top_k, front_rows):
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
-    monkeypatch.setattr(top_k, "CHANGES_PER_CALL", 2)
+    monkeypatch.setattr(shown_rows, "CHANGES_PER_CALL", 2)
+    for name in ("LEAST_IN_FRONT", "N_TIMES_SHOWN"):
+        monkeypatch.setattr(group_top_k, name, 1)
+    monkeypatch.setattr(group_top_k, "MAX_BLOCKS", 3)
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 16)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 16)
@@ -516,7 +541,7 @@ def operators_found() -> set[type]:
 
 def test_every_operator_has_a_case() -> None:
     found = operators_found()
-    assert {*OPERATORS.values(), LookupJoin, TappedJoin} <= found
+    assert {*OPERATORS.values(), LookupJoin, TappedJoin, TopK, GroupTopK} - {make_top_k} <= found
     missing = sorted(each.__name__ for each in found - CASES.keys())
     assert not missing, f"add a case to `CASES` for {', '.join(missing)}: what it is given, in each of its ways to run"
 

@@ -16,6 +16,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import make_top_k
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
@@ -29,7 +30,7 @@ from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
-from sash.operators.top_k import TopK, TopKSpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -110,7 +111,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     AsofJoinSpec: AsofJoin,
     UnmetSpec: Unmet,
     UnionSpec: Union,
-    TopKSpec: TopK,
+    TopKSpec: make_top_k,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
