@@ -207,6 +207,15 @@ def test_the_answer_is_the_first_rows_that_are_there() -> None:
     assert moved["forth"] > 0
 
 
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize("order", [(), (("v", UP),)])
+def test_rows_of_one_rank_are_on_one_side_of_the_fence(order: tuple) -> None:
+    """Nine rows of rank 1, of which one comes later than the others: no tie may place it behind the fence."""
+    spec = spec_of(2, function="rank", order=order)
+    changes = changes_from([*((1, k, (5, 0.5)) for k in "abcdefgh"), (2, "z", (5, 0.5))])
+    assert amount_at(run(spec, changes, [1, 2]), 2, True) == first_rows(there_at(changes, 2), spec)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["row_number", "rank"])
 @pytest.mark.parametrize("order", [UP, DOWN])
