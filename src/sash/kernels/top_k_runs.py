@@ -110,7 +110,7 @@ def _move(
     owner = ranked.owners[row]
     partition = ranked.partitions[owner]
     # 1. What comes behind all that is in order shows nowhere.
-    if partition[BOUND] and _compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) > 0:
+    if partition[BOUND] and compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) > 0:
         partition[N_REST] += sign
         ranked.counts[row] += sign
         _unbind(owner, partition, treaps)
@@ -190,7 +190,7 @@ def _class_end(owner: int, row: int, key_lengths: Int64s, treaps: Treaps) -> int
     nodes = treaps.nodes
     n_rows, node = 0, treaps.roots[owner, ROOT]
     while node:
-        if _compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:
+        if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:
             n_rows += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
             node = nodes[node, RIGHT]
         else:
@@ -199,7 +199,7 @@ def _class_end(owner: int, row: int, key_lengths: Int64s, treaps: Treaps) -> int
 
 
 @kernel
-def _compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
+def compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
     """Below 0, 0 or above 0 as the class of one row comes before that of another, is the same, or comes after it."""
     offsets, data = treaps.words
     for i in range(min(key_lengths[a], key_lengths[b])):
@@ -248,7 +248,7 @@ def _refill(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> 
         else:
             partition[BOUND] = _choose_bound(waiting, n_wanted, ranked, treaps) + 1
         for row in waiting:
-            if not partition[BOUND] or _compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) <= 0:
+            if not partition[BOUND] or compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) <= 0:
                 for _ in range(ranked.counts[row]):
                     insert(owner, row, treaps.roots, treaps.nodes, treaps.pool, treaps.words)
                 partition[N_REST] -= ranked.counts[row]
@@ -261,7 +261,7 @@ def _find_waiting(owner: int, ranked: RankedRows, treaps: Treaps) -> Int64s:
     bound, n_found = ranked.partitions[owner, BOUND] - 1, 0
     for row in range(ranked.owners.shape[0]):
         is_there = ranked.owners[row] == owner and ranked.counts[row] > 0
-        if is_there and _compare_keys(row, bound, ranked.key_lengths, treaps) > 0:
+        if is_there and compare_keys(row, bound, ranked.key_lengths, treaps) > 0:
             waiting[n_found] = row
             n_found += 1
     return waiting[:n_found]
@@ -275,7 +275,7 @@ def _choose_bound(waiting: Int64s, n_wanted: int, ranked: RankedRows, treaps: Tr
     for i in range(n_sampled):
         row = waiting[i * waiting.shape[0] // n_sampled]
         at = i
-        while at > 0 and _compare_keys(sample[at - 1], row, ranked.key_lengths, treaps) > 0:
+        while at > 0 and compare_keys(sample[at - 1], row, ranked.key_lengths, treaps) > 0:
             sample[at] = sample[at - 1]
             at -= 1
         sample[at] = row

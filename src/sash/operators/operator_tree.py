@@ -22,6 +22,7 @@ from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateful
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
+from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
@@ -88,6 +89,7 @@ Spec: TypeAlias = (
     | UnmetSpec
     | UnionSpec
     | TopKSpec
+    | OverSpec
     | ExpireSpec
 )
 
@@ -108,6 +110,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     UnmetSpec: Unmet,
     UnionSpec: Union,
     TopKSpec: TopK,
+    OverSpec: Over,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""

@@ -196,7 +196,7 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
 def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSelect:
     if tree.args.get("from_") is None:
         raise PlanError("the query reads no stream; add `FROM` and a stream", text, span_of(*tree.expressions))
-    for clause in (*tree.expressions, *filter(None, (tree.args.get(each) for each in ("where", "group", "having")))):
+    for clause in filter(None, (tree.args.get(each) for each in ("where", "group", "having"))):
         refuse_windows(clause, text)
     joins = list(_joins(tree))
     sources = tuple(_read_source(item, using, text, named) for item, using in _items(tree, joins))

@@ -57,8 +57,8 @@ def refuse_windows(expr: exp.Expr, text: str) -> None:
     nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
     window = next((node for node in nodes if isinstance(node, exp.Window)), None)
     if window is not None:
-        reason = "`OVER` can stand in `QUALIFY` alone in this version"
-        raise PlanError(f"{reason}; for the first rows of a partition, write {_EXAMPLE}", text, span_of(window))
+        reason = "`OVER` can stand among the items of `SELECT` and in `QUALIFY` alone"
+        raise PlanError(f"{reason}; select it in a subquery in `FROM`, under a name", text, span_of(window))
 
 
 def _items(order: exp.Expr | None) -> tuple[exp.Ordered, ...]:

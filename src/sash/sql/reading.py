@@ -60,7 +60,7 @@ def check_reading(select: ParsedSelect) -> None:
         written = _without_queries(expr, span, select.text)
         if _read(written) != _read(_render(expr)):
             remedy = "put brackets where you mean them, or write it otherwise"
-            reason = f"DuckDB reads this as `{_spell(written)}`, and Sash does not; {remedy}"
+            reason = f"DuckDB reads this as `{spell(written)}`, and Sash does not; {remedy}"
             raise ParseError(reason, select.text, span)
 
 
@@ -196,7 +196,7 @@ def _read(sql: str) -> Any:
     return _simplify(expr)
 
 
-def _spell(sql: str) -> str:
+def spell(sql: str) -> str:
     """An expression with all of the brackets that DuckDB sees."""
     with duck.connect() as connection:
         query = "SELECT json_deserialize_sql(json_serialize_sql(?))"

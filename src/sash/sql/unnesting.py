@@ -27,6 +27,7 @@ from sash.sql.expressions import span_of, split_conjuncts
 from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query, refuse_statement_clauses
+from sash.sql.rank_conditions import refuse_windows
 from sash.sql.scope import Scope, place
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
@@ -224,6 +225,7 @@ class _Unnesting:
     def _value(self, node: exp.Expr) -> exp.Expr:
         """What a subquery that stands for a value is worth."""
         query = read_query(node, self._select.text, self._select.named)
+        _refuse_over(query)
         refuse_statement_clauses(query, "a subquery")
         correlation = self._correlation(query, as_value=True)
         alias = self._next_alias()
@@ -246,6 +248,8 @@ class _Unnesting:
         tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
         query = read_query(tree, self._select.text, self._select.named)
         refuse_statement_clauses(query, "a subquery")
+        if isinstance(predicate, exp.In):
+            _refuse_over(query)
         return query
 
     def _correlation(self, query: ParsedQuery, as_value: bool = False) -> Correlation:
@@ -301,3 +305,9 @@ def _without_on(trees: Sequence[ParsedTree]) -> tuple[ParsedTree, ...]:
         else replace(tree, left=_without_on((tree.left,))[0], right=_without_on((tree.right,))[0], on=None)
         for tree in trees
     )
+
+
+def _refuse_over(query: ParsedQuery) -> None:
+    """What functions OVER rows say is said of all rows that a subquery reads, not of those that are compared."""
+    for output in query.outputs if isinstance(query, ParsedSelect) else ():
+        refuse_windows(output, query.text)
