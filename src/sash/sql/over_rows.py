@@ -140,8 +140,12 @@ class _Rows:
             return None
         value, default = (self._columns[self._places[number]] for number in (taken.argument, taken.default))
         converted = cast(default, CommonType(value.type, value.sql_type))
+        place = self._places[taken.default]
         if converted is default:
-            return self._places[taken.default]
+            return place
+        if self._places.count(place) == 1 and default not in self._shown:
+            self._columns[place] = converted
+            return place
         self._columns.append(replace(converted, name=f"{default.name}.{len(self._columns)}"))
         return len(self._columns) - 1
 

@@ -6,7 +6,7 @@ QUALIFY row_number() OVER (PARTITION BY k ORDER BY v DESC) <= 3     also rank() 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from sqlglot import exp
 
@@ -14,6 +14,7 @@ from sash.errors import PlanError
 from sash.sql.expressions import span_of
 
 RANKS = ("row_number", "rank", "dense_rank")
+T = TypeVar("T", bound=exp.Expr)
 _EXAMPLE = "`QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) <= 3`"
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
@@ -32,7 +33,7 @@ class RankCondition:
 def read_condition(condition: exp.Expr, text: str) -> RankCondition:
     """The condition behind QUALIFY; PlanError for one that does not run."""
     condition = condition.unnest()
-    bounds = _bounds(condition)
+    bounds = bounds_of(condition, exp.Window)
     if bounds is None:
         _refuse(condition, text)
     window, first, last = bounds
@@ -65,20 +66,20 @@ def _items(order: exp.Expr | None) -> tuple[exp.Ordered, ...]:
     return tuple(each for each in order.expressions if isinstance(each, exp.Ordered)) if order else ()
 
 
-def _bounds(condition: exp.Expr) -> tuple[exp.Window, int, int] | None:
-    """The window function that a condition is on, with the number behind which and up to which rows are kept."""
-    if isinstance(condition, exp.Between) and isinstance(condition.this, exp.Window):
+def bounds_of(condition: exp.Expr, kind: type[T]) -> tuple[T, int, int] | None:
+    """What a condition is on, a node of this kind, and the number behind which and up to which rows are kept."""
+    if isinstance(condition, exp.Between) and isinstance(condition.this, kind):
         low, high = (_number(condition.args[part]) for part in ("low", "high"))
         return None if low is None or high is None else (condition.this, max(low - 1, 0), high)
-    kind, sides = type(condition), [condition.args.get("this"), condition.args.get("expression")]
-    if isinstance(sides[1], exp.Expr) and isinstance(sides[1].unnest(), exp.Window):
-        kind, sides = _TURNED.get(kind, kind), sides[::-1]
-    window = sides[0].unnest() if isinstance(sides[0], exp.Expr) else None
+    comparison, sides = type(condition), [condition.args.get("this"), condition.args.get("expression")]
+    if isinstance(sides[1], exp.Expr) and isinstance(sides[1].unnest(), kind):
+        comparison, sides = _TURNED.get(comparison, comparison), sides[::-1]
+    counted = sides[0].unnest() if isinstance(sides[0], exp.Expr) else None
     number = _number(sides[1]) if isinstance(sides[1], exp.Expr) else None
-    if not isinstance(window, exp.Window) or number is None:
+    if not isinstance(counted, kind) or number is None:
         return None
     bounds = {exp.LTE: (0, number), exp.LT: (0, number - 1), exp.EQ: (max(number - 1, 0), number)}
-    return (window, *bounds[kind]) if kind in bounds else None
+    return (counted, *bounds[comparison]) if comparison in bounds else None
 
 
 def _number(expr: exp.Expr) -> int | None:
