@@ -25,7 +25,7 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, operator_tree, running_group_by, top_k, window_join
+from sash.operators import keyed, membership, operator_tree, over, running_group_by, top_k, window_join
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
@@ -40,9 +40,11 @@ from sash.operators.multiway_join import Condition, MultiwayJoin, MultiwayJoinSp
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateless
 from sash.operators.operator_names import TapName
 from sash.operators.operator_tree import OPERATORS
+from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.row_frames import Frame, OverCall
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
@@ -267,6 +269,9 @@ RUNNING_CALLS = (
 )
 CALLS = (*RUNNING_CALLS, call("median", "v", pa.float64()), call("count_distinct", "s", pa.int64()))
 GROUPED = ("k s v x time",)
+RANK = OverCall("rank", None, "n", pa.int64())
+LAG = OverCall("lag", "v", "before", pa.int64(), n_rows=1)
+FRAMED = OverCall("count", "s", "around", pa.int64(), Frame(is_range=False, start=-1, end=1))
 
 
 def grouped(lives: Lives = MIXED, **more: Any) -> Served:
@@ -299,6 +304,15 @@ def top(lives: Lives, function: str, partition_by: tuple[str, ...], id_column: s
         window_us=window_us, expires_by_negatives=lives.are_told, id_column=id_column,
     )  # fmt: skip
     return Served(TopK, spec, ("s v k",), lives)
+
+
+def numbered(lives: Lives, *calls: OverCall, **more: Any) -> Served:
+    window_us = None if lives.length_us == NEVER else WINDOW_US
+    spec = OverSpec(
+        columns=("s", "v", "k"), ties=("s", "v"), order=(("v", SortKey(is_descending=True)),), calls=calls,
+        window_us=window_us, expires_by_negatives=lives.are_told, **{"partition_by": (), **more},
+    )  # fmt: skip
+    return Served(Over, spec, ("s v k",), lives)
 
 
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
@@ -411,6 +425,11 @@ CASES: dict[type, dict[str, Served]] = {
         "told": top(TOLD, "rank", (), "_id.row"),
         "endless": top(ENDLESS_MIXED, "dense_rank", ("k",), "_id.row"),
     },
+    Over: {
+        "clocked": numbered(MIXED, RANK, partition_by=("k",)),
+        "told": numbered(TOLD, LAG, FRAMED, copy_column="_id.copy", id_column="_id.row"),
+        "endless": numbered(ENDLESS_MIXED, RANK, FRAMED, partition_by=("k",), copy_column="_copy"),
+    },
     GroupBy: {
         "clocked": grouped(having='"count_None" > 1'),
         "told": grouped(TOLD, id_column="_id.g"),
@@ -477,6 +496,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
     monkeypatch.setattr(top_k, "CHANGES_PER_CALL", 2)
+    monkeypatch.setattr(over, "ROWS_PER_CALL", 2)
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 16)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 16)

@@ -89,17 +89,23 @@ class OverItem:
 
 
 def draw_over(
-    choices: Choices, known: Sequence[tuple[str, str]], family: str, times: Sequence[str], condition: Callable[[], str]
+    choices: Choices,
+    known: Sequence[tuple[str, str]],
+    family: str,
+    times: Sequence[str],
+    condition: Callable[[], str] | None,
 ) -> OverItem:
     """A function whose values are of a family, over expressions that are known, of whatever families.
 
-    `times` are those that are whole numbers or instants.
+    `times` are those that are whole numbers or instants. Without a condition, it is one that SQLite knows too.
     """
     fitting = [text for text, each in known if each == family]
     functions = {**(_OF_NUMBERS if family == NUMBER else {}), **(_OF_ANY if fitting else {})}
     if not fitting:
         functions = {name: weight for name, weight in functions.items() if name in (*_RANKS, "count")}
     function = choices.weighted(functions)
+    if condition is None and function in _VALUES:
+        function = "min"  # SQLite would not be told which of equal rows is the first
     partition_by = tuple(dict.fromkeys(choices.some([text for text, _ in known], 2)))
     order = _draw_order(choices, [text for text, _ in known], times)
     if function in _RANKS:
@@ -109,7 +115,7 @@ def draw_over(
         n_rows = choices.one((None, 1, 2, 0)) if family == NUMBER else choices.one((None, 1))
         default = choices.one(fitting) if n_rows is not None and choices.chance(40) else None
         return OverItem(function, argument, n_rows, default, partition_by=partition_by, order=order)
-    passes = condition() if function not in _VALUES and choices.chance(15) else None
+    passes = condition() if condition and function not in _VALUES and choices.chance(15) else None
     frame = _draw_frame(choices, order, dict(known), times)
     return OverItem(function, argument, None, None, passes, partition_by, order, frame)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from support.generated.asof import can_be_asof, draw_asof
@@ -181,9 +182,11 @@ class StatementWriter:
             places = [len(outputs) - 1]
         else:
             places = sorted({self.choices.below(len(outputs)) for _ in range(self.choices.weighted({1: 3, 2: 1}))})
+            places = [place for place in places if outputs[place].family in (NUMBER, *dict(known).values())]
         for place in places:
             family = outputs[place].family
-            item = draw_over(self.choices, known, family, times, lambda: self._over_condition(writer, known))
+            condition = None if self.is_plain else partial(self._over_condition, writer, known)
+            item = draw_over(self.choices, known, family, times, condition)
             numbers = [text for text, each in known if each == NUMBER]
             if family == NUMBER and numbers and self.choices.chance(15) and not self.is_plain:
                 item = replace(item, beside=self.choices.one(numbers))
