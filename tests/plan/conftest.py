@@ -61,7 +61,9 @@ def _show(node: Relational, indent: str) -> Iterator[str]:
     if isinstance(node, Scan):
         title = f"Scan {node.source.alias}"
         chosen = {"keeps": _kept(node), "says": _said(node)}
-        yield indent + _facts(title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed, **chosen)
+        yield indent + _facts(
+            title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed, **chosen
+        )
         return
     keys = [" = ".join(pair) for pair in node.keys]
     yield indent + _facts(

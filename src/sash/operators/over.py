@@ -157,11 +157,7 @@ class Over:
         first, n_runs, room = 0, len(starts), ROWS_PER_CALL
         reach = -1 if self.spec.reach is None else self.spec.reach
         while first < n_runs:
-            out = kernel.Listings(
-                np.empty((2 * (n_runs - first), kernel.BOUNDS_WIDTH), np.int64),
-                *np.empty((2, room), np.int64),
-                np.empty(room, np.bool_),
-            )
+            out = _make_room(n_runs - first, room)
             following, n_out = kernel.follow(first, moves, reach, self._placed, self._partitions.treaps, out)
             if following > first:
                 yield from self._changes(times[starts[first:following]], _filled(out, following - first, n_out))
@@ -208,8 +204,14 @@ class Over:
             self._trace.renumber(mapping)
 
 
+def _make_room(n_runs: int, n_rows: int) -> kernel.Listings:
+    bounds, (rows, copies) = np.empty((2 * n_runs, kernel.BOUNDS_WIDTH), np.int64), np.empty((2, n_rows), np.int64)
+    return kernel.Listings(bounds, rows, copies, np.empty(n_rows, np.bool_))
+
+
 def _filled(out: kernel.Listings, n_runs: int, n_rows: int) -> kernel.Listings:
-    return kernel.Listings(out.bounds[: 2 * n_runs], *(each[:n_rows] for each in out[1:]))
+    bounds, rows, copies, begins = out
+    return kernel.Listings(bounds[: 2 * n_runs], rows[:n_rows], copies[:n_rows], begins[:n_rows])
 
 
 def _changed(

@@ -25,7 +25,8 @@ def bind_frame(written: WrittenOver, key: Output | None, text: str) -> BoundFram
         _difference(bound, is_before, written, key, text) if isinstance(bound, exp.Expr) else bound
         for bound, is_before in zip((frame.start, frame.end), frame.is_before, strict=True)
     ]
-    is_time = frame.is_range and key is not None and pa.types.is_timestamp(key.type)
+    is_apart = any(isinstance(bound, exp.Expr) for bound in (frame.start, frame.end))
+    is_time = is_apart and key is not None and pa.types.is_timestamp(key.type)
     return BoundFrame(frame.is_range, bounds[0], bounds[1], is_time)
 
 

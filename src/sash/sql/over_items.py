@@ -19,10 +19,10 @@ from sqlglot import exp
 from sash.errors import PlanError
 from sash.sql.bound_over import OVER
 from sash.sql.bound_query import BoundQuery
-from sash.sql.expressions import span_of, stands_alone
+from sash.sql.expressions import stands_alone
 from sash.sql.outputs import IS_HIDDEN
 from sash.sql.over_calls import WrittenOver, read_over
-from sash.sql.reading import spell
+from sash.sql.reading import spelled_name
 from sash.sql.scope import place
 
 HIDDEN = "_hidden"
@@ -56,9 +56,7 @@ class TakenItems:
         """What stands in the place of an item; one without such functions stays."""
         if find_window(output) is None:
             return output
-        name, span = output.alias, span_of(output.unalias())
-        if not name and span is not None:
-            name = spell(self.text[span.start : span.end])
+        name = output.alias or spelled_name(output.unalias(), self.text)
         mark = exp.Literal.string(name)
         mark.meta[_MARK] = len(self.exprs)
         self.exprs.append(output.unalias().transform(self._take_part))

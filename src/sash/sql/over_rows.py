@@ -31,6 +31,7 @@ from sash.sql.over_calls import AGGREGATES
 from sash.sql.over_frames import bind_frame
 from sash.sql.over_items import HIDDEN, TakenFunction, TakenItems, check_marks, find_window, mark_of
 from sash.sql.parsed import ParsedSelect
+from sash.sql.reading import check_syntax
 from sash.sql.scope import place, read
 from sash.sql.sets import CommonType, cast
 from sash.sql.sources import Context, derive
@@ -46,6 +47,7 @@ def has_over(select: ParsedSelect) -> bool:
 
 def bind_over(select: ParsedSelect, context: Context) -> BoundQuery:
     """A SELECT that has."""
+    check_syntax(select.written or select)
     _check_places(select, context)
     context = replace(context, keeper=context.keeper or _KEEPER)
     taken = TakenItems(select.text)

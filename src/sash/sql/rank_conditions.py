@@ -16,6 +16,7 @@ from sash.sql.expressions import span_of
 RANKS = ("row_number", "rank", "dense_rank")
 T = TypeVar("T", bound=exp.Expr)
 _EXAMPLE = "`QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) <= 3`"
+_REMEDY = "select it in a subquery in `FROM`, under a name, and put the condition into `WHERE`"
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
 
@@ -42,8 +43,7 @@ def read_condition(condition: exp.Expr, text: str) -> RankCondition:
         _refuse(condition, text)
     if first and function != "row_number":
         reason = f"`{function}` runs in this version with `<=` alone"
-        remedy = f"take the rows up to `<= {last}`, `EXCEPT ALL` those up to `<= {first}`"
-        raise PlanError(f"{reason}; {remedy}", text, span_of(condition))
+        raise PlanError(f"{reason}; {_REMEDY}", text, span_of(condition))
     if last <= first:
         raise PlanError("no row satisfies `QUALIFY`, as numbers begin at 1; correct it", text, span_of(condition))
     order = window.args.get("order")
@@ -90,5 +90,7 @@ def _number(expr: exp.Expr) -> int | None:
 def _refuse(condition: exp.Expr, text: str) -> NoReturn:
     reason = "this condition of `QUALIFY` cannot run in this version"
     raise PlanError(
-        f"{reason}; compare the number of a row with a constant, as in {_EXAMPLE}", text, span_of(condition)
+        f"{reason}; compare the number of a row with a constant, as in {_EXAMPLE}, or {_REMEDY}",
+        text,
+        span_of(condition),
     )

@@ -60,8 +60,18 @@ def check_reading(select: ParsedSelect) -> None:
         written = _without_queries(expr, span, select.text)
         if _read(written) != _read(_render(expr)):
             remedy = "put brackets where you mean them, or write it otherwise"
-            reason = f"DuckDB reads this as `{spell(written)}`, and Sash does not; {remedy}"
+            reason = f"DuckDB reads this as `{_spell(written)}`, and Sash does not; {remedy}"
             raise ParseError(reason, select.text, span)
+
+
+def spelled_name(expr: exp.Expr, text: str) -> str:
+    """The name that DuckDB gives to an item without one, that it reads; with subqueries in it, as it is written."""
+    span = span_of(expr)
+    if span is None:
+        return expr.sql(dialect=Sash)
+    if next(_outermost_queries(expr), None) is not None:
+        return text[span.start : span.end]
+    return _spell(_without_queries(expr, span, text))
 
 
 def _expressions(select: ParsedSelect) -> Iterator[tuple[exp.Expr, Span]]:
@@ -196,7 +206,7 @@ def _read(sql: str) -> Any:
     return _simplify(expr)
 
 
-def spell(sql: str) -> str:
+def _spell(sql: str) -> str:
     """An expression with all of the brackets that DuckDB sees."""
     with duck.connect() as connection:
         query = "SELECT json_deserialize_sql(json_serialize_sql(?))"

@@ -287,7 +287,7 @@ def _made(name: str, sql: str, text: str) -> str:
     """
     if quote(OP) in sql:
         return name
-    return text if name.startswith("_") or text.endswith(f".{name}") else f"{text} AS {name}"
+    return text if name.startswith("_") or text == name or text.endswith(f".{name}") else f"{text} AS {name}"
 
 
 def _life(us: int | None) -> str:
