@@ -37,6 +37,11 @@ class OrderedPartitions:
         self._members = OrderedMultiset(arena)
 
     @property
+    def n_partitions(self) -> int:
+        """Partitions are numbers below this."""
+        return self._index.n_ids if self._names else 1
+
+    @property
     def owners(self) -> np.ndarray:
         """The partition of each row."""
         return self._owners.array[: self._order.n_rows]
@@ -68,10 +73,12 @@ class OrderedPartitions:
             owners = self._index.encode(rows.select(self._names))
         self._owners.write(n_known, owners)
         self._counts.write(n_known, np.zeros(n_rows - n_known, np.int64))
-        self._members.reserve(self._index.n_ids if self._names else 1, n_rows - n_known)
+        self._members.reserve(self.n_partitions, n_rows - n_known)
 
-    def forget(self, mapping: np.ndarray) -> None:
-        """Takes on new numbers of rows, by the old ones, -1 for those that are gone; then numbers partitions anew."""
+    def forget(self, mapping: np.ndarray) -> np.ndarray | None:
+        """Takes on new numbers of rows, by the old ones, -1 for those that are gone. Then numbers partitions anew, and
+        returns likewise which they have; None if there is but one.
+        """
         is_alive = mapping >= 0
         n_rows = len(is_alive)
         for vector in (self._owners, self._counts):
@@ -79,10 +86,11 @@ class OrderedPartitions:
         self._order.compact(is_alive)
         self._members.renumber(mapping)
         if not self._names:
-            return
+            return None
         owners = self.owners
         is_owner = np.zeros(self._index.n_ids, np.bool_)
         is_owner[owners] = True
         numbers = self._index.compact(is_owner)
         owners[:] = numbers[owners]
         self._members.compact(numbers)
+        return numbers

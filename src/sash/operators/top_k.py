@@ -24,14 +24,12 @@ import pyarrow as pa
 from sash.kernels import top_k_runs as kernel
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.keyed import Keys, with_identity
-from sash.operators.row_order import RowOrder
+from sash.operators.ordered_partitions import OrderedPartitions
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.block_log import BlockLog
 from sash.store.group_array import GroupArray
-from sash.store.key_index import KeyIndex
-from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
-from sash.store.vector import Arena, Memory, Vector
+from sash.store.vector import Arena, Memory
 
 FUNCTIONS = {"row_number": kernel.ROW_NUMBER, "rank": kernel.RANK, "dense_rank": kernel.DENSE_RANK}
 CHANGES_PER_CALL = 1 << 12
@@ -67,16 +65,7 @@ class TopKSpec:
 class TopK:
     """Runs a `TopKSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = (
-        "_trace",
-        "_keys",
-        "_order",
-        "_partition_keys",
-        "_owners",
-        "_counts",
-        "_partitions",
-        "_members",
-    )
+    STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_partitions", "_bounds")
 
     def __init__(self, spec: TopKSpec, input: pa.Schema):
         self.spec = spec
@@ -96,11 +85,9 @@ class TopK:
         logged, identity = with_identity(self._input, True), with_identity(pa.schema([]), True)
         self._trace = Trace(logged, spec.window_us, spec.expires_by_negatives, arena, identity)
         self._keys = Keys(self._key_schema, True, arena)
-        self._order = RowOrder(spec.order, (*spec.columns, *self._ends), arena)
-        self._partition_keys = KeyIndex(pa.schema([self._input.field(name) for name in spec.partition_by]), arena)
-        self._owners, self._counts = Vector(np.int64, arena), Vector(np.int64, arena)
-        self._partitions = GroupArray(np.int64, arena, (kernel.PARTITION_WIDTH,))
-        self._members = OrderedMultiset(arena)
+        columns = pa.schema([self._input.field(name) for name in spec.partition_by])
+        self._partitions = OrderedPartitions(columns, spec.order, (*spec.columns, *self._ends), arena)
+        self._bounds = GroupArray(np.int64, arena, (kernel.PARTITION_WIDTH,))
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
@@ -137,23 +124,12 @@ class TopK:
 
     def _meet_rows(self) -> None:
         """Finds out of rows that have a number since the last call where they belong."""
-        n_known, n_rows = self._order.n_rows, self._keys.n_ids
-        if n_known == n_rows:
-            return
-        rows = pa.table(self._keys.take(np.arange(n_known, n_rows)))
-        self._order.append(rows)
-        owners = np.zeros(n_rows - n_known, np.int64)
-        if self.spec.partition_by:
-            owners = self._partition_keys.encode(rows.select(self.spec.partition_by))
-        self._owners.write(n_known, owners)
-        self._counts.write(n_known, np.zeros(n_rows - n_known, np.int64))
-        n_partitions = self._partition_keys.n_ids if self.spec.partition_by else 1
-        self._partitions.reserve(n_partitions)
-        self._members.reserve(n_partitions, n_rows - n_known)
+        self._partitions.meet(self._keys)
+        self._bounds.reserve(self._partitions.n_partitions)
 
     def _follow(self, events: Events) -> pa.Table:
         """The changes of what is shown that follow from events."""
-        times, rows, signs, owners = events.times, events.ids, events.signs, self._owners.array[events.ids]
+        times, rows, signs, owners = events.times, events.ids, events.signs, self._partitions.owners[events.ids]
         if self.spec.partition_by:
             order = np.lexsort((owners, times))
             times, rows, signs, owners = times[order], rows[order], signs[order], owners[order]
@@ -166,14 +142,9 @@ class TopK:
 
     def _net(self, events: kernel.RankEvents) -> kernel.RankChanges:
         """What is shown otherwise after each run than before it."""
-        n_rows, found = self._order.n_rows, list[np.ndarray]()
-        ranked = kernel.RankedRows(
-            self._owners.array[:n_rows],
-            self._counts.array[:n_rows],
-            self._order.key_lengths,
-            self._partitions.array,
-        )
-        treaps, first, room = self._members.treaps(self._order.words), 0, CHANGES_PER_CALL
+        rows, found = self._partitions, list[np.ndarray]()
+        ranked = kernel.RankedRows(rows.owners, rows.counts, rows.key_lengths, self._bounds.array)
+        treaps, first, room = rows.treaps, 0, CHANGES_PER_CALL
         while first < len(events.rows):
             run, row = np.empty((2, room), np.int64)
             out = kernel.RankChanges(run, row, np.empty(room, np.int8))
@@ -196,30 +167,17 @@ class TopK:
 
     def _forget_rows(self) -> None:
         """Numbers rows anew once most have gone, and then partitions as well."""
-        n_rows = self._order.n_rows
-        is_alive = self._counts.array[:n_rows] > 0
-        bounds = self._partitions.array[:, kernel.BOUND]
+        is_alive = self._partitions.counts > 0
+        bounds = self._bounds.array[:, kernel.BOUND]
         is_alive[bounds[bounds > 0] - 1] = True
         mapping = self._keys.compact(is_alive)
         if mapping is None:
             return
         bounds[:] = np.where(bounds > 0, mapping[bounds - 1] + 1, 0)
-        for vector in (self._owners, self._counts):
-            vector.write(0, vector.array[:n_rows][is_alive])
-        self._order.compact(is_alive)
-        self._members.renumber(mapping)
         self._trace.renumber(mapping)
-        if self.spec.partition_by:
-            self._forget_partitions()
-
-    def _forget_partitions(self) -> None:
-        owners = self._owners.array[: self._order.n_rows]
-        is_alive = np.zeros(self._partition_keys.n_ids, np.bool_)
-        is_alive[owners] = True
-        mapping = self._partition_keys.compact(is_alive)
-        owners[:] = mapping[owners]
-        self._partitions.compact(mapping)
-        self._members.compact(mapping)
+        partitions = self._partitions.forget(mapping)
+        if partitions is not None:
+            self._bounds.compact(partitions)
 
 
 def _summed(run: np.ndarray, row: np.ndarray, sign: np.ndarray) -> kernel.RankChanges:
