@@ -128,13 +128,14 @@ def _draw_order(choices: Choices, exprs: Sequence[str], times: Sequence[str]) ->
 
 
 def _draw_frame(choices: Choices, order: Order, families: Mapping[str, str], times: Sequence[str]) -> str:
-    kind = choices.weighted({"": 4, "ROWS": 4, "RANGE": 2})
+    is_apart = len(order) == 1 and order[0][0] in times
+    kind = choices.weighted({"": 4, "ROWS": 4, "RANGE": 8 if is_apart else 2})
     if not kind:
         return ""
     if kind == "ROWS" and choices.chance(15):
         return f"ROWS {choices.one(('1', '2', 'UNBOUNDED'))} PRECEDING"
     starts, ends = _STARTS, _ENDS
-    if kind == "RANGE" and (len(order) != 1 or order[0][0] not in times):
+    if kind == "RANGE" and not is_apart:
         starts, ends = ("UNBOUNDED PRECEDING", "CURRENT ROW"), ("CURRENT ROW", "UNBOUNDED FOLLOWING")
     first = choices.below(len(starts))
     later = [end for end in ends if _place(end) >= _place(starts[first])]

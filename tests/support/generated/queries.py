@@ -163,7 +163,7 @@ class StatementWriter:
 
     def _over(self, select: Select, writer: ExpressionWriter | None, depth: int) -> Select:
         """Some items become functions OVER rows, of the same families; behind `*` there is one more."""
-        if not self.choices.chance(9 if depth == 1 else 14) or select.key_words:
+        if not self.choices.chance(25 if select.is_star else 9 if depth == 1 else 14) or select.key_words:
             return select
         if any(output.family not in _HASHABLE for output in select.outputs) or _has_last_digits(select, self.is_plain):
             return select
