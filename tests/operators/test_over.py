@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sash.operators import over
@@ -23,12 +23,14 @@ from sash.operators.over import Over, OverSpec
 from sash.operators.row_frames import ALL_BEFORE, Frame, OverCall
 from sash.store.batch import NEVER, SIGNED_FIELDS
 from sash.store.vector import Memory, dump
+from support.profiles import volume
 from support.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 SCHEMA = pa.schema([*COLUMNS, *SIGNED_FIELDS])
 WINDOW_US = 6
 UP, DOWN, DOWN_FIRST = SortKey(), SortKey(is_descending=True), SortKey(is_descending=True, nulls_first=True)
+NULLS_FIRST = SortKey(nulls_first=True)
 BY_CLOCK, BY_NEGATIVES = False, True
 NUMBER = OverCall("row_number", None, "n", pa.int64())
 LAG = OverCall("lag", "v", "before", pa.int64(), n_rows=1)
@@ -98,9 +100,9 @@ def is_in(frame: Frame, at: int, place: int, members: list[tuple], classes: list
     if own is not None and other is not None and spec.order:
         sign = -1 if spec.order[0][1].is_descending else 1
         apart = sign * (other - own)
-    elif own != other and spec.order:
-        # Without a value on either side, only what has no bound reaches over.
-        return (start is None and apart < 0) or (end is None and apart > 0)
+    elif spec.order:
+        # Those without a value have each other; only what has no bound reaches over.
+        return own == other or (start is None and apart < 0) or (end is None and apart > 0)
     return (start is None or apart >= start) and (end is None or apart <= end)
 
 
@@ -142,6 +144,21 @@ def test_only_neighbours_change_where_functions_look_no_further() -> None:
         (1, 2, 7, ("a", 6, 5)),
         (1, 2, 8, ("a", 5, 4)),
     ]
+
+
+def test_the_row_behind_one_that_goes_has_another_before_it() -> None:
+    lives = [*(lived("a", v, 1) for v in (2, 6, 8)), lived("a", 4, 1, back=3)]
+    assert run(spec_of(LAG), lives, [1, 2, 3])[4:] == [
+        (-1, 3, 7, ("a", 4, 2)),
+        (-1, 3, 7, ("a", 6, 4)),
+        (1, 3, 7, ("a", 6, 2)),
+    ]
+
+
+def test_a_range_of_keys_has_no_rows_without_one() -> None:
+    lives = [lived("a", v, 1) for v in (None, None, 0, 1)]
+    spec = spec_of(OverCall("count", "k", "n", pa.int64(), Frame(True, -1, 0)), order=(("v", NULLS_FIRST),))
+    assert sorted(values[2] for *_, values in run(spec, lives, [1])) == [1, 2, 2, 2]
 
 
 def test_what_comes_out_the_same_stays() -> None:
@@ -207,6 +224,7 @@ LIVES = st.lists(
     restart_at=st.integers(0, 20),
     rows_per_call=st.sampled_from([1, 3, over.ROWS_PER_CALL]),
 )
+@settings(max_examples=volume(dev=30, ci=150, deep=2000))
 @example([lived("a", 1, 1), lived("a", 1, 1)], [NUMBER, LAG], (), (("v", UP),), False, [], 0, 1)
 def test_the_law(lives, calls, partition_by, order, by_negatives, cuts, restart_at, rows_per_call) -> None:
     calls = [replace(call, name=f"x{place}") for place, call in enumerate(calls)]
