@@ -75,7 +75,7 @@ def test_sash_run(options, without, tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("bench", ["join", "multiway", "shared", "window"])
+@pytest.mark.parametrize("bench", ["join", "multiway", "outer", "shared", "window"])
 def test_sash_bench_on_spark(bench, without, tmp_path, monkeypatch, capsys):
     without("pyspark")
     monkeypatch.chdir(tmp_path)
@@ -107,6 +107,8 @@ def test_sash_bench_memory_with_spark(without, tmp_path, monkeypatch, capsys):
         ("bench shared --engine embedded", "drawing the result of `sash bench`"),
         ("bench window --engine embedded", "drawing the result of `sash bench`"),
         ("bench memory --quick", "drawing the result of `sash bench`"),
+        ("bench outer --engine embedded", "drawing the result of `sash bench`"),
+        ("bench topk", "drawing the result of `sash bench`"),
         ("bench plans", "drawing the result of `sash bench`"),
         ("experiment run wjoin7 --quick", "drawing the figures of an experiment"),
     ],

@@ -13,7 +13,7 @@ from sash.testing.case import Step
 from sash.testing.strategies import TIME_TYPES, batch_cuts, rearrangements, schemas, streams, tables
 from support.profiles import volume
 
-N_CASES = volume(dev=8, ci=40, deep=1500)
+N_CASES = volume(dev=8, ci=25, deep=500)
 WINDOWS = (
     *("[RANGE 5 us]", "[RANGE 9 us]", "[RANGE 2 us]", "[ROWS 2]", "[PARTITION BY k ROWS 1]"),
     "[RANGE 6 us SLIDE 2 us]",

@@ -25,7 +25,7 @@ from sash.testing.case import Step
 from sash.testing.strategies import TIME_TYPES, batch_cuts, schemas, streams, tables
 from support.profiles import volume
 
-N_CASES = volume(dev=8, ci=40, deep=1500)
+N_CASES = volume(dev=8, ci=25, deep=500)
 WINDOWS = ("[RANGE 5 us]", "[RANGE 9 us]", "[RANGE 2 us]", "[RANGE 6 us SLIDE 2 us]")
 KINDS = ("LEFT", "LEFT", "RIGHT", "FULL", "ANTI", "INNER")
 EQUALITIES = ("x.k = y.k", "y.j = x.j AND x.k = y.k", "x.v + 1 = y.v", "TRUE")

@@ -19,7 +19,7 @@ from support.generated.volume import check_all
 from support.identities import IdentityWatch
 from support.profiles import SEED, volume
 
-N_CASES = volume(dev=15, ci=350, deep=2500)
+N_CASES = volume(dev=15, ci=300, deep=2500)
 N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
 CHUNK = volume(dev=15, ci=50, deep=50)
 FIRST_SEED = volume(dev=0, ci=0, deep=1_000_000 * SEED)

@@ -22,7 +22,7 @@ from support.profiles import volume
 from support.shared_case import Add, Drop, SharedCase
 from support.shared_strategies import SCHEDULES, shared_cases, with_schedule
 
-N_CASES = volume(dev=3, ci=40, deep=1000)
+N_CASES = volume(dev=3, ci=25, deep=1000)
 SELDOM = st.sampled_from((*[False] * 19, True))
 KEYS = "A.k = B.k"
 A = stream_of("""

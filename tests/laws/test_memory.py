@@ -31,7 +31,7 @@ from support.multiway_strategies import multiway_cases
 from support.profiles import volume
 
 Interrupted = tuple[Case, list[Step], set[int]]
-N_CASES = volume(dev=4, ci=60, deep=2000)
+N_CASES = volume(dev=4, ci=35, deep=1000)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -20,7 +20,7 @@ from support.multiway_strategies import multiway_cases
 from support.profiles import volume
 from support.sealing import seal_all_the_time
 
-N_CASES = volume(dev=4, ci=60, deep=1000)
+N_CASES = volume(dev=4, ci=40, deep=1000)
 LIMITS = (LEAST_BYTES, 1 << 16, None)
 HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 

@@ -15,7 +15,7 @@ from sash.testing.case import Step
 from sash.testing.strategies import TIME_TYPES, batch_cuts, rearrangements, schemas, streams, tables
 from support.profiles import volume
 
-N_CASES = volume(dev=8, ci=20, deep=1000)
+N_CASES = volume(dev=8, ci=20, deep=500)
 KINDS = ("LEFT", "FULL", "RIGHT", "ANTI", "SEMI")
 WINDOWS = (
     *("[RANGE 5 us]", "[RANGE 9 us]", "[RANGE 2 us]", "[ROWS 2]", "[PARTITION BY k ROWS 1]"),

@@ -15,8 +15,8 @@ from sash.testing.case import Step
 from sash.testing.strategies import TIME_TYPES, batch_cuts, rearrangements, schemas, streams, tables
 from support.profiles import volume
 
-N_CASES = volume(dev=4, ci=6, deep=1500)
-N_CUT = volume(dev=1, ci=2, deep=400)
+N_CASES = volume(dev=4, ci=6, deep=500)
+N_CUT = volume(dev=1, ci=2, deep=200)
 WINDOWS = ("[RANGE 5 us]", "[RANGE 2 us]", "[ROWS 2]", "[RANGE 6 us SLIDE 2 us]")
 VALUES = (
     "(SELECT max(y.v) FROM b y {})",

@@ -25,7 +25,17 @@ from sash.cost.choose_join import JoinChoice, choose_method
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
-from sash.operators import keyed, membership, operator_tree, over, running_group_by, top_k, window_join
+from sash.operators import (
+    front_rows,
+    group_top_k,
+    keyed,
+    membership,
+    operator_tree,
+    over,
+    running_group_by,
+    shown_rows,
+    window_join,
+)
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
@@ -33,6 +43,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import GroupTopK, make_top_k
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
@@ -46,6 +57,7 @@ from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.row_frames import Frame, OverCall
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.top_k import TopK, TopKSpec
@@ -246,6 +258,11 @@ UNEVEN = ("025", "306", "710")
 RELATION = pa.table({"R.k": [0, 1, 1, None, 2], "R.s": ["a", "b", "c", "d", None]})
 
 
+def sessions(partition_by: str, **more: Any) -> Served:
+    spec = {"start": "start", "end": "end", "type": pa.int64(), "id_column": "_id.A"} | more
+    return Served(Sessions, SessionsSpec(2, tuple(partition_by.split()), **spec), ("s v",), ENDLESS)
+
+
 def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None, kind: str = "INNER") -> Served:
     make: Callable[..., Any] = lambda spec, stream: LookupJoin(spec, stream, RELATION)  # noqa: E731
     return Served(make, LookupJoinSpec(tuple(keys), residual, kind=kind), ("A.k A.s A.n",))
@@ -313,6 +330,14 @@ def numbered(lives: Lives, *calls: OverCall, **more: Any) -> Served:
         window_us=window_us, expires_by_negatives=lives.are_told, **{"partition_by": (), **more},
     )  # fmt: skip
     return Served(Over, spec, ("s v k",), lives)
+
+
+def group_top(function: str, id_column: str | None = None) -> Served:
+    spec = TopKSpec(
+        columns=("n", "s"), partition_by=(), order=(("v", SortKey(is_descending=True)),), last=2, function=function,
+        window_us=None, expires_by_negatives=True, id_column=id_column, unique_by=("n",),
+    )  # fmt: skip
+    return Served(GroupTopK, spec, ("n s v",), ENDLESS_MIXED)
 
 
 def member(rule: str, lives: Lives, of_rows: bool, ids: tuple[str, ...] = ()) -> Served:
@@ -386,6 +411,12 @@ CASES: dict[type, dict[str, Served]] = {
         "of all": Served(CountWindow, CountWindowSpec(3, (), "_id.A"), ("s v",), ENDLESS),
         "of partitions": Served(CountWindow, CountWindowSpec(2, ("s",), "_id.A"), ("s v",), ENDLESS),
     },
+    Sessions: {
+        "with versions": sessions("s"),
+        "of all": sessions("", end=None),
+        "without ends": sessions("s", end=None),
+        "final": sessions("s", is_final=True),
+    },
     WindowJoin: {
         **{
             f"{each.algorithm} {each.invalidation}": Served(WindowJoin, join_spec(each), PAIR, WHOLE)
@@ -429,6 +460,10 @@ CASES: dict[type, dict[str, Served]] = {
         "clocked": numbered(MIXED, RANK, partition_by=("k",)),
         "told": numbered(TOLD, LAG, FRAMED, copy_column="_id.copy", id_column="_id.row"),
         "endless": numbered(ENDLESS_MIXED, RANK, FRAMED, partition_by=("k",), copy_column="_copy"),
+    },
+    GroupTopK: {
+        "first rows": group_top("row_number"),
+        "ranks": group_top("rank", "_id.row"),
     },
     GroupBy: {
         "clocked": grouped(having='"count_None" > 1'),
@@ -492,11 +527,14 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     for module in (circular_buckets, hash_index, key_tables, key_index):
         monkeypatch.setattr(module, "FIRST_SLOTS", 2)
-    for module in (keyed, membership):
+    for module in (keyed, membership, group_top_k, front_rows):
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
-    monkeypatch.setattr(top_k, "CHANGES_PER_CALL", 2)
     monkeypatch.setattr(over, "ROWS_PER_CALL", 2)
+    monkeypatch.setattr(shown_rows, "CHANGES_PER_CALL", 2)
+    for name in ("LEAST_IN_FRONT", "N_TIMES_SHOWN"):
+        monkeypatch.setattr(group_top_k, name, 1)
+    monkeypatch.setattr(group_top_k, "MAX_BLOCKS", 3)
     monkeypatch.setattr(circular_buckets, "FIRST_BUCKETS", 1)
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 16)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 16)
@@ -524,7 +562,7 @@ def operators_found() -> set[type]:
 
 def test_every_operator_has_a_case() -> None:
     found = operators_found()
-    assert {*OPERATORS.values(), LookupJoin, TappedJoin} <= found
+    assert {*OPERATORS.values(), LookupJoin, TappedJoin, TopK, GroupTopK} - {make_top_k} <= found
     missing = sorted(each.__name__ for each in found - CASES.keys())
     assert not missing, f"add a case to `CASES` for {', '.join(missing)}: what it is given, in each of its ways to run"
 

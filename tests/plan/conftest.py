@@ -17,6 +17,7 @@ from sash.sql.bound_query import Block
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import WINDOW_COLUMNS
 
 
 def _stream(**columns: pa.DataType) -> StreamInfo:
@@ -60,7 +61,8 @@ def _show(node: Relational, indent: str) -> Iterator[str]:
     computed = [f"{to_duckdb(expr)} AS {name}" for name, expr in node.computed]
     if isinstance(node, Scan):
         title = f"Scan {node.source.alias}"
-        chosen = {"keeps": _kept(node), "says": _said(node)}
+        above = [WINDOW_COLUMNS[1]] if node.ends_above else []
+        chosen = {"above": above, "keeps": _kept(node), "says": _said(node)}
         yield indent + _facts(
             title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed, **chosen
         )

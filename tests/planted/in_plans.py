@@ -98,8 +98,8 @@ PLANS = (
         "a-window-of-rows-spread-by-any-key",
         "partition",
         "plan/distribution.py",
-        "    return not isinstance(window, RowsWindow) or name in {",
-        "    return not isinstance(window, RowsWindow) or not window.partition_by or name in {",
+        "    return not isinstance(window, RowsWindow | SessionWindow) or name in {",
+        "    return not isinstance(window, RowsWindow | SessionWindow) or not window.partition_by or name in {",
         ("tests/plan/test_distribution.py",),
     ),
     Mistake(

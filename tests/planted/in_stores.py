@@ -36,6 +36,14 @@ MISTAKES = (
         ("tests/store/test_sealed_expiries.py",),
     ),
     Mistake(
+        "all-tuples-that-are-alike-go-with-one-that-is-taken-back",
+        "trace",
+        "kernels/retraction_pairs.py",
+        "            retracted[kinds[row]] -= 1\n",
+        "",
+        ("tests/store/test_trace.py",),
+    ),
+    Mistake(
         "what-was-struck-out-on-disk-expires",
         "trace",
         "store/sealed_expiries.py",

@@ -101,7 +101,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 44), st.integers(KEEP_ON, PACE)), max_
 @pytest.mark.slow
 @pytest.mark.parametrize("by_negatives", [False, True])
 @pytest.mark.parametrize("min_struck_out", [0, 1024])
-@settings(max_examples=volume(dev=2, ci=8, deep=75))
+@settings(max_examples=volume(dev=2, ci=4, deep=75))
 @given(lives=LIVES, steps=STEPS)
 @example([lived(0, 0, 1, 5, 2), lived(0, 0, 1, 5), lived(1, 1, 2, 9)], [(1, 0), (2, RENUMBER), (4, RESTART), (6, 0)])
 @example([lived(0, 0, 1, 12, 1), lived(1, 1, 1, 14)], [(1, 0), (2, RENUMBER), (3, 0), (4, RENUMBER), (13, PACE)])

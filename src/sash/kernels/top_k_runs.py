@@ -11,9 +11,9 @@
 What an event changes lies at the ends of what is shown, so that it costs a few walks down the tree, and as many as rows
 come and go in the answer.
 
-Of a large partition the tree holds the first rows only, whole classes up to that of the row BOUND - 1; N_REST rows that
-come later lie in no order. They are looked at again when too few are left in the tree, and then so many are taken that
-each of them has been paid for by a row that left.
+Of a large partition the tree holds the first rows only, up to the row BOUND - 1, or where classes count the last one of
+its class; N_REST rows that come later lie in no order. They are looked at again when too few are left in the tree, and
+then so many are taken that each of them has been paid for by a row that left.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sash.kernels.treaps import (
     SIZE,
     VALUE,
     Treaps,
+    compare,
     greatest,
     insert,
     kth,
@@ -44,7 +45,7 @@ from sash.kernels.treaps import (
 ROW_NUMBER, RANK, DENSE_RANK = 0, 1, 2
 HIGH, BOUND, N_REST = 0, 1, 2
 PARTITION_WIDTH = 3
-LEAST_ORDERED, ORDERED_SHARE = 1024, 16
+LEAST_ORDERED, ORDERED_SHARE = 1024, 32
 """At least so many rows of a partition are in order, and at least one of so many."""
 N_SAMPLED = 256
 
@@ -110,7 +111,7 @@ def _move(
     owner = ranked.owners[row]
     partition = ranked.partitions[owner]
     # 1. What comes behind all that is in order shows nowhere.
-    if partition[BOUND] and compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) > 0:
+    if partition[BOUND] and _is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
         partition[N_REST] += sign
         ranked.counts[row] += sign
         _unbind(owner, partition, treaps)
@@ -211,6 +212,14 @@ def compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
 
 
 @kernel
+def _is_behind(row: int, bound: int, cut: RankBounds, key_lengths: Int64s, treaps: Treaps) -> bool:
+    """Whether a row comes later than another, and, where classes count, than all of its class."""
+    if cut.function == ROW_NUMBER:
+        return compare(row, bound, treaps.words) > 0
+    return compare_keys(row, bound, key_lengths, treaps) > 0
+
+
+@kernel
 def _n_wanted(n_rows: int, cut: RankBounds) -> int:
     """How many rows of a partition should be in order."""
     return max(4 * cut.last, LEAST_ORDERED, n_rows // ORDERED_SHARE)
@@ -225,7 +234,10 @@ def _shorten(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) ->
     if n_ordered <= 2 * n_wanted:
         return
     bound = kth(owner, n_wanted - 1, roots, nodes)
-    end = _class_end(owner, bound, ranked.key_lengths, treaps)
+    if cut.function == ROW_NUMBER:
+        end = rank(owner, bound, roots, nodes, words) + multiplicity(owner, bound, roots, nodes, words)
+    else:
+        end = _class_end(owner, bound, ranked.key_lengths, treaps)
     if end == n_ordered:
         return
     partition[BOUND] = bound + 1
@@ -240,42 +252,42 @@ def _refill(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> 
     """Takes rows that lie in no order until so many are in order that the others make no difference."""
     partition = ranked.partitions[owner]
     while partition[N_REST] and not _find_high(owner, cut, ranked.key_lengths, treaps)[1]:
-        waiting = _find_waiting(owner, ranked, treaps)
+        waiting = _find_waiting(owner, cut, ranked, treaps)
         n_ordered = size(owner, treaps.roots, treaps.nodes)
         n_wanted = _n_wanted(n_ordered + partition[N_REST], cut) - n_ordered
         if waiting.shape[0] <= n_wanted:
             partition[BOUND] = 0
         else:
-            partition[BOUND] = _choose_bound(waiting, n_wanted, ranked, treaps) + 1
+            partition[BOUND] = _choose_bound(waiting, n_wanted, cut, ranked, treaps) + 1
         for row in waiting:
-            if not partition[BOUND] or compare_keys(row, partition[BOUND] - 1, ranked.key_lengths, treaps) <= 0:
+            if not partition[BOUND] or not _is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
                 for _ in range(ranked.counts[row]):
                     insert(owner, row, treaps.roots, treaps.nodes, treaps.pool, treaps.words)
                 partition[N_REST] -= ranked.counts[row]
 
 
 @kernel
-def _find_waiting(owner: int, ranked: RankedRows, treaps: Treaps) -> Int64s:
+def _find_waiting(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> Int64s:
     """The rows of a partition that lie in no order."""
     waiting = np.empty(ranked.partitions[owner, N_REST], np.int64)
     bound, n_found = ranked.partitions[owner, BOUND] - 1, 0
     for row in range(ranked.owners.shape[0]):
         is_there = ranked.owners[row] == owner and ranked.counts[row] > 0
-        if is_there and compare_keys(row, bound, ranked.key_lengths, treaps) > 0:
+        if is_there and _is_behind(row, bound, cut, ranked.key_lengths, treaps):
             waiting[n_found] = row
             n_found += 1
     return waiting[:n_found]
 
 
 @kernel
-def _choose_bound(waiting: Int64s, n_wanted: int, ranked: RankedRows, treaps: Treaps) -> int:
+def _choose_bound(waiting: Int64s, n_wanted: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> int:
     """A row behind about as many others as are wanted, by a sample of them."""
     n_sampled = min(N_SAMPLED, waiting.shape[0])
     sample = np.empty(n_sampled, np.int64)
     for i in range(n_sampled):
         row = waiting[i * waiting.shape[0] // n_sampled]
         at = i
-        while at > 0 and compare_keys(sample[at - 1], row, ranked.key_lengths, treaps) > 0:
+        while at > 0 and _is_behind(sample[at - 1], row, cut, ranked.key_lengths, treaps):
             sample[at] = sample[at - 1]
             at -= 1
         sample[at] = row

@@ -16,6 +16,7 @@ from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
 from sash.operators.group_by import GroupBy, GroupBySpec
+from sash.operators.group_top_k import make_top_k
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
@@ -28,8 +29,9 @@ from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
-from sash.operators.top_k import TopK, TopKSpec
+from sash.operators.top_k import TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
@@ -77,6 +79,7 @@ Spec: TypeAlias = (
     | CloseSpec
     | ReorderSpec
     | CountWindowSpec
+    | SessionsSpec
     | WindowJoinSpec
     | MultiwayJoinSpec
     | LookupJoinSpec
@@ -99,6 +102,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     CloseSpec: Close,
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
+    SessionsSpec: Sessions,
     WindowJoinSpec: WindowJoin,
     MultiwayJoinSpec: MultiwayJoin,
     DistinctSpec: Distinct,
@@ -109,7 +113,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     AsofJoinSpec: AsofJoin,
     UnmetSpec: Unmet,
     UnionSpec: Union,
-    TopKSpec: TopK,
+    TopKSpec: make_top_k,
     OverSpec: Over,
     ExpireSpec: Expire,
 }

@@ -8,11 +8,15 @@ import pyarrow as pa
 from sash.kernels import byte_string_table as kernel
 from sash.kernels.arrays import Words
 from sash.kernels.sort_key_bytes import ENDED, FIXED
+from sash.operators.accumulators.argument_columns import decimal_words
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.accumulators.ranked import NULL_BEFORE, NULL_BEHIND, append_sort_key
-from sash.operators.accumulators.sortable import is_bytes
+from sash.operators.accumulators.sortable import SIGN_BIT, is_bytes, is_word, to_bytes, to_words
 from sash.store.keys import one_chunk
 from sash.store.vector import Arena, Vector
+
+LEAST, GREATEST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+PREFIX_BYTES = 8
 
 
 class RowOrder:
@@ -77,3 +81,45 @@ def _written(rows: pa.Table, columns: tuple[tuple[str, SortKey], ...], before: W
             before, column, form, NULL_BEFORE if key.nulls_first else NULL_BEHIND, key.is_descending
         )
     return before
+
+
+class LeadingColumn:
+    """What decides first about the order of rows, if the type of a column lets it tell any apart."""
+
+    def __init__(self, keys: tuple[tuple[str, SortKey], ...], ties: tuple[str, ...], schema: pa.Schema):
+        telling = [
+            (name, key)
+            for name, key in (*keys, *((name, SortKey()) for name in ties))
+            if not pa.types.is_null(schema.field(name).type)
+        ]
+        self.name, self._key = telling[0] if telling else (schema.names[0], None)
+
+    def words(self, rows: pa.Table) -> np.ndarray:
+        """A number for each row, of which none is less than that of a row that comes before it."""
+        column, key = one_chunk(rows.column(self.name)), self._key
+        if key is None:
+            return np.zeros(len(column), np.int64)
+        words = ~_coarse_words(column) if key.is_descending else _coarse_words(column)
+        if not column.null_count:
+            return words
+        return np.where(column.is_null().to_numpy(zero_copy_only=False), LEAST if key.nulls_first else GREATEST, words)
+
+
+def _coarse_words(column: pa.Array) -> np.ndarray:
+    """Integers that are in the order of values; some that differ may be equal."""
+    if is_word(column.type):
+        return to_words(column)
+    if is_bytes(column.type):
+        return _prefixes(*to_bytes(column))
+    low, high = (decimal_words(column)[:, half].view(np.int64) for half in (0, 1))
+    return np.where(high == low >> 63, low, np.where(high < 0, LEAST, GREATEST))
+
+
+def _prefixes(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """The first bytes of strings."""
+    starts, ends = offsets[:-1], offsets[1:]
+    prefixes = np.zeros(len(starts), np.uint64)
+    for place in range(PREFIX_BYTES):
+        there = np.flatnonzero(starts + place < ends)
+        prefixes[there] |= data[starts[there] + place].astype(np.uint64) << np.uint64(8 * (PREFIX_BYTES - 1 - place))
+    return (prefixes ^ SIGN_BIT).view(np.int64)

@@ -24,22 +24,22 @@ import pyarrow as pa
 from sash.kernels import top_k_runs as kernel
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.keyed import Keys, with_identity
-from sash.operators.ordered_partitions import OrderedPartitions
+from sash.operators.shown_rows import ShownRows
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.block_log import BlockLog
-from sash.store.group_array import GroupArray
+from sash.store.key_index import KeyIndex
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory
 
 FUNCTIONS = {"row_number": kernel.ROW_NUMBER, "rank": kernel.RANK, "dense_rank": kernel.DENSE_RANK}
-CHANGES_PER_CALL = 1 << 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKSpec:
     """Passes on the `columns` of rows; what it orders by and partitions by need not be among them.
 
-    `id_column`, if given, receives what identifies a row: its content, and when it expires.
+    `id_column`, if given, receives what identifies a row: its content, and when it expires. No two rows that are there
+    at an instant agree in all columns of `unique_by`, if there are any; see `operators/group_top_k.py`.
     """
 
     columns: tuple[str, ...]
@@ -51,10 +51,17 @@ class TopKSpec:
     window_us: int | None
     expires_by_negatives: bool
     id_column: str | None = None
+    unique_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert self.function in FUNCTIONS
         assert 0 <= self.first < self.last
+        assert set(self.unique_by) <= set(self.read)
+
+    @property
+    def bounds(self) -> kernel.RankBounds:
+        """Which rows are shown, for the kernels."""
+        return kernel.RankBounds(FUNCTIONS[self.function], self.first, self.last)
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -65,7 +72,7 @@ class TopKSpec:
 class TopK:
     """Runs a `TopKSpec`."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_partitions", "_bounds")
+    STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_partition_keys", "_shown")
 
     def __init__(self, spec: TopKSpec, input: pa.Schema):
         self.spec = spec
@@ -76,7 +83,6 @@ class TopK:
         self._key_schema = pa.schema([*fields, *(pa.field(name, pa.int64()) for name in self._ends)])
         ids = [pa.field(spec.id_column, pa.int64())] if spec.id_column else []
         self.schema = pa.schema([*(input.field(name) for name in spec.columns), *ids, *SIGNED_FIELDS])
-        self._cut = kernel.RankBounds(FUNCTIONS[spec.function], spec.first, spec.last)
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
@@ -85,9 +91,8 @@ class TopK:
         logged, identity = with_identity(self._input, True), with_identity(pa.schema([]), True)
         self._trace = Trace(logged, spec.window_us, spec.expires_by_negatives, arena, identity)
         self._keys = Keys(self._key_schema, True, arena)
-        columns = pa.schema([self._input.field(name) for name in spec.partition_by])
-        self._partitions = OrderedPartitions(columns, spec.order, (*spec.columns, *self._ends), arena)
-        self._bounds = GroupArray(np.int64, arena, (kernel.PARTITION_WIDTH,))
+        self._partition_keys = KeyIndex(pa.schema([self._input.field(name) for name in spec.partition_by]), arena)
+        self._shown = ShownRows(spec.bounds, spec.order, (*spec.columns, *self._ends), arena)
 
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
@@ -124,12 +129,19 @@ class TopK:
 
     def _meet_rows(self) -> None:
         """Finds out of rows that have a number since the last call where they belong."""
-        self._partitions.meet(self._keys)
-        self._bounds.reserve(self._partitions.n_partitions)
+        n_known, n_rows = self._shown.n_rows, self._keys.n_ids
+        if n_known == n_rows:
+            return
+        rows = pa.table(self._keys.take(np.arange(n_known, n_rows)))
+        owners, n_partitions = np.zeros(n_rows - n_known, np.int64), 1
+        if self.spec.partition_by:
+            owners = self._partition_keys.encode(rows.select(self.spec.partition_by))
+            n_partitions = self._partition_keys.n_ids
+        self._shown.append(rows, owners, n_partitions)
 
     def _follow(self, events: Events) -> pa.Table:
         """The changes of what is shown that follow from events."""
-        times, rows, signs, owners = events.times, events.ids, events.signs, self._partitions.owners[events.ids]
+        times, rows, signs, owners = events.times, events.ids, events.signs, self._shown.owners[events.ids]
         if self.spec.partition_by:
             order = np.lexsort((owners, times))
             times, rows, signs, owners = times[order], rows[order], signs[order], owners[order]
@@ -137,22 +149,8 @@ class TopK:
         is_new[:1] = True
         is_new[1:] = (times[1:] != times[:-1]) | (owners[1:] != owners[:-1])
         runs = np.cumsum(is_new) - 1
-        changes = self._net(kernel.RankEvents(runs, rows, signs))
+        changes = self._shown.follow(kernel.RankEvents(runs, rows, signs))
         return self._rows(times[is_new][changes.run], changes.row, changes.sign)
-
-    def _net(self, events: kernel.RankEvents) -> kernel.RankChanges:
-        """What is shown otherwise after each run than before it."""
-        rows, found = self._partitions, list[np.ndarray]()
-        ranked = kernel.RankedRows(rows.owners, rows.counts, rows.key_lengths, self._bounds.array)
-        treaps, first, room = rows.treaps, 0, CHANGES_PER_CALL
-        while first < len(events.rows):
-            run, row = np.empty((2, room), np.int64)
-            out = kernel.RankChanges(run, row, np.empty(room, np.int8))
-            following, n_out = kernel.follow(first, events, self._cut, ranked, treaps, out)
-            found.append(np.stack([each[:n_out].astype(np.int64) for each in out]))
-            room = room if following > first else 2 * room
-            first = following
-        return _summed(*np.concatenate([np.empty((3, 0), np.int64), *found], axis=1))
 
     def _rows(self, ts: np.ndarray, rows: np.ndarray, sign: np.ndarray) -> pa.Table:
         columns: dict[str, ColumnLike] = dict(self._keys.take(rows))
@@ -167,27 +165,16 @@ class TopK:
 
     def _forget_rows(self) -> None:
         """Numbers rows anew once most have gone, and then partitions as well."""
-        is_alive = self._partitions.counts > 0
-        bounds = self._bounds.array[:, kernel.BOUND]
-        is_alive[bounds[bounds > 0] - 1] = True
+        is_alive = self._shown.are_needed()
         mapping = self._keys.compact(is_alive)
         if mapping is None:
             return
-        bounds[:] = np.where(bounds > 0, mapping[bounds - 1] + 1, 0)
+        self._shown.compact(is_alive, mapping)
         self._trace.renumber(mapping)
-        partitions = self._partitions.forget(mapping)
-        if partitions is not None:
-            self._bounds.compact(partitions)
+        if self.spec.partition_by:
+            self._forget_partitions()
 
-
-def _summed(run: np.ndarray, row: np.ndarray, sign: np.ndarray) -> kernel.RankChanges:
-    """Changes that take each other back within a run are none."""
-    if not len(run):
-        return kernel.RankChanges(run, row, sign.astype(np.int8))
-    order = np.lexsort((row, run))
-    run, row, sign = run[order], row[order], sign[order]
-    starts = np.flatnonzero(np.r_[True, (run[1:] != run[:-1]) | (row[1:] != row[:-1])])
-    total = np.add.reduceat(sign, starts)
-    places = np.repeat(starts, np.abs(total))
-    signs = np.repeat(np.sign(total).astype(np.int8), np.abs(total))
-    return kernel.RankChanges(run[places], row[places], signs)
+    def _forget_partitions(self) -> None:
+        is_alive = np.zeros(self._partition_keys.n_ids, np.bool_)
+        is_alive[self._shown.owners] = True
+        self._shown.compact_partitions(self._partition_keys.compact(is_alive))

@@ -49,7 +49,15 @@ from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF, within_brackets
 from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.window_kinds import (
+    WINDOW_COLUMNS,
+    RowsWindow,
+    SessionWindow,
+    SinceWindow,
+    TableWindow,
+    TimeWindow,
+    Window,
+)
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
 
@@ -186,7 +194,7 @@ class RelationalQuery:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
-        shown = WINDOW_COLUMNS if isinstance(reading.window, HopWindow) else ()
+        shown = WINDOW_COLUMNS if isinstance(reading.window, TableWindow) else ()
         columns = [*info.schema.names, *shown, *([TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
@@ -196,7 +204,7 @@ class RelationalQuery:
         """The rows with their lives; those of a relation are always there."""
         info, rows = self.catalog[reading.name], self.tables[reading.name]
         is_stream = isinstance(info, StreamInfo)
-        if is_stream and isinstance(reading.window, HopWindow):
+        if is_stream and isinstance(reading.window, TableWindow):
             rows = spread_rows(info, reading.window, rows)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
         times = read_times(rows.column(info.time)).tolist() if is_stream else [BEGINNING] * rows.num_rows
@@ -227,7 +235,7 @@ def _add_condition(select: exp.Select, item: exp.Expr, condition: exp.Expr) -> N
 def _is_closing(table: exp.Table) -> bool:
     """Whether a stream shows its rows when their windows are over."""
     clause = table.meta.get("window")
-    return clause is not None and isinstance(clause.window, HopWindow) and clause.window.is_final
+    return clause is not None and isinstance(clause.window, TableWindow) and clause.window.is_final
 
 
 def _joins_of(node: exp.Expr) -> Iterator[exp.Join]:
@@ -275,8 +283,8 @@ def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
         if clause is not None:
             names = {name.lower(): name for name in info.schema.names}
             columns = tuple(names[column.name.lower()] for column in clause.partition_by)
-            is_count = isinstance(clause.window, RowsWindow)
-            return replace(clause.window, partition_by=columns) if is_count else clause.window
+            is_partitioned = isinstance(clause.window, RowsWindow | SessionWindow)
+            return replace(clause.window, partition_by=columns) if is_partitioned else clause.window
     return None
 
 

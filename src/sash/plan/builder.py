@@ -135,12 +135,12 @@ class _Builder:
         scans = scans_of(body.input)
         slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
         slides = slides or _is_final(body)
-        counts = any(scan.counts_rows for scan in scans)
+        counts = any(scan.is_of_all_rows for scan in scans)
         is_consumed = body.is_grouped or body.bound.is_distinct or body.bound.chooses or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
 
     def _may_take_back(self, scan: Scan) -> bool:
-        return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
+        return scan.takes_back or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
 
     def _test(self, flow: Flow, test: RowTest, with_ids: bool) -> Flow:
         """The rows for which a subquery has, or has not, an equal row."""
@@ -327,7 +327,7 @@ def _retracts(body: Body) -> bool:
         return body.bound.operation != "union" or _retracts(body.left) or _retracts(body.right)
     if body.is_grouped or body.tests or body.bound.chooses:
         return True
-    return any(scan.counts_rows or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
+    return any(scan.takes_back or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
 
 
 def _time_type(infos: list[StreamInfo]) -> pa.DataType:

@@ -35,6 +35,7 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
+from sash.operators.group_top_k import serves
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import InputSpec, Node, OperatorTree, RelationSpec, operator_nodes
@@ -42,6 +43,7 @@ from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -73,6 +75,7 @@ KEEPERS = (
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    SessionsSpec,
     TopKSpec,
     UnmetSpec,
     WindowJoinSpec,
@@ -234,11 +237,16 @@ def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:
         rate = statistics.of(child).rate
         n_rows = _n_rows(node, number, rate)
         if n_rows is None:
-            return Keeper(spec, isinstance(spec, TRACES) or _is_timed(spec), None)
+            return Keeper(spec, _is_traced(spec) or _is_timed(spec), None)
         loads.append(TraceLoad(rate or 0.0, n_rows, widths.of(child)))
-    if isinstance(spec, TRACES):
+    if _is_traced(spec):
         return Keeper(spec, True, trace_bytes(loads), traces=tuple(loads))
     return Keeper(spec, _is_timed(spec), trace_bytes(loads))
+
+
+def _is_traced(spec: object) -> bool:
+    """Whether its rows go to segments in order of when they expire."""
+    return isinstance(spec, TRACES) and not (isinstance(spec, TopKSpec) and serves(spec))
 
 
 def _is_timed(spec: object) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 
 import duckdb
@@ -52,6 +53,10 @@ def type_of(arrow: pa.DataType) -> DuckDBPyType:
         return connection.sql("SELECT value FROM columns").types[0]
 
 
+for _remembering in (type_named, type_of):
+    atexit.register(_remembering.cache_clear)  # DuckDB complains of types that outlive it
+
+
 @functools.lru_cache(maxsize=1024)
 def can_bind(expr_sql: str) -> bool:
     """Whether DuckDB takes an expression over no columns."""
@@ -75,6 +80,7 @@ def unreadable_column(schema: pa.Schema) -> pa.Field | None:
     return next(field for field in schema if not _is_readable(pa.schema([field])))
 
 
+@functools.lru_cache(maxsize=1024)
 def _is_readable(schema: pa.Schema) -> bool:
     with connect() as connection:
         try:

@@ -13,12 +13,12 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from sash.errors import BindError, PlanError, Span
-from sash.sql import duck
 from sash.sql.casts import cast_to, without_read
 from sash.sql.comparisons import are_comparable, comparisons_in, conditions_in, family_of
 from sash.sql.constants import find_excess
 from sash.sql.dialect import Sash
 from sash.sql.functions import refusal
+from sash.sql.scalar_answers import Answers, Selected
 
 _WHOLE = (exp.Binary, exp.Between, exp.Bracket, exp.Case, exp.Cast, exp.Func, exp.In, exp.Unary)
 _PARTIAL = (exp.Alias, exp.If, exp.Kwarg, exp.PropertyEQ, exp.Slice)
@@ -83,15 +83,13 @@ class ScalarBinder:
     def __init__(self, columns: pa.Schema, text: str):
         self._text = text
         self._columns = columns.names
-        self._connection = duck.connect()
-        # DuckDB takes no table without columns; a constant has none to read.
-        self._connection.register("sources", (columns if len(columns) else pa.schema({"": pa.int8()})).empty_table())
+        self._answers = Answers(columns)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        self._answers.close()
 
     def bind(self, expr: exp.Expr) -> Scalar:
         """The name and type of an expression; BindError or PlanError, underlined, when it has none or may not run."""
@@ -121,13 +119,11 @@ class ScalarBinder:
         grouping = f" GROUP BY {', '.join(by)}" if by else ""
         if name := column_named(expr):
             return name
-        relation = self._connection.sql(f"SELECT {to_duckdb(expr)} FROM sources{grouping}")
-        return self._plain(relation.columns[0])
+        return self._plain(self._answers.ask(f"SELECT {to_duckdb(expr)} FROM sources{grouping}").names[0])
 
     def _describe(self, expr: exp.Expr) -> Scalar:
-        relation = self._relation(expr)
-        type_ = relation.to_arrow_table().schema.field(0).type
-        return Scalar(self._plain(relation.columns[0]), type_, str(relation.types[0]))
+        found = self._read(expr)
+        return Scalar(self._plain(found.names[0]), found.arrow_types[0], str(found.types[0]))
 
     def _blame(self, expr: exp.Expr, fault: Callable[[exp.Expr], str | None], error: type) -> None:
         """Raise at the smallest part of the expression that has the fault already."""
@@ -147,7 +143,7 @@ class ScalarBinder:
 
     def _misfit(self, expr: exp.Expr) -> str | None:
         try:
-            self._relation(expr).to_arrow_table()
+            self._read(expr)
         except duckdb.Error as error:
             return _reword(self._plain(str(error)))
         return None
@@ -163,14 +159,14 @@ class ScalarBinder:
             self._check_is_condition(condition)
 
     def _check_is_condition(self, expr: exp.Expr) -> None:
-        type_ = self._relation(expr).types[0]
+        type_ = self._read(expr).types[0]
         if type_.id not in ("boolean", "null"):
             reason = f"a condition must be true or false, and this is {type_}; compare it with something"
             raise BindError(reason, self._text, span_of(expr))
 
     def _check_comparisons(self, expr: exp.Expr) -> None:
         for node, *sides in comparisons_in(expr):
-            types = self._relation(*sides).types
+            types = self._read(*sides).types
             families = [family_of(type_) for type_ in types]
             if are_comparable(*families):
                 continue
@@ -196,13 +192,13 @@ class ScalarBinder:
 
     def _check_converts(self, cast: exp.Cast, node: exp.Expr) -> None:
         try:
-            self._connection.execute(f"SELECT {to_duckdb(cast)}").fetchall()
+            self._answers.ask(f"SELECT {to_duckdb(cast)}")
         except duckdb.Error:
             reason = f"{cast.this.sql(dialect=Sash)} cannot be converted to {cast.to.sql(dialect=Sash)}; correct it"
             raise BindError(reason, self._text, span_of(cast.this) or span_of(node)) from None
 
-    def _relation(self, *exprs: exp.Expr) -> duckdb.DuckDBPyRelation:
-        return self._connection.sql(f"SELECT {', '.join(map(to_duckdb, exprs))} FROM sources")
+    def _read(self, *exprs: exp.Expr) -> Selected:
+        return self._answers.ask(f"SELECT {', '.join(map(to_duckdb, exprs))} FROM sources")
 
     def _plain(self, text: str) -> str:
         """DuckDB's text with columns as the user writes them."""

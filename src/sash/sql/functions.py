@@ -35,6 +35,7 @@ _MISDECLARED = {
 }
 
 
+@functools.lru_cache(maxsize=8192)
 def refusal(expr_sql: str) -> str | None:
     """Why a continuous query cannot hold this expression, rendered for DuckDB; None when it can."""
     reasons = (_refused(node, _refused_names()) for node in _nodes(expr_sql))

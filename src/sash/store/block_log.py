@@ -316,13 +316,13 @@ class BlockLog:
 
     def _mark_dead(self, block: Block, offsets: np.ndarray) -> None:
         """Marks rows dead, by their place in the block; they may be dead already."""
-        dead = self.is_dead(block)
-        fresh = np.unique(offsets[~dead[offsets]])
         if block.gone is None:
-            dead[fresh] = True
+            dead = self.is_dead(block)
+            dead[offsets] = True
+            block.n_dead = int(np.count_nonzero(dead))
         else:
-            block.gone = np.union1d(block.gone, fresh)
-        block.n_dead += len(fresh)
+            block.gone = np.union1d(block.gone, offsets)
+            block.n_dead = len(block.gone)
 
     def _note_dead(self, block: Block, offsets: np.ndarray) -> None:
         self._mark_dead(block, offsets)

@@ -112,7 +112,7 @@ class KeyIndex:
         for field in self.schema:
             array = hashing.one_chunk(keys.column(field.name))
             array = array if array.type == field.type else array.cast(field.type)
-            arrays.append(_one_zero_one_nan(array) if pa.types.is_floating(field.type) else array)
+            arrays.append(one_zero_one_nan(array) if pa.types.is_floating(field.type) else array)
         return pa.table(arrays, schema=self.schema)
 
     def _look_up(self, keys: pa.Table, adds: bool) -> np.ndarray:
@@ -240,7 +240,8 @@ def _comparable(column: pa.ChunkedArray) -> pa.Array:
     return array.view({16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[array.type.bit_width])
 
 
-def _one_zero_one_nan(array: pa.Array) -> pa.Array:
+def one_zero_one_nan(array: pa.Array) -> pa.Array:
+    """Floats as an index keeps them: -0.0 is 0.0, and all NaNs have the same bits."""
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     values = np.where(np.isnan(values), values.dtype.type(np.nan), values + values.dtype.type(0))
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None

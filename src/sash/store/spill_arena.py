@@ -11,7 +11,6 @@ import itertools
 import mmap
 import os
 import tempfile
-import weakref
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from sash.errors import ResourceError
 from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_files import SpillCounts, SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Memory, MemoryMap, Room, as_bytes
+from sash.store.weighed_rooms import WeighedRooms
 
 LEAST_FILE_BYTES = 1 << 12
 """What is smaller stays in memory: a file would take a page anyway."""
@@ -30,10 +30,10 @@ class SpillArena(Memory):
     def __init__(self, budget: MemoryBudget):
         self._budget = budget
         self._names = itertools.count()
-        self._rooms: weakref.WeakValueDictionary[str, np.ndarray | MemoryMap] = weakref.WeakValueDictionary()
-        """By name, the vectors in memory."""
-        self._maps: weakref.WeakValueDictionary[str, _FileMap] = weakref.WeakValueDictionary()
-        """By name, those in files."""
+        self._rooms = WeighedRooms[np.ndarray | MemoryMap]()
+        """The vectors in memory."""
+        self._maps = WeighedRooms[_FileMap]()
+        """Those in files."""
         self._files: SpillFiles | None = None
         self._n_reads = 1
         """So many were expected to be read one within the other when their settings were made."""
@@ -63,12 +63,12 @@ class SpillArena(Memory):
     @property
     def n_bytes(self) -> int:
         """Bytes of vectors in memory."""
-        return sum(len(room) for room in self._rooms.values())
+        return self._rooms.n_bytes
 
     @property
     def n_file_bytes(self) -> int:
         """Bytes of vectors in files."""
-        return sum(len(each) for each in self._maps.values())
+        return self._maps.n_bytes
 
     @property
     def rows_per_call(self) -> int:
@@ -90,23 +90,23 @@ class SpillArena(Memory):
         if mapped is None:
             new = super().resize(name, old, n_bytes)
             assert isinstance(new, np.ndarray | MemoryMap)
-            self._rooms[name] = new
-            self._maps.pop(name, None)
+            self._rooms.put(name, new)
+            self._maps.drop(name)
             return new
-        self._maps[name] = mapped
-        self._rooms.pop(name, None)
+        self._maps.put(name, mapped)
+        self._rooms.drop(name)
         if old is not None:
             n_kept = min(len(old), n_bytes)
             as_bytes(mapped)[:n_kept] = as_bytes(old)[:n_kept]
         return mapped
 
     def free(self, name: str) -> None:
-        self._rooms.pop(name, None)
-        self._maps.pop(name, None)
+        self._rooms.drop(name)
+        self._maps.drop(name)
 
     def release_pages(self) -> None:
         if self.n_file_bytes > self._budget.disk_bytes:
-            for each in list(self._maps.values()):
+            for each in self._maps.alive():
                 each.madvise(mmap.MADV_DONTNEED)
 
     def _map_file(self, n_bytes: int) -> _FileMap | None:

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from sash.kernels.retraction_pairs import pair_off
 from sash.store.batch import TS, concat, int64_column, signs
 from sash.store.key_index import KeyIndex
 from sash.store.keys import hash_rows, is_hashable, one_chunk
@@ -44,6 +45,6 @@ def _pairs_in(held: pa.Table, content: pa.Schema, rows: np.ndarray) -> np.ndarra
     """Of tuples, with all that have the same content, the numbers of those that go."""
     alike, ops = KeyIndex(content).encode(held.select(content.names)), signs(held)
     retracted = np.bincount(alike[ops < 0], minlength=alike.max() + 1)
-    order = np.lexsort((int64_column(held, TS), -ops, alike))
-    place_in_kind = np.arange(len(order)) - np.searchsorted(alike[order], alike[order])
-    return rows[order[(ops[order] < 0) | (place_in_kind < retracted[alike[order]])]]
+    goes = np.zeros(len(rows), np.bool_)
+    pair_off(np.argsort(int64_column(held, TS), kind="stable"), alike, ops, retracted, goes)
+    return rows[goes]

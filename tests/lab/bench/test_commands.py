@@ -82,8 +82,8 @@ def test_kept_files_are_not_mixed_with_others(run, tmp_path):
 def test_a_mismatch_is_an_error(run, monkeypatch):
     """Against an engine that gives no rows at all."""
 
-    def check(outputs, columns):
-        return check_agreement(outputs | {"nothing": []}, columns)
+    def check(outputs, columns, condition):
+        return check_agreement(outputs | {"nothing": []}, columns, condition)
 
     monkeypatch.setattr("sash.lab.bench.compare_engines.check_agreement", check)
     code, shown, errors = run(*JOIN)

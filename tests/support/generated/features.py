@@ -68,6 +68,11 @@ EXPECTED = (
         "[NOW]",
         "TUMBLE",
         "HOP",
+        "SESSION",
+        "SESSION of all rows",
+        "GROUP BY SESSION",
+        "TUMBLE by the calendar",
+        "TUMBLE in a zone",
         "EMIT FINAL",
         "WITH UNBOUNDED STATE",
         "EMIT ON WINDOW CLOSE",
@@ -230,6 +235,12 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "calendar":
+        return "TUMBLE in a zone" if window.zone else "TUMBLE by the calendar"
+    if window.kind == "session":
+        if window.spelling == "group":
+            return "GROUP BY SESSION"
+        return "SESSION" if window.partition_by else "SESSION of all rows"
     if window.kind == "hop":
         return "TUMBLE" if window.slide == window.size else "HOP"
     names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}

@@ -35,11 +35,13 @@ from support.generated.tree import (
 from support.generated.truth import LISTS, STRINGS
 from support.generated.windows import (
     draw_bracket,
+    draw_calendar,
     draw_final_window,
     draw_hop,
     draw_intervals,
     draw_landmark,
     draw_pairs,
+    draw_session,
 )
 
 AnyBody = TypeVar("AnyBody", Select, SetOperation)
@@ -81,11 +83,14 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 84, "endless": 6, "intervals": 4, "closing": 3, "once": 3})
+        kind = self.choices.weighted(
+            {"windows": 81, "endless": 6, "intervals": 4, "closing": 3, "once": 3, "sessions": 3}
+        )
         self.may_grow = kind == "windows" and self.choices.chance(4)
         if kind == "windows" and self.choices.chance(12):
-            self.named.append(("w", self._body(2, None)))
+            self.named.append(("w", self._sessions() if self.choices.chance(12) else self._body(2, None)))
         drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        drawers |= {"sessions": self._sessions}
         drawers |= {} if self.is_plain else {"once": self._once}
         body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) and kind != "once" else None
@@ -429,7 +434,7 @@ class StatementWriter:
     def _reading(self, table: Table, window: Window | None) -> Reading:
         self.n_left -= 1
         families = dict(table.families)
-        if window is not None and window.kind == "hop":
+        if window is not None and window.has_columns:
             families |= {"window_start": families["ts"], "window_end": families["ts"]}
         return Reading(table.name, self._alias(), tuple(families.items()), table.is_stream, window)
 
@@ -595,20 +600,42 @@ class StatementWriter:
 
     def _closing(self) -> Select:
         """What is final when windows are over: rows, or groups of one window each."""
-        kind = self.choices.one(("tumble", "hop"))
-        item = self._reading(self._stream(), replace(draw_hop(self.choices, kind), is_final=True))
+        kind = self.choices.one(("tumble", "hop", "session", "calendar"))
+        others = {"session": draw_session, "calendar": draw_calendar}
+        window = others[kind](self.choices) if kind in others else draw_hop(self.choices, kind)
+        item = self._reading(self._stream(), replace(window, is_final=True))
         writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
         where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()
         select = Select((item,), (), (), where)
         if self.choices.chance(30):
             return replace(select, outputs=self._outputs(writer, None))
         select = self._grouped(select, writer, None)
-        key = f"{item.alias}.{self.choices.one(('window_start', 'window_end'))}"
-        if key in (select.keys or ()):
+        edge = self.choices.one(("window_start", "window_end"))
+        keys = [edge, *(window.partition_by if edge == "window_start" else ())]
+        for place, name in enumerate(keys):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        return select
+
+    def _sessions(self) -> Select:
+        """Groups that are whole sessions, mostly: the plan then finds out their ends in another way."""
+        window = draw_session(self.choices)
+        item = self._reading(self._stream(), window)
+        writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
+        calls: list[Call] = []
+        drawn = [self._aggregate(writer, calls, (item,)) for _ in range(1 + self.choices.below(2))]
+        select = Select((item,), (), tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(drawn)))
+        names = [*window.partition_by, *self.choices.one((("window_start", "window_end"), ("window_end",)))]
+        for place, name in enumerate(names):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        if self.choices.chance(20):
+            select = replace(select, having=self._having(writer, calls, list(select.keys or ())))
+        select = replace(select, calls=tuple(calls))
+        if self.choices.chance(25):
+            return replace(select, items=(replace(item, window=replace(window, spelling="group")),))
+        if not self.choices.chance(30):
             return select
-        words = (*select.key_words, key) if select.key_words else None
-        shown = Output(key, "w", dict(item.columns)["window_end"])
-        return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
+        own = [f"{item.alias}.{name} IS NOT NULL" for name in window.partition_by]
+        return replace(select, where=(self.choices.one([*own, _conjunct(writer.condition())]),))
 
     def _once(self) -> Select:
         """Rows that come once: of one stream, or of two in a join that may be an outer one."""
@@ -709,3 +736,13 @@ def _bracketed(expression: Expression, level: int) -> str:
 
 def _reads_name(body: Body, name: str) -> bool:
     return any(isinstance(item, Derived) and item.named == name for select in selects_in(body) for item in select.items)
+
+
+def _also_by(select: Select, item: Reading, name: str, shown_as: str) -> Select:
+    """Groups that are by a column of an item as well, which is shown."""
+    key, keys = f"{item.alias}.{name}", select.keys or ()
+    if key in keys:
+        return select
+    words = (*select.key_words, key) if select.key_words else None
+    shown = Output(key, shown_as, dict(item.columns)[name])
+    return replace(select, outputs=(*select.outputs, shown), keys=(*keys, key), key_words=words)

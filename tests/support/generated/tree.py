@@ -43,7 +43,8 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, hop, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time.
+    """`kind` is range, hop, calendar, session, rows, now, unbounded or since; `size` its length in microseconds, units
+    of the calendar or rows, the gap between sessions, or the first time.
 
     Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
     """
@@ -53,14 +54,22 @@ class Window:
     slide: int | None = None
     partition_by: tuple[str, ...] = ()
     offset: int = 0
+    unit: str = ""
+    """Of windows of the calendar: `day`, `week`, `month` or `year`, and the zone, if it is said."""
+    zone: str | None = None
     spelling: str = ""
-    """Of windows that hop or tumble: whose words say it, `flink` or others."""
+    """Of windows that are columns too: whose words say it, `flink` or others."""
     is_final: bool = False
-    """Of windows that hop or tumble: whether rows are shown when they are over, and stay."""
+    """Of windows that are columns too: whether rows are shown when they are over, and stay."""
 
     @property
     def is_endless(self) -> bool:
         return self.kind in ("unbounded", "since")
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows have it as columns, too."""
+        return self.kind in ("hop", "calendar", "session")
 
     @property
     def in_brackets(self) -> str:
@@ -71,12 +80,17 @@ class Window:
         return f" [{texts.get(self.kind, self.kind.upper())}]"
 
     def around(self, stream: str) -> str:
-        """A stream with a window that hops or tumbles."""
-        is_flink, is_hop = self.spelling == "flink", self.slide != self.size
+        """A stream with a window that rows have as columns."""
+        is_flink, is_hop = self.spelling == "flink", self.kind == "hop" and self.slide != self.size
+        by = ", ".join(self.partition_by)
+        stream += f" PARTITION BY {f'({by})' if len(self.partition_by) > 1 else by}" if by else ""
         lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
         parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
-        parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
-        call = f"{'HOP' if is_hop else 'TUMBLE'}({', '.join(parts)})"
+        unit = self.unit or ("MICROSECONDS" if is_flink else "us")
+        parts += [f"INTERVAL '{length}' {unit}" if is_flink else f"INTERVAL '{length} {unit}'" for length in lengths]
+        parts += [f"'{self.zone}'"] if self.zone else []
+        function = "SESSION" if self.kind == "session" else "HOP" if is_hop else "TUMBLE"
+        call = f"{function}({', '.join(parts)})"
         return f"TABLE({call})" if is_flink else call
 
     @property
@@ -331,12 +345,23 @@ def write(body: Body) -> str:
     on = f"DISTINCT ON ({', '.join(body.ranks.distinct_on)}) " if body.ranks and body.ranks.distinct_on else ""
     text = f"SELECT {on or ('DISTINCT ' if body.is_distinct else '')}{outputs} FROM {_write_from(body)}"
     text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
+    text += f" GROUP BY {', '.join(body.key_words or _group_words(body))}" if body.keys else ""
     text += f" HAVING {body.having}" if body.having else ""
     text += body.ranks.text if body.ranks else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
     text = OVER_MARK.sub(lambda found: body.overs[int(found[1])].text, text)
     return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
+
+
+def _group_words(select: Select) -> Sequence[str]:
+    """What is grouped by, with the window if it stands there."""
+    keys = select.keys or ()
+    for item in select.items:
+        if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+            edges = (f"{item.alias}.window_start", f"{item.alias}.window_end")
+            call = f"SESSION({item.alias}.ts, INTERVAL '{item.window.size} us')"
+            return [*(key for key in keys if key not in edges), call]
+    return keys
 
 
 def fill(text: str, calls: Sequence[Call], write_call: Callable[[Call], str]) -> str:
@@ -406,7 +431,9 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
-    if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
+    if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+        return f"{item.table} AS {item.alias}"
+    if isinstance(item, Reading) and item.window is not None and item.window.has_columns:
         return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""

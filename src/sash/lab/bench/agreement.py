@@ -36,14 +36,17 @@ class Checksum:
         return f"{self.n_rows:,} rows, checksum {self.sum & (2**64 - 1):016x}{self.xor:016x}"
 
 
-def check_agreement(outputs: Mapping[str, Sequence[Path]], columns: Mapping[str, pa.DataType]) -> Checksum:
-    """The checksum of what every engine wrote; `outputs` are its Parquet files.
+def check_agreement(
+    outputs: Mapping[str, Sequence[Path]], columns: Mapping[str, pa.DataType], condition: str | None = None
+) -> Checksum:
+    """The checksum of what every engine wrote; `outputs` are its Parquet files. Only rows that satisfy a condition of
+    DuckDB's, in which times are microseconds, count if there is one.
 
     Raises `MismatchError` if two engines do not agree, and shows rows that only one of them has.
     """
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = {engine: _rows(files, columns) for engine, files in outputs.items()}
+        rows = {engine: _rows(files, columns, condition) for engine, files in outputs.items()}
         checksums = {engine: _checksum(connection, rows[engine], columns) for engine in outputs}
         for one, other in pairwise(outputs):
             if checksums[one] != checksums[other]:
@@ -64,13 +67,14 @@ def checksum_of(rows: str, columns: Mapping[str, pa.DataType], **tables: pa.Tabl
         return _checksum(connection, f"SELECT {plain} FROM ({rows})", columns)
 
 
-def _rows(files: Sequence[Path], columns: Mapping[str, pa.DataType]) -> str:
+def _rows(files: Sequence[Path], columns: Mapping[str, pa.DataType], condition: str | None) -> str:
     """A query for an output's rows with the same types for every engine: a hash depends on the type."""
     if not files:
         return f"SELECT {', '.join(f'NULL::{_plain_type(dtype)} AS {name}' for name, dtype in columns.items())} LIMIT 0"
     listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
     plain = ", ".join(f"{_plain(name, dtype)} AS {name}" for name, dtype in columns.items())
-    return f"SELECT {plain} FROM read_parquet([{listed}], hive_partitioning = false)"
+    rows = f"SELECT {plain} FROM read_parquet([{listed}], hive_partitioning = false)"
+    return f"SELECT * FROM ({rows}) WHERE {condition}" if condition else rows
 
 
 def _plain(name: str, dtype: pa.DataType) -> str:

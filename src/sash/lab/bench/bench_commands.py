@@ -1,10 +1,9 @@
-"""The commands of `sash bench` that compare joins and plans; `relation` has a module of its own."""
+"""The commands of `sash bench` that compare joins and plans; `outer`, `relation` and `topk` have their own modules."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,10 @@ from sash.lab.bench.bench_surroundings import (
     tell_result,
     write_result,
 )
+from sash.lab.bench.outer_command import outer
 from sash.lab.bench.relation_command import relation
+from sash.lab.bench.runtimes import Runtime
+from sash.lab.bench.top_k_command import topk
 
 bench = typer.Typer(name="bench")
 
@@ -33,13 +35,6 @@ Payload = Annotated[
 Seed = Annotated[int, typer.Option(help="The same seed gives the same streams.")]
 Master = Annotated[str, typer.Option(help="The Spark master.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and no progress.")]
-
-
-class Runtime(StrEnum):
-    """Where Sash runs."""
-
-    spark = "spark"
-    embedded = "embedded"
 
 
 @bench.callback(invoke_without_command=True)
@@ -269,7 +264,9 @@ def memory(
     tell_result(facts, as_json, out / "memory", lambda console: show_memory(facts, console))
 
 
+bench.command()(outer)
 bench.command()(relation)
+bench.command()(topk)
 
 
 @bench.command()

@@ -1,4 +1,4 @@
-"""`sash bench join`, and `multiway` on Spark: one workload, the same files, up to three engines, one answer."""
+"""`sash bench join`, and `multiway` and `outer` on Spark: the same files, up to three engines, one answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sash import __version__
 from sash.errors import PlanError, suggest
 from sash.lab.bench.agreement import Checksum, check_agreement
-from sash.lab.bench.join_texts import output_columns
+from sash.lab.bench.join_texts import output_columns, told_by_all
 from sash.lab.bench.measure import Measured
 from sash.lab.bench.other_engines import run_builtin, run_duckdb
 from sash.lab.bench.sash_engine import run_sash
@@ -53,7 +53,7 @@ class JoinResult:
         """All of it, for JSON."""
         engines = {engine: measured.facts() for engine, measured in self.measured.items()}
         return {
-            "benchmark": "join",
+            "benchmark": "outer" if self.workload.is_outer else "join",
             "workload": describe_workload(self.workload),
             "environment": describe_environment(),
             "answer": {"rows": self.answer.n_rows, "checksum": f"{self.answer.sum:x}-{self.answer.xor:x}"},
@@ -89,7 +89,7 @@ def bench_join(
 def check_outputs(workload: JoinWorkload, directory: Path, engines: Sequence[str]) -> Checksum:
     """The checksum of the answers that the engines left below `directory`, which must be the same."""
     outputs = {engine: sorted((directory / engine).glob(_OUTPUT_FILES[engine])) for engine in engines}
-    return check_agreement(outputs, output_columns(workload))
+    return check_agreement(outputs, output_columns(workload), told_by_all(workload, directory / "streams"))
 
 
 def parse_engines(text: str, known: Mapping[str, str] = ENGINES) -> list[str]:

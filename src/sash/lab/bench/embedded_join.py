@@ -1,4 +1,4 @@
-"""`sash bench join --engine embedded`: the same files to the same Arrow tables, by Sash in this process and by DuckDB.
+"""`sash bench join` and `outer`, `--engine embedded`: the same Arrow tables, by Sash in this process and by DuckDB.
 
 Both use one thread and read the Parquet files themselves. Sash takes them batch by batch and gives its changes in order
 of time; DuckDB joins all of them at once, once in whatever order comes out and once in Sash's. They take turns, and the
@@ -76,7 +76,7 @@ def _run_duckdb(workload: JoinWorkload, files: Path, order: str) -> pa.Table:
 def _facts(workload: JoinWorkload, seconds: Mapping[str, list[float]], answer: Checksum) -> dict[str, Any]:
     best = {engine: min(each) for engine, each in seconds.items()}
     return {
-        "benchmark": "embedded join",
+        "benchmark": "embedded outer" if workload.is_outer else "embedded join",
         "workload": describe_workload(workload),
         "environment": describe_environment(),
         "answer": {"rows": answer.n_rows, "checksum": f"{answer.sum:x}-{answer.xor:x}"},

@@ -2,6 +2,9 @@
 
 Sash joins rows of streams under `WINDOW w` exactly if their lives [ts, ts + w) overlap, that is if the times of any two
 of them are less than w apart. The other engines are asked for just that.
+
+In an outer join, behind EMIT FINAL, pairs stay for ever, and a row of `a` that has met nobody comes with NULLs when its
+life is over. Sash ends at the last time of any stream; Spark, in milliseconds, at the last time of the slower one.
 """
 
 from __future__ import annotations
@@ -9,10 +12,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sash.lab.workloads.join_streams import JoinWorkload
 
 NAME = "joined"
+_ROUNDING_US = 10_000
+"""Spark's clock may be so much behind: it counts milliseconds, and compares with a next one."""
 
 
 def output_columns(workload: JoinWorkload) -> dict[str, pa.DataType]:
@@ -30,6 +36,9 @@ def select_list(workload: JoinWorkload) -> str:
 def system_columns(workload: JoinWorkload) -> str:
     """For DuckDB: the columns that Sash adds to an answer."""
     times, life = ", ".join(f"{name}.ts" for name in workload.names), f"INTERVAL '{workload.window_us} microseconds'"
+    if workload.is_outer:
+        since = f"CASE WHEN b.k IS NULL THEN a.ts + {life} ELSE greatest({times}) END"
+        return f"1::TINYINT AS _op, {since} AS _ts, NULL::TIMESTAMPTZ AS _expires"
     return f"1::TINYINT AS _op, greatest({times}) AS _ts, least({times}) + {life} AS _expires"
 
 
@@ -40,12 +49,18 @@ def sash_script(workload: JoinWorkload, files: Path, output: Path) -> str:
         f"CREATE STREAM {stream} ({columns}) TIMESTAMP BY ts FROM {_quote(files / stream)} FORMAT parquet;"
         for stream in workload.names
     ]
-    query = (
-        f"CREATE QUERY {NAME} AS SELECT {select_list(workload)} FROM {', '.join(workload.names)} "
-        f"WHERE {workload.keys_are_equal} WINDOW {workload.window_us} MICROSECONDS "
-        f"INTO {_quote(output)} FORMAT parquet;"
-    )
+    query = f"CREATE QUERY {NAME} AS {sash_sql(workload)} INTO {_quote(output)} FORMAT parquet;"
     return "\n".join([*streams, query])
+
+
+def sash_sql(workload: JoinWorkload) -> str:
+    """The query, over streams that are declared."""
+    window = f"{workload.window_us} MICROSECONDS"
+    if workload.is_outer:
+        joined = f"a [RANGE {window}] LEFT JOIN b [RANGE {window}] ON {workload.keys_are_equal}"
+        return f"SELECT {select_list(workload)} FROM {joined} EMIT FINAL"
+    streams = ", ".join(workload.names)
+    return f"SELECT {select_list(workload)} FROM {streams} WHERE {workload.keys_are_equal} WINDOW {window}"
 
 
 def builtin_sql(workload: JoinWorkload) -> str:
@@ -63,15 +78,25 @@ def builtin_sql(workload: JoinWorkload) -> str:
             own[f"{stream}_ts"] = f"timestamp_micros(unix_micros({stream}.ts))"
         near = " AND ".join(are_near(workload, f"met.{other}_ts", f"{stream}.ts") for other in workload.names[:place])
         selected = ", ".join(f"{sql} AS {name}" for name, sql in own.items())
-        sql = f"SELECT met.*, {selected} FROM ({sql}) AS met JOIN {stream} ON met.k = {stream}.k AND {near}"
+        join = "LEFT JOIN" if workload.is_outer else "JOIN"
+        sql = f"SELECT met.*, {selected} FROM ({sql}) AS met {join} {stream} ON met.k = {stream}.k AND {near}"
     return sql
 
 
 def duckdb_sql(workload: JoinWorkload, files: Path, selected: str | None = None) -> str:
     """For DuckDB, over all files at once; what all engines select, if nothing else is asked for."""
     first, *others = (f"read_parquet({_quote(files / name / '*.parquet')}) AS {name}" for name in workload.names)
-    joins = [f"JOIN {source} ON {_meets(workload, place)}" for place, source in enumerate(others, 1)]
-    return f"SELECT {selected or select_list(workload)} FROM {first} {' '.join(joins)}"
+    join = "LEFT JOIN" if workload.is_outer else "JOIN"
+    joins = [f"{join} {source} ON {_meets(workload, place)}" for place, source in enumerate(others, 1)]
+    due = f" WHERE b.k IS NOT NULL OR a.ts <= make_timestamptz({_due_us(workload, files)})" if workload.is_outer else ""
+    return f"SELECT {selected or select_list(workload)} FROM {first} {' '.join(joins)}{due}"
+
+
+def told_by_all(workload: JoinWorkload, files: Path) -> str | None:
+    """Which rows of the answer all engines must give, as DuckDB reads it; None: all."""
+    if not workload.is_outer:
+        return None
+    return f"b_v IS NOT NULL OR a_ts <= {min(_last_times(workload, files)) - workload.window_us - _ROUNDING_US}"
 
 
 def spark_schema(workload: JoinWorkload) -> str:
@@ -105,6 +130,17 @@ def are_near(workload: JoinWorkload, one: str, other: str) -> str:
     """Sash's window as a condition that Spark and DuckDB understand; Spark derives from it what it may forget."""
     length = f"INTERVAL '{workload.window_us} microseconds'"
     return f"{one} > {other} - {length} AND {one} < {other} + {length}"
+
+
+def _due_us(workload: JoinWorkload, files: Path) -> int:
+    """The last time at which a life began that is over at the end."""
+    return max(_last_times(workload, files)) - workload.window_us
+
+
+def _last_times(workload: JoinWorkload, files: Path) -> list[int]:
+    """Of each stream, in microseconds: times increase."""
+    last = [max((files / stream).glob("*.parquet")) for stream in workload.names]
+    return [pq.read_table(path, columns=["ts"]).column("ts").cast(pa.int64())[-1].as_py() for path in last]
 
 
 def _quote(path: Path) -> str:

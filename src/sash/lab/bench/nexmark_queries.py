@@ -76,6 +76,10 @@ QUERIES = {
         WHERE rownum <= 1""",
     "q10": f"""
         SELECT auction, bidder, price, `dateTime`, extra, {_DAY}, DATE_FORMAT(`dateTime`, 'HH:mm') FROM bid""",
+    "q11": """
+        SELECT B.bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
+        FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) B
+        GROUP BY bidder, window_start, window_end""",
     "q12": f"""
         SELECT bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
         FROM {_TUMBLE.format("bid")} GROUP BY bidder, window_start, window_end""",

@@ -88,9 +88,10 @@ def show_window(facts: Mapping[str, Any], console: Console) -> None:
 
 def _join_title(facts: Mapping[str, Any]) -> str:
     workload, rows = facts["workload"], facts["answer"]["rows"]
+    rows_are = "rows of LEFT JOIN" if workload["is_outer"] else "joined rows"
     return (
         f"{workload['n_tuples']:,} tuples, {workload['n_keys']:,} keys, window {workload['window_us'] / 1e6:g} s, "
-        f"payload {workload['payload']}: {rows:,} joined rows, the same from every engine"
+        f"payload {workload['payload']}: {rows:,} {rows_are}, the same from every engine"
     )
 
 

@@ -59,9 +59,12 @@ class JoinWorkload:
     batch_rows: int = 500_000
     seed: int = 1
     n_streams: int = 2
+    is_outer: bool = False
+    """Whether rows of the first of two streams are kept that meet nobody."""
 
     def __post_init__(self):
         require(2 <= self.n_streams <= len(STREAM_NAMES), "streams", self.n_streams, f"2 to {len(STREAM_NAMES)}")
+        require(not self.is_outer or self.n_streams == 2, "streams", self.n_streams, "2 in an outer join")
         n_least = self.n_streams
         require(self.n_tuples >= n_least, "tuples", self.n_tuples, f"at least {n_least}, one per stream")
         require(self.window_us >= 1, "window", self.window_us, "at least one microsecond")

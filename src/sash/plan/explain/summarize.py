@@ -23,6 +23,7 @@ from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
@@ -134,6 +135,13 @@ def _(spec: ReorderSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary(
         "Reorder", f"by time{' and content' if spec.is_total else ''}", "rows until every stream is past them"
     )
+
+
+@summarize.register
+def _(spec: SessionsSpec, node: Node, plan: QueryPlan) -> Summary:
+    per = f" for each {', '.join(spec.partition_by)}" if spec.partition_by else ""
+    gap = format_duration(spec.gap_us)
+    return Summary("Sessions", f"by pauses of {gap}{per}", f"rows until a pause of {gap}")
 
 
 @summarize.register

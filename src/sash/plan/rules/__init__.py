@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sash.plan.rules.drop_interval_conditions import drop_interval_conditions
+from sash.plan.rules.follow_session_ends import follow_session_ends
 from sash.plan.rules.keep_first_numbered import keep_first_numbered
 from sash.plan.rules.order_joins import order_joins
 from sash.plan.rules.prune_columns import prune_columns
@@ -17,5 +18,6 @@ RULES = (
     split_join_condition,
     prune_columns,
     keep_first_numbered,
+    follow_session_ends,
     refuse_unbounded,
 )

@@ -9,9 +9,9 @@ from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.sql.bound_aggregates import Aggregate
 from sash.sql.catalog import StreamInfo
-from sash.sql.window_kinds import HopWindow, RowsWindow, TimeWindow
+from sash.sql.window_kinds import RowsWindow, TableWindow, TimeWindow
 
-_BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
+_BOUNDED_WINDOWS = TimeWindow | TableWindow | RowsWindow
 
 
 def refuse_unbounded(query: Select) -> Select:
