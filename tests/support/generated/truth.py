@@ -124,6 +124,7 @@ class Truth:
         place = {expr: f"_w{number}" for number, expr in enumerate(dict.fromkeys(read))}
         shown = [output for output in body.outputs if not OVER_MARK.search(output.expr)]
         hidden = [Output(expr, name, "") for expr, name in place.items()]
+        hidden = hidden or ([] if shown else [Output("0", "_none", "")])
         plain = replace(body, overs=(), outputs=(*shown, *hidden), is_distinct=False, is_star=False)
         columns = [(expr, name) for expr, name, _ in body.outputs]
         return plain_over(self._write(plain, window), columns, body.overs, place, body.is_distinct)
