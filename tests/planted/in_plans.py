@@ -30,6 +30,22 @@ RULES = (
         ("tests/golden/test_golden.py -k interval_join",),
     ),
     Mistake(
+        "the-second-rank-found-where-the-first-is-not-kept",
+        "keep_first_numbered",
+        "plan/rules/keep_first_numbered.py",
+        "ranking=replace(ranking, first=0)",
+        "ranking=ranking",
+        ("tests/plan/test_rules.py",),
+    ),
+    Mistake(
+        "equal-rows-that-change-places-from-one-window-to-the-next",
+        "numbering",
+        "plan/numbering.py",
+        "has_ids, tells_apart = with_ids and is_last, place == 0 and not is_last",
+        "has_ids, tells_apart = with_ids and is_last, False",
+        ("tests/golden/test_golden.py -k over",),
+    ),
+    Mistake(
         "a-relation-that-leads-the-join",
         "order_joins",
         "plan/rules/order_joins.py",

@@ -133,7 +133,7 @@ class GroupRows:
         """How rows change: first what is taken back, then what is added. A row that comes out the same stays."""
         changed = course.was_there != course.is_there
         for values in zip(course.before, course.after, strict=True):
-            changed |= _differ(*values)
+            changed |= differ(*values)
         changed = np.flatnonzero(changed)
         ids, times = run_ids[changed], run_times[changed]
         old = self._rows(keys, [values.take(pa.array(changed)) for values in course.before], ids, times, -1)
@@ -148,7 +148,7 @@ class GroupRows:
         moves = np.zeros(len(course.was_there), np.bool_)
         for call, before, after in zip(self._spec.calls, course.before, course.after, strict=True):
             if call.name in self._spec.moving:
-                moves |= _differ(before, after)
+                moves |= differ(before, after)
         return moves
 
     def _rows(self, keys: Keys, values: list[pa.Array], ids: np.ndarray, times: np.ndarray, sign: int) -> pa.Table:
@@ -180,7 +180,7 @@ def _given(call: Call, runs: AggregateRuns, columns: Mapping[str, pa.Array]) -> 
     return runs.only(passes.to_numpy(zero_copy_only=False)), None if values is None else values.filter(passes)
 
 
-def _differ(before: pa.Array, after: pa.Array) -> np.ndarray:
+def differ(before: pa.Array, after: pa.Array) -> np.ndarray:
     """Where a value has changed; NULL is a value, and NaN the same as NaN."""
     if pa.types.is_nested(before.type):
         answer = run(

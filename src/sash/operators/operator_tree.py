@@ -23,6 +23,7 @@ from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import Operator, Stateful, hears_frontiers, keeps_frontiers
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
+from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
@@ -91,6 +92,7 @@ Spec: TypeAlias = (
     | UnmetSpec
     | UnionSpec
     | TopKSpec
+    | OverSpec
     | ExpireSpec
 )
 
@@ -112,6 +114,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     UnmetSpec: Unmet,
     UnionSpec: Union,
     TopKSpec: make_top_k,
+    OverSpec: Over,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""

@@ -39,6 +39,7 @@ from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregat
 from sash.oracle.asof_partners import leave_one_partner
 from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.hop_walks import spread_rows
+from sash.oracle.over_order import has_over, spell_out_over
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
@@ -97,7 +98,7 @@ class RelationalQuery:
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
             select.set("hint", None)
-        tree = spell_out_first_rows(tree)
+        tree = spell_out_over(spell_out_first_rows(tree))
         for join in [join for select in tree.find_all(exp.Select) for join in _joins_of(select)]:
             leave_one_partner(join, self.catalog)
         for table in list(tree.find_all(exp.Table)):
@@ -302,7 +303,7 @@ def _can_be_lateral(tree: exp.Query) -> bool:
     """
     if any(join.args.get("method") == ASOF for join in tree.find_all(exp.Join)):
         return False
-    if any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
+    if has_over(tree) or any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
         return False
     alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))

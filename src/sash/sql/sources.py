@@ -22,7 +22,21 @@ from sash.sql.table_queries import as_relation, reads_stream, rename_table, with
 from sash.sql.window_kinds import WINDOW_COLUMNS, RowsWindow, SessionWindow, Window
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED, UNNESTED)
+_RESERVED_ALIASES = (
+    "_id",
+    "_key",
+    "_group",
+    "_agg",
+    "_over",
+    "_hidden",
+    "_arg",
+    "_operand",
+    "_row",
+    "_expires",
+    "_time",
+    JOINED,
+    UNNESTED,
+)
 
 
 @dataclass(frozen=True, slots=True)

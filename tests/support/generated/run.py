@@ -311,7 +311,7 @@ def is_join(statement: Statement) -> bool:
     body = statement.body
     if isinstance(body, SetOperation) or body.is_once or body.keys is not None:
         return False
-    if body.is_distinct or body.tests or body.marks or body.ranks:
+    if body.is_distinct or body.tests or body.marks or body.ranks or body.overs:
         return False
     if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
         return False  # rows return when their partners have left
@@ -329,6 +329,7 @@ def _enters_late(window: Window) -> bool:
 def is_rounded(statement: Statement) -> bool:
     """Whether the last digit of a float may depend on the order in which values are added."""
     functions = {call.function for select in selects_in(statement.body) for call in select.calls}
+    functions |= {item.function for select in selects_in(statement.body) for item in select.overs}
     return bool(functions & {"avg", "sum", "quantile_cont", "percentile_cont", *DEVIATIONS})
 
 

@@ -2,7 +2,7 @@
 
 Expressions are text that means the same to Sash and to DuckDB; what the two read differently, windows and what follows
 from them, is a node. In the expressions of a SELECT that aggregates, `\\0n\\0` stands for its n-th aggregate, and in
-those of any `\\1n\\1` for its n-th subquery.
+those of any `\\1n\\1` for its n-th subquery, `\\2n\\2` for its n-th function OVER rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from support.generated.overs import OVER_MARK, OverItem
 from support.generated.ranks import Ranks
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
@@ -135,6 +136,8 @@ class Derived:
     named: str | None = None
     names: tuple[str, ...] = ()
     """What its columns are called behind the alias, if not as in the query."""
+    is_unnamed: bool = False
+    """Whether it stands there without the alias, which it has anyway."""
 
     @property
     def columns(self) -> Columns:
@@ -266,11 +269,13 @@ class Select:
     """Whether it has conditions on times in the place of windows."""
     marks: tuple[Mark, ...] = ()
     """Subqueries that stand in expressions."""
+    overs: tuple[OverItem, ...] = ()
+    """Functions OVER rows; of a SELECT with `*`, they stand behind that."""
 
     @property
     def replaced_by(self) -> list[int] | None:
         """The outputs that are keys, if all keys are: then the newest row of a group replaces the older one."""
-        if self.keys is None or self.is_distinct or self.ranks:
+        if self.keys is None or self.is_distinct or self.ranks or self.overs:
             return None
         places = {expr: place for place, (expr, *_) in reversed(list(enumerate(self.outputs)))}
         return [places[key] for key in self.keys] if all(key in places for key in self.keys) else None
@@ -334,7 +339,8 @@ def write(body: Body) -> str:
         ranks = body.ranks.text if body.ranks else ""
         return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{ranks}{window}"
     every = f"* EXCLUDE ({', '.join(body.excluded)})" if body.excluded else "*"
-    outputs = every if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+    listed = [each for each in body.outputs if not body.is_star or OVER_MARK.search(each.expr)]
+    outputs = ", ".join([*([every] if body.is_star else []), *(f"{expr} AS {name}" for expr, name, _ in listed)])
     conditions = [*_loose(body), *body.where, *map(_write_test, body.tests)]
     on = f"DISTINCT ON ({', '.join(body.ranks.distinct_on)}) " if body.ranks and body.ranks.distinct_on else ""
     text = f"SELECT {on or ('DISTINCT ' if body.is_distinct else '')}{outputs} FROM {_write_from(body)}"
@@ -343,6 +349,7 @@ def write(body: Body) -> str:
     text += f" HAVING {body.having}" if body.having else ""
     text += body.ranks.text if body.ranks else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
+    text = OVER_MARK.sub(lambda found: body.overs[int(found[1])].text, text)
     return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
 
 
@@ -431,6 +438,8 @@ def _write_item(item: Item) -> str:
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
         return f"{item.table}{as_of} {item.alias}{item.window.in_brackets if item.window else ''}"
+    if item.is_unnamed:
+        return f"({write(item.body)})"
     return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}{item.listed}"
 
 

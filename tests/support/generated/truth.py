@@ -24,6 +24,7 @@ import pyarrow as pa
 from support.generated.asof import one_partner
 from support.generated.data import Table
 from support.generated.once import write_once
+from support.generated.overs import OVER_MARK, items_in, plain_over
 from support.generated.ranks import hidden_of, plain_steps
 from support.generated.tree import (
     DECIDED,
@@ -81,6 +82,8 @@ class Truth:
         window = body.window or window
         if body.ranks is not None:
             return self._write_ranked(body, window)
+        if isinstance(body, Select) and body.overs:
+            return self._write_over(body, window)
         if isinstance(body, SetOperation):
             sides = [f"SELECT * FROM ({self._write(side, window)}) side" for side in (body.left, body.right)]
             return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
@@ -114,6 +117,17 @@ class Truth:
         )
         shown = [(expr, name) for expr, name, _ in body.outputs]
         return plain_steps(self._write(plain, window), body.ranks, shown, is_late)
+
+    def _write_over(self, body: Select, window: Window | None) -> str:
+        """Functions OVER the rows of a query that has a column more for all that they read."""
+        read = [expr for output in body.outputs for item in items_in(output.expr, body.overs) for expr in item.reads]
+        place = {expr: f"_w{number}" for number, expr in enumerate(dict.fromkeys(read))}
+        shown = [output for output in body.outputs if not OVER_MARK.search(output.expr)]
+        hidden = [Output(expr, name, "") for expr, name in place.items()]
+        hidden = hidden or ([] if shown else [Output("0", "_none", "")])
+        plain = replace(body, overs=(), outputs=(*shown, *hidden), is_distinct=False, is_star=False)
+        columns = [(expr, name) for expr, name, _ in body.outputs]
+        return plain_over(self._write(plain, window), columns, body.overs, place, body.is_distinct)
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""

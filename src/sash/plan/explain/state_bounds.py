@@ -8,6 +8,7 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.operator_tree import Node
+from sash.operators.over import OverSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.sessions import SessionsSpec
 from sash.operators.top_k import TopKSpec
@@ -17,7 +18,7 @@ from sash.store.trace import MIN_STRUCK_OUT
 
 EVERYTHING = "all tuples, for ever"
 TAKING_BACK = (
-    CountWindowSpec | SessionsSpec | GroupBySpec | RunningGroupBySpec | MembershipSpec | AsofJoinSpec | TopKSpec
+    *(CountWindowSpec, SessionsSpec, GroupBySpec, RunningGroupBySpec, MembershipSpec, AsofJoinSpec, TopKSpec, OverSpec),
 )
 """Operators that may take tuples back before these expire."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sash.plan.rules.drop_interval_conditions import drop_interval_conditions
 from sash.plan.rules.follow_session_ends import follow_session_ends
+from sash.plan.rules.keep_first_numbered import keep_first_numbered
 from sash.plan.rules.order_joins import order_joins
 from sash.plan.rules.prune_columns import prune_columns
 from sash.plan.rules.push_filters import push_filters
@@ -16,6 +17,7 @@ RULES = (
     push_filters,
     split_join_condition,
     prune_columns,
+    keep_first_numbered,
     follow_session_ends,
     refuse_unbounded,
 )

@@ -33,6 +33,8 @@ def read_on_top(query: Select) -> list[exp.Expr]:
     """What is read of a row once everything is joined: for its columns or its group, and to look for it elsewhere."""
     bound = query.bound
     read = [*query.conjuncts, *(operand for test in query.tests for operand in test.operands)]
+    if bound.over is not None:
+        return [*read, *bound.over.columns]
     if bound.ranking is not None:
         return [*read, *bound.ranking.reads]
     if bound.groups is None:
