@@ -31,6 +31,7 @@ from sash.operators import (
     keyed,
     membership,
     operator_tree,
+    over,
     running_group_by,
     shown_rows,
     window_join,
@@ -50,10 +51,13 @@ from sash.operators.multiway_join import Condition, MultiwayJoin, MultiwayJoinSp
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateless
 from sash.operators.operator_names import TapName
 from sash.operators.operator_tree import OPERATORS
+from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
+from sash.operators.row_frames import Frame, OverCall
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
 from sash.operators.top_k import TopK, TopKSpec
@@ -254,6 +258,11 @@ UNEVEN = ("025", "306", "710")
 RELATION = pa.table({"R.k": [0, 1, 1, None, 2], "R.s": ["a", "b", "c", "d", None]})
 
 
+def sessions(partition_by: str, **more: Any) -> Served:
+    spec = {"start": "start", "end": "end", "type": pa.int64(), "id_column": "_id.A"} | more
+    return Served(Sessions, SessionsSpec(2, tuple(partition_by.split()), **spec), ("s v",), ENDLESS)
+
+
 def lookup(keys: Sequence[tuple[str, str]], residual: str | None = None, kind: str = "INNER") -> Served:
     make: Callable[..., Any] = lambda spec, stream: LookupJoin(spec, stream, RELATION)  # noqa: E731
     return Served(make, LookupJoinSpec(tuple(keys), residual, kind=kind), ("A.k A.s A.n",))
@@ -277,6 +286,9 @@ RUNNING_CALLS = (
 )
 CALLS = (*RUNNING_CALLS, call("median", "v", pa.float64()), call("count_distinct", "s", pa.int64()))
 GROUPED = ("k s v x time",)
+RANK = OverCall("rank", None, "n", pa.int64())
+LAG = OverCall("lag", "v", "before", pa.int64(), n_rows=1)
+FRAMED = OverCall("count", "s", "around", pa.int64(), Frame(is_range=False, start=-1, end=1))
 
 
 def grouped(lives: Lives = MIXED, **more: Any) -> Served:
@@ -309,6 +321,15 @@ def top(lives: Lives, function: str, partition_by: tuple[str, ...], id_column: s
         window_us=window_us, expires_by_negatives=lives.are_told, id_column=id_column,
     )  # fmt: skip
     return Served(TopK, spec, ("s v k",), lives)
+
+
+def numbered(lives: Lives, *calls: OverCall, **more: Any) -> Served:
+    window_us = None if lives.length_us == NEVER else WINDOW_US
+    spec = OverSpec(
+        columns=("s", "v", "k"), ties=("s", "v"), order=(("v", SortKey(is_descending=True)),), calls=calls,
+        window_us=window_us, expires_by_negatives=lives.are_told, **{"partition_by": (), **more},
+    )  # fmt: skip
+    return Served(Over, spec, ("s v k",), lives)
 
 
 def group_top(function: str, id_column: str | None = None) -> Served:
@@ -390,6 +411,12 @@ CASES: dict[type, dict[str, Served]] = {
         "of all": Served(CountWindow, CountWindowSpec(3, (), "_id.A"), ("s v",), ENDLESS),
         "of partitions": Served(CountWindow, CountWindowSpec(2, ("s",), "_id.A"), ("s v",), ENDLESS),
     },
+    Sessions: {
+        "with versions": sessions("s"),
+        "of all": sessions("", end=None),
+        "without ends": sessions("s", end=None),
+        "final": sessions("s", is_final=True),
+    },
     WindowJoin: {
         **{
             f"{each.algorithm} {each.invalidation}": Served(WindowJoin, join_spec(each), PAIR, WHOLE)
@@ -428,6 +455,11 @@ CASES: dict[type, dict[str, Served]] = {
         "clocked": top(MIXED, "row_number", ("k",)),
         "told": top(TOLD, "rank", (), "_id.row"),
         "endless": top(ENDLESS_MIXED, "dense_rank", ("k",), "_id.row"),
+    },
+    Over: {
+        "clocked": numbered(MIXED, RANK, partition_by=("k",)),
+        "told": numbered(TOLD, LAG, FRAMED, copy_column="_id.copy", id_column="_id.row"),
+        "endless": numbered(ENDLESS_MIXED, RANK, FRAMED, partition_by=("k",), copy_column="_copy"),
     },
     GroupTopK: {
         "first rows": group_top("row_number"),
@@ -498,6 +530,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (keyed, membership, group_top_k, front_rows):
         monkeypatch.setattr(module, "MIN_DEAD", 1)
     monkeypatch.setattr(membership, "CHANGES_PER_CALL", 2)
+    monkeypatch.setattr(over, "ROWS_PER_CALL", 2)
     monkeypatch.setattr(shown_rows, "CHANGES_PER_CALL", 2)
     for name in ("LEAST_IN_FRONT", "N_TIMES_SHOWN"):
         monkeypatch.setattr(group_top_k, name, 1)

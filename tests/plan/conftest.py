@@ -17,6 +17,7 @@ from sash.sql.bound_query import Block
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.parse import parse_query
+from sash.sql.window_kinds import WINDOW_COLUMNS
 
 
 def _stream(**columns: pa.DataType) -> StreamInfo:
@@ -60,7 +61,11 @@ def _show(node: Relational, indent: str) -> Iterator[str]:
     computed = [f"{to_duckdb(expr)} AS {name}" for name, expr in node.computed]
     if isinstance(node, Scan):
         title = f"Scan {node.source.alias}"
-        yield indent + _facts(title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed)
+        above = [WINDOW_COLUMNS[1]] if node.ends_above else []
+        chosen = {"above": above, "keeps": _kept(node), "says": _said(node)}
+        yield indent + _facts(
+            title, columns=list(node.columns), where=_sql(node.conjuncts), computes=computed, **chosen
+        )
         return
     keys = [" = ".join(pair) for pair in node.keys]
     yield indent + _facts(
@@ -71,6 +76,18 @@ def _show(node: Relational, indent: str) -> Iterator[str]:
     )
     yield from _show(node.left, indent + "  ")
     yield from _show(node.right, indent + "  ")
+
+
+def _kept(scan: Scan) -> list[str]:
+    """The first rows that a subquery keeps."""
+    ranking = scan.body.bound.ranking if isinstance(scan.body, Select) else None
+    return [f"{ranking.function} > {ranking.first} and <= {ranking.last}"] if ranking else []
+
+
+def _said(scan: Scan) -> list[str]:
+    """What a subquery has of functions OVER rows."""
+    over = scan.body.bound.over if isinstance(scan.body, Select) else None
+    return [each.function for window in over.windows for _, each in window.functions] if over else []
 
 
 def _sql(conjuncts: tuple) -> list[str]:

@@ -30,6 +30,22 @@ RULES = (
         ("tests/golden/test_golden.py -k interval_join",),
     ),
     Mistake(
+        "the-second-rank-found-where-the-first-is-not-kept",
+        "keep_first_numbered",
+        "plan/rules/keep_first_numbered.py",
+        "ranking=replace(ranking, first=0)",
+        "ranking=ranking",
+        ("tests/plan/test_rules.py",),
+    ),
+    Mistake(
+        "equal-rows-that-change-places-from-one-window-to-the-next",
+        "numbering",
+        "plan/numbering.py",
+        "has_ids, tells_apart = with_ids and is_last, place == 0 and not is_last",
+        "has_ids, tells_apart = with_ids and is_last, False",
+        ("tests/golden/test_golden.py -k over",),
+    ),
+    Mistake(
         "a-relation-that-leads-the-join",
         "order_joins",
         "plan/rules/order_joins.py",
@@ -82,8 +98,8 @@ PLANS = (
         "a-window-of-rows-spread-by-any-key",
         "partition",
         "plan/distribution.py",
-        "    return not isinstance(window, RowsWindow) or name in {",
-        "    return not isinstance(window, RowsWindow) or not window.partition_by or name in {",
+        "    return not isinstance(window, RowsWindow | SessionWindow) or name in {",
+        "    return not isinstance(window, RowsWindow | SessionWindow) or not window.partition_by or name in {",
         ("tests/plan/test_distribution.py",),
     ),
     Mistake(

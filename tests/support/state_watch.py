@@ -9,6 +9,7 @@ Of a window, once the clock stands at T, with `life` the longest that its tuples
 
     Reorder        the rows of the batches that have a row newer than T
     CountWindow    twice the rows of each partition, n at most
+    Sessions       twice the rows of the sessions that are not over
     WindowJoin     the window of each input        Membership    likewise
     MultiwayJoin   of each input the tuples with T < _ts + reach + (reach + 1) / 8, `reach` being by how much a tuple
                    that joins them can be newer
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,7 @@ from sash.operators.operator_names import OperatorName
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.oracle.reference import row_keys
@@ -99,6 +102,7 @@ class _Watched:
         self._clock = 0
         self._batches: list[tuple[int, int]] = []
         self._partitions: Counter[tuple] = Counter()
+        self._times: dict[tuple, list[int]] = {}
         self._is_noted = False
         operator.process = self._take
         if isinstance(operator, PartGiver):
@@ -120,6 +124,8 @@ class _Watched:
                 return sum(n_rows for newest, n_rows in self._batches if newest > self._clock)
             case CountWindowSpec(n_rows=n_rows):
                 return sum(2 * min(n_rows, n) for n in self._partitions.values())
+            case SessionsSpec(gap_us=gap_us):
+                return 2 * sum(_n_open(times, gap_us, self._clock) for times in self._times.values())
             case WindowJoinSpec(windows_us=windows_us):
                 return self._n_in_windows(windows_us, 0)
             case MultiwayJoinSpec(reach_us=reach_us):
@@ -171,8 +177,21 @@ class _Watched:
             self._batches.append((int(int64_column(inputs[0], TS).max()), inputs[0].num_rows))
         if isinstance(spec, CountWindowSpec):
             self._partitions.update(_keys_of(inputs[0], spec.partition_by))
+        if isinstance(spec, SessionsSpec):
+            times = int64_column(inputs[0], TS).tolist()
+            rows = inputs[0].select(list(spec.partition_by)).to_pylist() if spec.partition_by else [{}] * len(times)
+            for row, time in zip(rows, times, strict=True):
+                key = tuple("nan" if value != value else value for value in row.values())
+                self._times.setdefault(key, []).append(time)
         if isinstance(spec, RunningGroupBySpec):
             self._partitions.update(_keys_of(inputs[0], spec.keys))
+
+
+def _n_open(times: Sequence[int], gap_us: int, clock: int) -> int:
+    """Of the rows of a partition, in order of time, those of a session that is not over."""
+    if times[-1] + gap_us <= clock:
+        return 0
+    return 1 + sum(all(b - a < gap_us for a, b in pairwise(times[place:])) for place in range(len(times) - 1))
 
 
 def _keys_of(tuples: pa.Table, names: Sequence[str]) -> list[tuple]:

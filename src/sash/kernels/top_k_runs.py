@@ -191,7 +191,7 @@ def _class_end(owner: int, row: int, key_lengths: Int64s, treaps: Treaps) -> int
     nodes = treaps.nodes
     n_rows, node = 0, treaps.roots[owner, ROOT]
     while node:
-        if _compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:
+        if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:
             n_rows += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
             node = nodes[node, RIGHT]
         else:
@@ -200,7 +200,7 @@ def _class_end(owner: int, row: int, key_lengths: Int64s, treaps: Treaps) -> int
 
 
 @kernel
-def _compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
+def compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
     """Below 0, 0 or above 0 as the class of one row comes before that of another, is the same, or comes after it."""
     offsets, data = treaps.words
     for i in range(min(key_lengths[a], key_lengths[b])):
@@ -216,7 +216,7 @@ def _is_behind(row: int, bound: int, cut: RankBounds, key_lengths: Int64s, treap
     """Whether a row comes later than another, and, where classes count, than all of its class."""
     if cut.function == ROW_NUMBER:
         return compare(row, bound, treaps.words) > 0
-    return _compare_keys(row, bound, key_lengths, treaps) > 0
+    return compare_keys(row, bound, key_lengths, treaps) > 0
 
 
 @kernel

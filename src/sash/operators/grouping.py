@@ -55,6 +55,9 @@ class Grouping:
     If rows are taken back (`retracts`), a changed row comes with a negative of the one that it replaces; else the
     newest row of a group replaces the older one, and only a group that goes has a negative. `time` is the column that
     FIRST and LAST order by.
+
+    `moving` are aggregates, by name, that belong to what tells the rows of the answer apart: a row in which one has
+    changed replaces none, so the older one has a negative.
     """
 
     keys: tuple[str, ...]
@@ -63,6 +66,7 @@ class Grouping:
     retracts: bool = True
     time: str | None = None
     id_column: str | None = None
+    moving: tuple[str, ...] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -129,15 +133,23 @@ class GroupRows:
         """How rows change: first what is taken back, then what is added. A row that comes out the same stays."""
         changed = course.was_there != course.is_there
         for values in zip(course.before, course.after, strict=True):
-            changed |= _differ(*values)
+            changed |= differ(*values)
         changed = np.flatnonzero(changed)
         ids, times = run_ids[changed], run_times[changed]
         old = self._rows(keys, [values.take(pa.array(changed)) for values in course.before], ids, times, -1)
         new = self._rows(keys, [values.take(pa.array(changed)) for values in course.after], ids, times, +1)
         leaves, enters = course.was_there[changed] & self._satisfy(old), course.is_there[changed] & self._satisfy(new)
         if not self._spec.retracts:
-            leaves &= ~enters
+            leaves &= ~enters | self._moves(course)[changed]
         return [old.filter(pa.array(leaves)), new.filter(pa.array(enters))]
+
+    def _moves(self, course: Course) -> np.ndarray:
+        """Of every run, whether the row after it does not replace the one before."""
+        moves = np.zeros(len(course.was_there), np.bool_)
+        for call, before, after in zip(self._spec.calls, course.before, course.after, strict=True):
+            if call.name in self._spec.moving:
+                moves |= differ(before, after)
+        return moves
 
     def _rows(self, keys: Keys, values: list[pa.Array], ids: np.ndarray, times: np.ndarray, sign: int) -> pa.Table:
         columns: dict[str, ColumnLike] = dict(keys.take(ids))
@@ -168,7 +180,7 @@ def _given(call: Call, runs: AggregateRuns, columns: Mapping[str, pa.Array]) -> 
     return runs.only(passes.to_numpy(zero_copy_only=False)), None if values is None else values.filter(passes)
 
 
-def _differ(before: pa.Array, after: pa.Array) -> np.ndarray:
+def differ(before: pa.Array, after: pa.Array) -> np.ndarray:
     """Where a value has changed; NULL is a value, and NaN the same as NaN."""
     if pa.types.is_nested(before.type):
         answer = run(

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from sash.operators.calendar_buckets import CalendarBuckets
 from sash.operators.project import ProjectSpec
 from sash.operators.time_buckets import TimeBuckets
 from sash.store.batch import ARRIVAL, BEGINNING, NEVER, arrive, expiries, with_columns
@@ -27,7 +28,7 @@ class IngestSpec:
     project: ProjectSpec
     life_us: int | None
     since_us: int = BEGINNING
-    buckets: TimeBuckets | None = None
+    buckets: TimeBuckets | CalendarBuckets | None = None
     """The windows that rows have as columns; `life_us` is then the longest that a row is in one."""
 
     def schema(self, stream: pa.Schema) -> pa.Schema:

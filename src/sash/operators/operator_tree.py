@@ -23,11 +23,13 @@ from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import Operator, Stateful, hears_frontiers, keeps_frontiers
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
+from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.segmented_lookup import SegmentedRelation
+from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.union import Union, UnionSpec
@@ -77,6 +79,7 @@ Spec: TypeAlias = (
     | CloseSpec
     | ReorderSpec
     | CountWindowSpec
+    | SessionsSpec
     | WindowJoinSpec
     | MultiwayJoinSpec
     | LookupJoinSpec
@@ -89,6 +92,7 @@ Spec: TypeAlias = (
     | UnmetSpec
     | UnionSpec
     | TopKSpec
+    | OverSpec
     | ExpireSpec
 )
 
@@ -98,6 +102,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     CloseSpec: Close,
     ReorderSpec: Reorder,
     CountWindowSpec: CountWindow,
+    SessionsSpec: Sessions,
     WindowJoinSpec: WindowJoin,
     MultiwayJoinSpec: MultiwayJoin,
     DistinctSpec: Distinct,
@@ -109,6 +114,7 @@ OPERATORS: dict[type, Callable[..., Operator]] = {
     UnmetSpec: Unmet,
     UnionSpec: Union,
     TopKSpec: make_top_k,
+    OverSpec: Over,
     ExpireSpec: Expire,
 }
 """What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""

@@ -20,7 +20,7 @@ from sash.oracle.aggregate_order import alias_of
 from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.expressions import split_conjuncts
 from sash.sql.join_trees import ASOF
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow
+from sash.sql.window_kinds import WINDOW_COLUMNS, TableWindow
 
 
 def leave_one_partner(join: exp.Join, catalog: Catalog) -> None:
@@ -54,7 +54,7 @@ def _names(item: exp.Expr, catalog: Catalog) -> Sequence[str]:
     if isinstance(item, exp.Table):
         info = catalog[item.name.lower()]
         clause = item.meta.get("window") or (item.args.get("alias") or item).meta.get("window")
-        shown = WINDOW_COLUMNS if clause is not None and isinstance(clause.window, HopWindow) else ()
+        shown = WINDOW_COLUMNS if clause is not None and isinstance(clause.window, TableWindow) else ()
         first = info.tie if isinstance(info, StreamInfo) else ()
         return list(dict.fromkeys([*first, *info.schema.names, *shown]))
     names = item.this.named_selects if isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query) else []

@@ -39,6 +39,7 @@ from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregat
 from sash.oracle.asof_partners import leave_one_partner
 from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.hop_walks import spread_rows
+from sash.oracle.over_order import has_over, spell_out_over
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
@@ -48,7 +49,15 @@ from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF, within_brackets
 from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.window_kinds import (
+    WINDOW_COLUMNS,
+    RowsWindow,
+    SessionWindow,
+    SinceWindow,
+    TableWindow,
+    TimeWindow,
+    Window,
+)
 from sash.sql.windows import WindowClause
 from sash.store.batch import BEGINNING, NEVER
 
@@ -89,7 +98,7 @@ class RelationalQuery:
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
             select.set("hint", None)
-        tree = spell_out_first_rows(tree)
+        tree = spell_out_over(spell_out_first_rows(tree))
         for join in [join for select in tree.find_all(exp.Select) for join in _joins_of(select)]:
             leave_one_partner(join, self.catalog)
         for table in list(tree.find_all(exp.Table)):
@@ -185,7 +194,7 @@ class RelationalQuery:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
         rows = self._readings[reading]
-        shown = WINDOW_COLUMNS if isinstance(reading.window, HopWindow) else ()
+        shown = WINDOW_COLUMNS if isinstance(reading.window, TableWindow) else ()
         columns = [*info.schema.names, *shown, *([TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
@@ -195,7 +204,7 @@ class RelationalQuery:
         """The rows with their lives; those of a relation are always there."""
         info, rows = self.catalog[reading.name], self.tables[reading.name]
         is_stream = isinstance(info, StreamInfo)
-        if is_stream and isinstance(reading.window, HopWindow):
+        if is_stream and isinstance(reading.window, TableWindow):
             rows = spread_rows(info, reading.window, rows)
         lives = find_stream_lives(info, reading.window, rows) if is_stream else [ALWAYS] * rows.num_rows
         times = read_times(rows.column(info.time)).tolist() if is_stream else [BEGINNING] * rows.num_rows
@@ -226,7 +235,7 @@ def _add_condition(select: exp.Select, item: exp.Expr, condition: exp.Expr) -> N
 def _is_closing(table: exp.Table) -> bool:
     """Whether a stream shows its rows when their windows are over."""
     clause = table.meta.get("window")
-    return clause is not None and isinstance(clause.window, HopWindow) and clause.window.is_final
+    return clause is not None and isinstance(clause.window, TableWindow) and clause.window.is_final
 
 
 def _joins_of(node: exp.Expr) -> Iterator[exp.Join]:
@@ -274,8 +283,8 @@ def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
         if clause is not None:
             names = {name.lower(): name for name in info.schema.names}
             columns = tuple(names[column.name.lower()] for column in clause.partition_by)
-            is_count = isinstance(clause.window, RowsWindow)
-            return replace(clause.window, partition_by=columns) if is_count else clause.window
+            is_partitioned = isinstance(clause.window, RowsWindow | SessionWindow)
+            return replace(clause.window, partition_by=columns) if is_partitioned else clause.window
     return None
 
 
@@ -294,7 +303,7 @@ def _can_be_lateral(tree: exp.Query) -> bool:
     """
     if any(join.args.get("method") == ASOF for join in tree.find_all(exp.Join)):
         return False
-    if any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
+    if has_over(tree) or any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
         return False
     alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
     return not alone or (alone == [tree] and not tree.args.get("distinct"))

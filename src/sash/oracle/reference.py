@@ -3,6 +3,7 @@
     window              enters at    leaves at                                        expires at
     RANGE w, NOW        ts           ts + w                                           ts + w
     TUMBLE, HOP         ts           the window's end, once for each that holds ts    when it leaves
+    SESSION             ts, and whenever its session becomes longer, until that, or its end: `session_walks`
     … ON WINDOW CLOSE   the window's end, and never leaves                            never
     RANGE w SLIDE s     the first multiple of s at or after ts, at or after ts + w    when it leaves
     ROWS n              ts           the ts of the n-th tuple after it (never, if     never
@@ -31,12 +32,23 @@ import pyarrow.compute as pc
 from sash.operators.changes import read_times
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.pair_walks import are_in_windows
+from sash.oracle.session_walks import session_stays
 from sash.sql import duck
 from sash.sql.bound_query import BoundQuery
 from sash.sql.catalog import Catalog, RelationInfo, Source, StreamInfo
 from sash.sql.expressions import to_duckdb
 from sash.sql.table_queries import answer_table_query
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.window_kinds import (
+    WINDOW_COLUMNS,
+    CalendarWindow,
+    HopWindow,
+    RowsWindow,
+    SessionWindow,
+    SinceWindow,
+    TableWindow,
+    TimeWindow,
+    Window,
+)
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, TS
 
 Tables: TypeAlias = Mapping[str, pa.Table]
@@ -108,7 +120,13 @@ def find_stream_lives(info: StreamInfo, window: Window | None, table: pa.Table) 
         case TimeWindow(length_us, slide_us):
             ends = [(_slid(t, slide_us), _slid(t + length_us, slide_us)) for t in ts]
             return [Life(enters, leaves, leaves) for enters, leaves in ends]
-        case HopWindow():
+        case SessionWindow(gap_us):
+            stays = session_stays(info, window, table)
+            ends = [instant + gap_us for instant, _ in stays]
+            if window.is_final:
+                return [Life(end, NEVER, NEVER) for end in ends]
+            return [Life(enters, leaves, end) for (enters, leaves), end in zip(stays, ends)]
+        case HopWindow() | CalendarWindow():
             ends = read_times(table.column(WINDOW_COLUMNS[1])).tolist()
             return [Life(end, NEVER, NEVER) if window.is_final else Life(t, end, end) for t, end in zip(ts, ends)]
         case RowsWindow(n_rows, partition_by):
@@ -270,7 +288,7 @@ def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int | None,
 
 def _rows_read(source: Source, tables: Tables) -> pa.Table:
     """The rows of an item of FROM as a query reads them."""
-    if isinstance(source.info, StreamInfo) and isinstance(source.window, HopWindow):
+    if isinstance(source.info, StreamInfo) and isinstance(source.window, TableWindow):
         return spread_rows(source.info, source.window, tables[source.name])
     if isinstance(source.info, RelationInfo) and source.info.query is not None:
         return answer_table_query(source.info, tables)

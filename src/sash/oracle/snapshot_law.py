@@ -22,7 +22,7 @@ from sash.sql.bind import bind
 from sash.sql.bound_query import Block, BoundSet, replaced_by, sources_in
 from sash.sql.catalog import Catalog, DerivedInfo
 from sash.sql.parse import parse_query
-from sash.sql.window_kinds import HopWindow, TimeWindow, Window
+from sash.sql.window_kinds import SessionWindow, TableWindow, TimeWindow, Window
 from sash.store.batch import EXPIRES, NEVER, TS
 
 _MAX_SHOWN = 10
@@ -144,8 +144,8 @@ def is_join(bound: Block) -> bool:
 
 def _is_sliding(window: Window | None) -> bool:
     """Whether rows enter after their time."""
-    if isinstance(window, HopWindow):
-        return window.is_final
+    if isinstance(window, TableWindow):
+        return window.is_final or isinstance(window, SessionWindow)
     return isinstance(window, TimeWindow) and window.slide_us is not None
 
 

@@ -19,7 +19,8 @@ from sash.operators.running_group_by import RunningGroupBySpec
 from sash.plan.column_names import times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
-from sash.plan.logical import Select
+from sash.plan.logical import Scan, Select
+from sash.plan.rules.follow_session_ends import is_end_of
 from sash.sql.bound_aggregates import Aggregate
 from sash.sql.catalog import DerivedInfo
 from sash.sql.expressions import to_column, to_duckdb
@@ -61,12 +62,24 @@ class GroupByClause:
         flow = self._draft.project(replace(flow, ids=()), items)
         if self._adds_up(flow):
             return self._in_parts(flow, with_ids)
-        names = tuple(name for name, _ in keys)
+        ends = self._session_ends()
+        names = tuple(name for name, _ in keys if name not in {end.name for end in ends})
         flow = self._draft.gather(flow, names)
         calls = tuple(self._call(aggregate, f"_agg.{idx}") for idx, aggregate in enumerate(self._bound.aggregates))
+        calls = (*ends, *calls)
         having = conjunction(self._bound.having)
         grouping = self._grouping(names, calls, having, TIME if time else None, with_ids)
+        grouping = replace(grouping, moving=tuple(end.name for end in ends))
         return self._grouped(flow, _group_by_spec(grouping, flow))
+
+    def _session_ends(self) -> tuple[Call, ...]:
+        """Where groups are whole sessions: their ends, which move, as the latest that a row gives."""
+        scan = self._query.input
+        if not isinstance(scan, Scan) or not scan.ends_above:
+            return ()
+        groups = enumerate(self._bound.groups or ())
+        ends = [(f"_group.{idx}", group.type) for idx, group in groups if is_end_of(scan, group.expr)]
+        return tuple(Call("max", name, name, type_) for name, type_ in ends)
 
     def _adds_up(self, flow: Flow) -> bool:
         """Whether parts of a global aggregate are worked out where the tuples are: not if they are in one place."""

@@ -22,6 +22,7 @@ from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
 from sash.plan.logical import Body, RowTest, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
+from sash.plan.numbering import add_over
 from sash.plan.query_plan import QueryPlan
 from sash.plan.ranking import add_ranking
 from sash.plan.relational import FromClause
@@ -96,7 +97,10 @@ class _Builder:
             return self._set_operation(body, with_ids)
         flow = self._rows(body, with_ids)
         if body.bound.ranking is not None:
-            flow = add_ranking(self._draft, flow, body.bound.ranking, with_ids and not body.bound.is_distinct)
+            is_last = body.bound.over is None and not body.bound.is_distinct
+            flow = add_ranking(self._draft, flow, body.bound.ranking, with_ids and is_last)
+        if body.bound.over is not None:
+            flow = add_over(self._draft, flow, body.bound.over, with_ids and not body.bound.is_distinct)
         if body.is_grouped:
             flow = GroupByClause(self._draft, body, self._replaces(body)).build(flow, with_ids)
         flow = self._draft.project(flow, [(output.name, self._output_sql(body, output)) for output in body.outputs])
@@ -104,7 +108,7 @@ class _Builder:
 
     def _rows(self, query: Select, with_ids: bool) -> Flow:
         """FROM and WHERE."""
-        is_consumed = query.is_grouped or query.bound.is_distinct or query.bound.ranking is not None
+        is_consumed = query.is_grouped or query.bound.is_distinct or query.bound.chooses
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
         has_identities = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
         needs = (with_ids and not is_consumed) or (is_joined and has_identities)
@@ -131,12 +135,12 @@ class _Builder:
         scans = scans_of(body.input)
         slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
         slides = slides or _is_final(body)
-        counts = any(scan.counts_rows for scan in scans)
-        is_consumed = body.is_grouped or body.bound.is_distinct or body.bound.ranking or body.tests
+        counts = any(scan.is_of_all_rows for scan in scans)
+        is_consumed = body.is_grouped or body.bound.is_distinct or body.bound.chooses or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
 
     def _may_take_back(self, scan: Scan) -> bool:
-        return scan.counts_rows or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
+        return scan.takes_back or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
 
     def _test(self, flow: Flow, test: RowTest, with_ids: bool) -> Flow:
         """The rows for which a subquery has, or has not, an equal row."""
@@ -321,9 +325,9 @@ def _retracts(body: Body) -> bool:
     """Whether a part of a query takes rows back before they expire."""
     if isinstance(body, SetOperation):
         return body.bound.operation != "union" or _retracts(body.left) or _retracts(body.right)
-    if body.is_grouped or body.tests or body.bound.ranking:
+    if body.is_grouped or body.tests or body.bound.chooses:
         return True
-    return any(scan.counts_rows or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
+    return any(scan.takes_back or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
 
 
 def _time_type(infos: list[StreamInfo]) -> pa.DataType:

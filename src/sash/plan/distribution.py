@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from sash.plan.logical import Join, Relational, Scan, scans_of
 from sash.sql.join_trees import INNER
-from sash.sql.window_kinds import RowsWindow
+from sash.sql.window_kinds import RowsWindow, SessionWindow
 from sash.store.keys import is_hashable
 
 Columns = tuple[str, ...]
@@ -162,14 +162,14 @@ def own_columns(scan: Scan) -> list[str]:
 
 def _may_partition(scan: Scan, name: str) -> bool:
     window = scan.source.window
-    return not isinstance(window, RowsWindow) or name in {
+    return not isinstance(window, RowsWindow | SessionWindow) or name in {
         f"{scan.source.alias}.{column}" for column in window.partition_by
     }
 
 
 def own_partition(scan: Scan) -> Columns:
-    """A stream by itself may be spread as its window allows: by anything, unless the window counts rows."""
+    """A stream by itself may be spread as its window allows: by anything, unless the window goes by all rows."""
     window, schema = scan.source.window, scan.source.schema
-    columns = window.partition_by if isinstance(window, RowsWindow) else scan.columns
+    columns = window.partition_by if isinstance(window, RowsWindow | SessionWindow) else scan.columns
     shown = [name for name in columns if name not in scan.source.hidden]  # others are not known before it is spread
     return tuple(f"{scan.source.alias}.{name}" for name in shown if is_hashable(schema.field(name).type))

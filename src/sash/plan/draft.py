@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from sqlglot import exp
 
+from sash.operators.calendar_buckets import CalendarBuckets
 from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
@@ -16,6 +17,7 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
 from sash.operators.project import IS_ENTERING, ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.time_buckets import TimeBuckets
 from sash.plan.distribution import own_partition
@@ -25,7 +27,15 @@ from sash.plan.query_plan import SIGNED, Lookup, Slot
 from sash.plan.statistics import Statistics, StreamKnowledge
 from sash.sql.catalog import Source, StreamInfo, window_time_type
 from sash.sql.expressions import to_column, to_duckdb
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.window_kinds import (
+    WINDOW_COLUMNS,
+    CalendarWindow,
+    HopWindow,
+    RowsWindow,
+    SessionWindow,
+    SinceWindow,
+    TimeWindow,
+)
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, NEVER, OP, TS
 from sash.store.keys import is_hashable
 
@@ -53,7 +63,7 @@ class Draft:
                 scan.source,
                 ingest_spec(scan),
                 self._partitions.get(number, own_partition(scan)),
-                is_free=number not in self._partitions and not isinstance(scan.source.window, RowsWindow),
+                is_free=number not in self._partitions and not scan.is_of_all_rows,
             )
             for number, scan in enumerate(self._scans)
         )
@@ -70,6 +80,9 @@ class Draft:
         node = Node(InputSpec(number))
         if isinstance(window, RowsWindow):
             node, with_ids = _count_window(scan, node, id_column), True
+        elif isinstance(window, SessionWindow):
+            with_ids = with_ids or scan.takes_back
+            node = _sessions(scan, node, id_column if with_ids else None)
         elif self.is_ordered:
             if isinstance(window, TimeWindow) and window.slide_us:
                 node = Node(SlideSpec(window.slide_us), (node,))
@@ -78,8 +91,8 @@ class Draft:
             node = Node(ReorderSpec(is_total=False, id_column=id_column if with_ids else None), (node,))
         ids = (id_column,) if with_ids else ()
         columns = (*(f"{alias}.{name}" for name in scan.columns), *(name for name, _ in scan.computed))
-        flow = Flow(node, columns, ids, _life_us(window), False, scan.counts_rows, self._free(number, scan, columns))
-        if scan.counts_rows and (scan.conjuncts or scan.computed):
+        flow = Flow(node, columns, ids, _life_us(scan), False, scan.takes_back, self._free(number, scan, columns))
+        if scan.is_of_all_rows and (scan.conjuncts or scan.computed):
             flow = flow.then(_project(scan, (*SIGNED, *ids, *columns[: len(scan.columns)])))
         return self.expire(flow) if self.schedule == "nta" and tells else flow
 
@@ -166,7 +179,7 @@ class Draft:
 
     def _free(self, number: int, scan: Scan, columns: tuple[str, ...]) -> Distribution:
         window = scan.source.window
-        if isinstance(window, RowsWindow):
+        if isinstance(window, RowsWindow | SessionWindow):
             by = own_partition(scan)
             return replace(distributed_by(by), slot=number, origins={name: name for name in by})
         alias, schema = scan.source.alias, scan.source.schema
@@ -180,19 +193,29 @@ def conjunction(conjuncts: Iterable[exp.Expr]) -> str | None:
 
 
 def ingest_spec(scan: Scan) -> IngestSpec:
-    """A count window sees every row: its filter and computed columns come after it."""
+    """A window that goes by all rows sees every row: its filter and computed columns come after it, and so do the
+    columns that it adds."""
     source = scan.source
     alias, window = source.alias, source.window
     passed = (*SIGNED, *(f"{alias}.{name}" for name in scan.columns))
-    project = ProjectSpec((), passed) if scan.counts_rows else _project(scan, passed)
+    if scan.is_of_all_rows:
+        added = [f"{alias}.{name}" for name in WINDOW_COLUMNS] if isinstance(window, SessionWindow) else []
+        project = ProjectSpec((), tuple(name for name in passed if name not in added))
+    else:
+        project = _project(scan, passed)
     life_us = window.length_us if isinstance(window, TimeWindow | HopWindow) else None
+    life_us = window.longest_us if isinstance(window, CalendarWindow) else life_us
     since_us = window.since_us if isinstance(window, SinceWindow) else BEGINNING
     return IngestSpec(alias, project, life_us, since_us, _buckets(source))
 
 
-def _buckets(source: Source) -> TimeBuckets | None:
+def _buckets(source: Source) -> TimeBuckets | CalendarBuckets | None:
     window, info = source.window, source.info
-    if not isinstance(window, HopWindow) or not isinstance(info, StreamInfo):
+    if not isinstance(info, StreamInfo):
+        return None
+    if isinstance(window, CalendarWindow):
+        return CalendarBuckets(window.unit, window.count, window.zone, WINDOW_COLUMNS, window_time_type(info))
+    if not isinstance(window, HopWindow):
         return None
     return TimeBuckets(window.length_us, window.hop_us, window.offset_us, WINDOW_COLUMNS, window_time_type(info))
 
@@ -211,10 +234,27 @@ def _count_window(scan: Scan, leaf: Node, id_column: str) -> Node:
     return Node(CountWindowSpec(window.n_rows, by, id_column), (Node(ReorderSpec(is_total=True, tie=tie), (leaf,)),))
 
 
-def _life_us(window: Window | None) -> int | None:
+def _sessions(scan: Scan, leaf: Node, id_column: str | None) -> Node:
+    window, info, alias = scan.source.window, scan.source.info, scan.source.alias
+    assert isinstance(window, SessionWindow)
+    assert isinstance(info, StreamInfo)
+    start, end = (f"{alias}.{name}" if name in scan.columns else None for name in WINDOW_COLUMNS)
+    by = tuple(f"{alias}.{name}" for name in window.partition_by)
+    type_, is_final = window_time_type(info), window.is_final
+    spec = SessionsSpec(window.gap_us, by, start, end, type_, id_column, is_final, scan.ends_above)
+    return Node(spec, (Node(ReorderSpec(is_total=False), (leaf,)),))
+
+
+def _life_us(scan: Scan) -> int | None:
     """The longest life of a tuple; with a slide it may begin late and end late."""
+    window = scan.source.window
+    if isinstance(window, SessionWindow):
+        has_versions = WINDOW_COLUMNS[1] in scan.columns and not scan.ends_above
+        return 1 if window.is_final else window.gap_us if has_versions else None
     if isinstance(window, HopWindow):
         return 1 if window.is_final else window.length_us
+    if isinstance(window, CalendarWindow):
+        return 1 if window.is_final else window.longest_us
     if not isinstance(window, TimeWindow):
         return None
     slide_us = window.slide_us or 1

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sash.sql.bound_query import Block, BoundQuery, BoundSet, Output
 from sash.sql.catalog import DerivedInfo, Source
 from sash.sql.join_trees import INNER
-from sash.sql.window_kinds import RowsWindow
+from sash.sql.window_kinds import RowsWindow, SessionWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Scan:
     """An item of FROM with the columns read from it, the filter on them, and columns computed from them.
 
     The filter and the computed columns apply before the window if that is a window of time, where it makes no
-    difference, and after it if it counts rows, where it does.
+    difference, and after it if it counts rows or is one of sessions, where it does.
     """
 
     source: Source
@@ -28,10 +28,22 @@ class Scan:
     computed: tuple[tuple[str, exp.Expr], ...] = ()
     body: Body | None = None
     """What it reads, if it is a subquery."""
+    ends_above: bool = False
+    """Whether the groups above find out when its sessions end, see `follow_session_ends`."""
 
     @property
     def counts_rows(self) -> bool:
         return isinstance(self.source.window, RowsWindow)
+
+    @property
+    def is_of_all_rows(self) -> bool:
+        """Whether its window goes by all rows, also by those that the filter leaves out."""
+        return isinstance(self.source.window, RowsWindow | SessionWindow)
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether its window takes rows back before they expire."""
+        return self.is_of_all_rows and not self.source.is_final
 
 
 @dataclass(frozen=True, slots=True)

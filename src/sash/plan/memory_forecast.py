@@ -39,9 +39,11 @@ from sash.operators.group_top_k import serves
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import InputSpec, Node, OperatorTree, RelationSpec, operator_nodes
+from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -57,7 +59,8 @@ from sash.store.memory_budget import MemoryBudget
 USUAL_STEP_S = 1.0
 """What steps are taken to bring where nobody knows."""
 TRACES = (
-    *(AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, PartialAggregateSpec, TopKSpec, UnmetSpec),
+    *(AsofJoinSpec, DistinctSpec, ExpireSpec, GroupBySpec, MembershipSpec, OverSpec, PartialAggregateSpec, TopKSpec),
+    UnmetSpec,
 )
 """The operators that keep rows until these expire."""
 KEEPERS = (
@@ -68,9 +71,11 @@ KEEPERS = (
     GroupBySpec,
     MembershipSpec,
     MultiwayJoinSpec,
+    OverSpec,
     PartialAggregateSpec,
     ReorderSpec,
     RunningGroupBySpec,
+    SessionsSpec,
     TopKSpec,
     UnmetSpec,
     WindowJoinSpec,
@@ -102,7 +107,8 @@ class Keeper:
     @property
     def has_keys(self) -> bool:
         """Whether it keeps something by key beside rows, which segments have no place for."""
-        return isinstance(self.spec, AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec | TopKSpec | UnmetSpec)
+        kinds = AsofJoinSpec | DistinctSpec | GroupBySpec | MembershipSpec | OverSpec | TopKSpec | UnmetSpec
+        return isinstance(self.spec, kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +285,7 @@ def _n_rows(node: Node, number: int, rate: float | None) -> float | None:
         life_us = sum(spec.windows_us[: number + 1])
     elif isinstance(spec, MultiwayJoinSpec):
         life_us = spec.spans_us[number]
-    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | PartialAggregateSpec | TopKSpec):
+    elif isinstance(spec, DistinctSpec | ExpireSpec | GroupBySpec | OverSpec | PartialAggregateSpec | TopKSpec):
         life_us = spec.window_us
     elif isinstance(spec, ReorderSpec):
         life_us = int(USUAL_STEP_S * 1e6)

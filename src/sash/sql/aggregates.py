@@ -35,7 +35,19 @@ _GROUP, _AGG = "_group", "_agg"
 def find_aggregate(expr: exp.Expr) -> exp.Expr | None:
     """The first call of an aggregate in an expression, subqueries apart."""
     nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
-    return next((node for node in nodes if not isinstance(node, exp.Query) and read_call(node)), None)
+    return next((node for node in nodes if not isinstance(node, exp.Query) and _is_call(node)), None)
+
+
+def _is_call(node: exp.Expr) -> bool:
+    """Whether a node calls an aggregate, of groups of rows and not OVER rows."""
+    return read_call(node) is not None and not _is_over(node)
+
+
+def _is_over(node: exp.Expr) -> bool:
+    parent = node.parent
+    if isinstance(parent, exp.Filter):
+        return parent.this is node and _is_over(parent)
+    return isinstance(parent, exp.Window) and parent.this is node
 
 
 def refuse_aggregates(expr: exp.Expr, text: str, clause: str, remedy: str) -> None:

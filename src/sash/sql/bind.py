@@ -22,6 +22,7 @@ from sash.sql.lifting import lift
 from sash.sql.memberships import Surroundings, bind_membership
 from sash.sql.outer_joins import restructure
 from sash.sql.outputs import bind_outputs, is_aggregating
+from sash.sql.over_rows import bind_over, has_over
 from sash.sql.pair_windows import bind_window_graph
 from sash.sql.parsed import ParsedQuery, ParsedSelect
 from sash.sql.ranks import bind_ranks
@@ -49,7 +50,9 @@ def bind(query: ParsedQuery, catalog: Catalog) -> Block:
 def _bind_block(query: ParsedQuery, context: Context) -> Block:
     if query.ranks is not None:
         return bind_ranks(query, context)
-    return _bind_select(query, context) if isinstance(query, ParsedSelect) else bind_set(query, context)
+    if not isinstance(query, ParsedSelect):
+        return bind_set(query, context)
+    return bind_over(query, context) if has_over(query) else _bind_select(query, context)
 
 
 def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from sash.errors import Span
 from sash.sql.bound_aggregates import Aggregate, OrderBy
+from sash.sql.bound_over import OverRows
 from sash.sql.casts import without_read
 from sash.sql.catalog import DerivedInfo, Source, tables_of
 from sash.sql.interval_graph import IntervalGraph
@@ -20,7 +21,7 @@ GROUP = "_group"
 """The table that grouping expressions are columns of in the outputs of a SELECT that aggregates."""
 
 RANKED = "_ranked"
-"""The alias of a query in the one around it that keeps the first of its rows."""
+"""The alias of a query in the one around it that keeps the first of its rows, or numbers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,11 @@ class BoundQuery:
     is_distinct: bool = False
     ranking: Ranking | None = None
     """Which of the rows of FROM are kept, if not all. Then it has one item, and neither groups nor conditions."""
+    over: OverRows | None = None
+    """What functions OVER rows say of those of FROM, or of those that are kept, if there are any: likewise.
+
+    Outputs have their values as columns `_over.0`, `_over.1` …
+    """
     lookups: tuple[OuterLookup, ...] = ()
     window_graph: WindowGraph | None = None
     """The windows of pairs, if there are any: the conditions on the times of tuples beside those on their windows.
@@ -135,6 +141,11 @@ class BoundQuery:
     """EMIT FINAL: each row once, when nothing to come can change it."""
     interval_graph: IntervalGraph | None = None
     """Of an interval join: what `conjuncts` say about how far apart the times of streams without windows may be."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether what is shown of a row follows from other rows: which are the first, or functions OVER rows."""
+        return self.ranking is not None or self.over is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sash.errors import Span
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, Window
+from sash.sql.window_kinds import WINDOW_COLUMNS, TableWindow, Window
 from sash.store.batch import ARRIVAL, SEEN_FROM, SEEN_UNTIL
 
 if TYPE_CHECKING:
@@ -150,13 +150,13 @@ class Source:
     @property
     def is_final(self) -> bool:
         """Whether its rows are shown when their window is over."""
-        return isinstance(self.window, HopWindow) and self.window.is_final
+        return isinstance(self.window, TableWindow) and self.window.is_final
 
     @property
     def schema(self) -> pa.Schema:
         """Its columns: its own, those that its window gives it, and those that are hidden."""
         hidden = [(name, pa.int64()) for name in self.hidden]
-        if not isinstance(self.window, HopWindow) or not isinstance(self.info, StreamInfo):
+        if not isinstance(self.window, TableWindow) or not isinstance(self.info, StreamInfo):
             return pa.schema([*self.info.schema, *hidden]) if hidden else self.info.schema
         type_ = window_time_type(self.info)
         return pa.schema([*self.info.schema, *((name, type_) for name in WINDOW_COLUMNS), *hidden])

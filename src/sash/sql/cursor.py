@@ -64,6 +64,14 @@ class Cursor(DuckDBParser):
     def at_string(self) -> bool:
         return self._curr.token_type is TokenType.STRING
 
+    def next_string(self) -> str | None:
+        """The string that comes next, which is not read, if one does."""
+        return self._curr.text if self.at_string() else None
+
+    def back_to(self, index: int) -> None:
+        """Lets what was read since then be read again."""
+        self._retreat(index)
+
     def is_aliased(self) -> bool:
         """Whether AS follows the current token."""
         return self._next.token_type is TokenType.ALIAS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 
 import duckdb
@@ -50,6 +51,10 @@ def type_of(arrow: pa.DataType) -> DuckDBPyType:
     with connect() as connection:
         connection.register("columns", pa.schema([("value", arrow)]).empty_table())
         return connection.sql("SELECT value FROM columns").types[0]
+
+
+for _remembering in (type_named, type_of):
+    atexit.register(_remembering.cache_clear)  # DuckDB complains of types that outlive it
 
 
 @functools.lru_cache(maxsize=1024)

@@ -129,7 +129,7 @@ class ScalarBinder:
         """Raise at the smallest part of the expression that has the fault already."""
         if fault(expr) is None:
             return
-        parts = [part for part in expr.walk(bfs=False) if part is not expr and _stands_alone(part)]
+        parts = [part for part in expr.walk(bfs=False) if part is not expr and stands_alone(part)]
         candidates = reversed(parts) if len(parts) <= _MAX_PARTS else ()
         for part in (*candidates, expr):
             if reason := fault(part):
@@ -214,7 +214,7 @@ def column_named(expr: exp.Expr) -> str | None:
     return column.name if isinstance(column, (exp.Column, exp.Dot)) else expr.meta.get(MERGED)
 
 
-def _stands_alone(part: exp.Expr) -> bool:
+def stands_alone(part: exp.Expr) -> bool:
     """Whether DuckDB can bind this part of an expression without the rest."""
     if part.find_ancestor(exp.Lambda, exp.Comprehension):
         return False

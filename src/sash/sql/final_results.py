@@ -1,7 +1,8 @@
 """Which queries have results that are final: EMIT ON WINDOW CLOSE, and EMIT FINAL.
 
 EMIT ON WINDOW CLOSE: every row of the answer must be made of the rows of one window, so that nothing to come can change
-it: rows as they are, or groups by `window_start` or `window_end`, of one stream with TUMBLE or HOP, beside any tables.
+it: rows as they are, or groups by `window_start` or `window_end`, of one stream with TUMBLE or HOP, beside any tables;
+of SESSION, where sessions of several partitions may begin together and end apart, by what tells these apart too.
 
 EMIT FINAL means the same there. Else windows say who may meet: two rows meet if both are in their windows at any
 instant. Rows that have met make a row of the answer, which stays; rows without a partner are known when they leave. So
@@ -20,11 +21,11 @@ from sash.sql.bound_query import Block, BoundQuery, BoundSet, MembershipConditio
 from sash.sql.casts import without_read
 from sash.sql.catalog import JOINED, DerivedInfo, Source, StreamInfo
 from sash.sql.parsed import ParsedQuery
-from sash.sql.window_kinds import WINDOW_COLUMNS, HopWindow, TimeWindow
+from sash.sql.window_kinds import WINDOW_COLUMNS, SessionWindow, TableWindow, TimeWindow
 
 
 def emits_once(query: ParsedQuery, sources: Sequence[Source]) -> bool:
-    """Whether it is EMIT FINAL without TUMBLE or HOP, which have windows that are over."""
+    """Whether it is EMIT FINAL without TUMBLE, HOP or SESSION, which have windows that are over."""
     return _words(query) == "EMIT FINAL" and not any(source.is_final for source in sources)
 
 
@@ -39,11 +40,23 @@ def check_final(query: ParsedQuery, bound: BoundQuery) -> None:
         return
     streams = [source for source in bound.sources if source.is_stream]
     if len(streams) != 1 or not streams[0].is_final:
-        _refuse(query, "needs one stream with `TUMBLE` or `HOP`", "read one, beside any tables")
+        _refuse(query, "needs one stream with `TUMBLE`, `HOP` or `SESSION`", "read one, beside any tables")
     if bound.is_distinct or bound.memberships:
         _refuse(query, "cannot stand with `DISTINCT`, `IN` or `EXISTS`", "group by `window_start` instead")
-    if bound.groups is not None and not any(_is_of_window(group.expr, streams[0].alias) for group in bound.groups):
+    if bound.groups is not None:
+        _check_groups(query, streams[0], {_column_of(group.expr, streams[0].alias) for group in bound.groups})
+
+
+def _check_groups(query: ParsedQuery, stream: Source, columns: set[str | None]) -> None:
+    """Rows of one group must be final at one instant; `columns` are those of the stream that are grouped by."""
+    if not columns & set(WINDOW_COLUMNS):
         _refuse(query, "needs groups of one window each", "group by `window_start` or `window_end` as well")
+    window = stream.window
+    if isinstance(window, SessionWindow) and WINDOW_COLUMNS[1] not in columns:
+        missing = [name for name in window.partition_by if name not in columns]
+        if missing:
+            reason = f"needs groups of one session each, and sessions of each `{missing[0]}` may begin at one time"
+            _refuse(query, reason, f"group by `window_end` or `{missing[0]}` as well")
 
 
 def _check_once(query: ParsedQuery, bound: BoundQuery) -> None:
@@ -93,7 +106,7 @@ def _check_asof(query: ParsedQuery, join: BoundSet) -> None:
 def _is_time_of_stream(side: Block, name: str) -> bool:
     """Whether a column of a side is the time of the one stream that it reads; all conditions are on its rows."""
     streams = list(_streams(side)) if isinstance(side, BoundQuery) and not side.memberships else []
-    if len(streams) != 1 or not isinstance(streams[0].info, StreamInfo) or isinstance(streams[0].window, HopWindow):
+    if len(streams) != 1 or not isinstance(streams[0].info, StreamInfo) or isinstance(streams[0].window, TableWindow):
         return False
     source, info = streams[0], streams[0].info
     is_sliding = isinstance(source.window, TimeWindow) and source.window.slide_us is not None
@@ -121,6 +134,8 @@ def _streams(block: BoundQuery) -> Iterator[Source]:
 def _appends(item: Source | Block) -> bool:
     """Whether rows come once each, and leave by themselves: streams, filtered, joined and put together."""
     if isinstance(item, Source):
+        if isinstance(item.window, SessionWindow):
+            return False  # when a session becomes longer, its rows come again
         return not isinstance(item.info, DerivedInfo) or _appends(item.info.block)
     if isinstance(item, BoundSet):
         return item.operation == "union" and item.is_all and _appends(item.left) and _appends(item.right)
@@ -128,9 +143,10 @@ def _appends(item: Source | Block) -> bool:
     return is_plain and all(map(_appends, _streams(item)))
 
 
-def _is_of_window(expr: exp.Expr, alias: str) -> bool:
+def _column_of(expr: exp.Expr, alias: str) -> str | None:
+    """The name of the column of a stream that an expression is."""
     column = without_read(expr).unnest()
-    return isinstance(column, exp.Column) and column.table == alias and column.name in WINDOW_COLUMNS
+    return column.name if isinstance(column, exp.Column) and column.table == alias else None
 
 
 def _words(query: ParsedQuery) -> str:

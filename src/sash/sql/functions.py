@@ -18,7 +18,7 @@ from sash.sql.bound_aggregates import AGGREGATES_THAT_RUN
 
 _IMPURE = "`{}` does not follow from the tuples alone; use a column of the stream instead, such as its time"
 _AGGREGATE = f"the aggregate `{{}}` cannot run in this version; use one of {AGGREGATES_THAT_RUN}"
-_WINDOW = "the window function `{}` cannot run in this version; remove it and compute it on the query's output"
+_WINDOW = "the window function `{}` needs `OVER (…)` behind it; add that"
 _ROWS = "`{}`, which makes several rows of one, cannot run in this version; take lists apart where you read the answer"
 
 _REFUSED_NODES = {

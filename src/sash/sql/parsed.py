@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 from sqlglot import exp
 
-from sash.errors import BindError, ParseError, PlanError, Span
+from sash.errors import ParseError, PlanError, Span
 from sash.sql.expressions import span_of
 from sash.sql.join_trees import ParsedTree, read_join_trees, within_brackets
 from sash.sql.parsed_ranks import ParsedRanks, read_ranks
@@ -196,10 +196,11 @@ def refuse_statement_clauses(query: ParsedQuery, what: str, hints_too: bool = Tr
 def _read_select(tree: exp.Select, text: str, named: NamedQueries) -> ParsedSelect:
     if tree.args.get("from_") is None:
         raise PlanError("the query reads no stream; add `FROM` and a stream", text, span_of(*tree.expressions))
-    for clause in (*tree.expressions, *filter(None, (tree.args.get(each) for each in ("where", "group", "having")))):
+    for clause in filter(None, (tree.args.get(each) for each in ("where", "group", "having"))):
         refuse_windows(clause, text)
     joins = list(_joins(tree))
-    sources = tuple(_read_source(item, using, text, named) for item, using in _items(tree, joins))
+    items = enumerate(_items(tree, joins))
+    sources = tuple(_read_source(item, using, text, named, number) for number, (item, using) in items)
     hint, having, group = (tree.args.get(clause) for clause in ("hint", "having", "group"))
     return ParsedSelect(
         text=text,
@@ -259,7 +260,10 @@ def _first_within(item: exp.Expr) -> exp.Expr:
     return item
 
 
-def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: NamedQueries) -> ParsedSource:
+def _read_source(
+    item: exp.Expr, using: list[exp.Identifier], text: str, named: NamedQueries, number: int
+) -> ParsedSource:
+    """An item of FROM; a subquery without a name gets one as in DuckDB."""
     is_subquery = isinstance(item, exp.Subquery) and isinstance(item.this, exp.Query)
     if not is_subquery and not (isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier)):
         raise PlanError("only streams, tables and subqueries can stand in `FROM`; name one", text, span_of(item))
@@ -267,7 +271,7 @@ def _read_source(item: exp.Expr, using: list[exp.Identifier], text: str, named: 
     alias = item.args.get("alias")
     name = (alias and alias.this) if is_subquery else item.this
     if not isinstance(name, exp.Identifier):
-        raise BindError("a subquery in `FROM` needs a name; put `AS s` behind it", text, span_of(item))
+        name = exp.to_identifier(f"unnamed_subquery{number + 1 if number else ''}")
     windows = [node.meta["window"] for node in (item, alias) if node and "window" in node.meta]
     if len(windows) > 1:
         raise ParseError(f"`{item.name}` has two windows; remove one of them", text, windows[1].span)

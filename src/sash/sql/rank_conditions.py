@@ -6,7 +6,7 @@ QUALIFY row_number() OVER (PARTITION BY k ORDER BY v DESC) <= 3     also rank() 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from sqlglot import exp
 
@@ -14,7 +14,9 @@ from sash.errors import PlanError
 from sash.sql.expressions import span_of
 
 RANKS = ("row_number", "rank", "dense_rank")
+T = TypeVar("T", bound=exp.Expr)
 _EXAMPLE = "`QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) <= 3`"
+_REMEDY = "select it in a subquery in `FROM`, under a name, and put the condition into `WHERE`"
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
 
 
@@ -32,7 +34,7 @@ class RankCondition:
 def read_condition(condition: exp.Expr, text: str) -> RankCondition:
     """The condition behind QUALIFY; PlanError for one that does not run."""
     condition = condition.unnest()
-    bounds = _bounds(condition)
+    bounds = bounds_of(condition, exp.Window)
     if bounds is None:
         _refuse(condition, text)
     window, first, last = bounds
@@ -41,8 +43,7 @@ def read_condition(condition: exp.Expr, text: str) -> RankCondition:
         _refuse(condition, text)
     if first and function != "row_number":
         reason = f"`{function}` runs in this version with `<=` alone"
-        remedy = f"take the rows up to `<= {last}`, `EXCEPT ALL` those up to `<= {first}`"
-        raise PlanError(f"{reason}; {remedy}", text, span_of(condition))
+        raise PlanError(f"{reason}; {_REMEDY}", text, span_of(condition))
     if last <= first:
         raise PlanError("no row satisfies `QUALIFY`, as numbers begin at 1; correct it", text, span_of(condition))
     order = window.args.get("order")
@@ -57,28 +58,28 @@ def refuse_windows(expr: exp.Expr, text: str) -> None:
     nodes = expr.walk(prune=lambda node: isinstance(node, exp.Query))
     window = next((node for node in nodes if isinstance(node, exp.Window)), None)
     if window is not None:
-        reason = "`OVER` can stand in `QUALIFY` alone in this version"
-        raise PlanError(f"{reason}; for the first rows of a partition, write {_EXAMPLE}", text, span_of(window))
+        reason = "`OVER` can stand among the items of `SELECT` and in `QUALIFY` alone"
+        raise PlanError(f"{reason}; select it in a subquery in `FROM`, under a name", text, span_of(window))
 
 
 def _items(order: exp.Expr | None) -> tuple[exp.Ordered, ...]:
     return tuple(each for each in order.expressions if isinstance(each, exp.Ordered)) if order else ()
 
 
-def _bounds(condition: exp.Expr) -> tuple[exp.Window, int, int] | None:
-    """The window function that a condition is on, with the number behind which and up to which rows are kept."""
-    if isinstance(condition, exp.Between) and isinstance(condition.this, exp.Window):
+def bounds_of(condition: exp.Expr, kind: type[T]) -> tuple[T, int, int] | None:
+    """What a condition is on, a node of this kind, and the number behind which and up to which rows are kept."""
+    if isinstance(condition, exp.Between) and isinstance(condition.this, kind):
         low, high = (_number(condition.args[part]) for part in ("low", "high"))
         return None if low is None or high is None else (condition.this, max(low - 1, 0), high)
-    kind, sides = type(condition), [condition.args.get("this"), condition.args.get("expression")]
-    if isinstance(sides[1], exp.Expr) and isinstance(sides[1].unnest(), exp.Window):
-        kind, sides = _TURNED.get(kind, kind), sides[::-1]
-    window = sides[0].unnest() if isinstance(sides[0], exp.Expr) else None
+    comparison, sides = type(condition), [condition.args.get("this"), condition.args.get("expression")]
+    if isinstance(sides[1], exp.Expr) and isinstance(sides[1].unnest(), kind):
+        comparison, sides = _TURNED.get(comparison, comparison), sides[::-1]
+    counted = sides[0].unnest() if isinstance(sides[0], exp.Expr) else None
     number = _number(sides[1]) if isinstance(sides[1], exp.Expr) else None
-    if not isinstance(window, exp.Window) or number is None:
+    if not isinstance(counted, kind) or number is None:
         return None
     bounds = {exp.LTE: (0, number), exp.LT: (0, number - 1), exp.EQ: (max(number - 1, 0), number)}
-    return (window, *bounds[kind]) if kind in bounds else None
+    return (counted, *bounds[comparison]) if comparison in bounds else None
 
 
 def _number(expr: exp.Expr) -> int | None:
@@ -89,5 +90,7 @@ def _number(expr: exp.Expr) -> int | None:
 def _refuse(condition: exp.Expr, text: str) -> NoReturn:
     reason = "this condition of `QUALIFY` cannot run in this version"
     raise PlanError(
-        f"{reason}; compare the number of a row with a constant, as in {_EXAMPLE}", text, span_of(condition)
+        f"{reason}; compare the number of a row with a constant, as in {_EXAMPLE}, or {_REMEDY}",
+        text,
+        span_of(condition),
     )

@@ -64,6 +64,16 @@ def check_reading(select: ParsedSelect) -> None:
             raise ParseError(reason, select.text, span)
 
 
+def spelled_name(expr: exp.Expr, text: str) -> str:
+    """The name that DuckDB gives to an item without one, that it reads; with subqueries in it, as it is written."""
+    span = span_of(expr)
+    if span is None:
+        return expr.sql(dialect=Sash)
+    if next(_outermost_queries(expr), None) is not None:
+        return text[span.start : span.end]
+    return _spell(_without_queries(expr, span, text))
+
+
 def _expressions(select: ParsedSelect) -> Iterator[tuple[exp.Expr, Span]]:
     """Each with its place; those that the text does not hold, as the columns behind `*`, need no reading."""
     exprs = [output.unalias() for output in select.outputs if not output.is_star]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
@@ -71,6 +72,7 @@ class Answers:
 _Key = tuple[tuple[tuple[str, pa.DataType], ...], str]
 _remembered: OrderedDict[_Key, Selected | duckdb.Error] = OrderedDict()
 _lock = Lock()
+atexit.register(_remembered.clear)  # DuckDB complains of types that outlive it
 
 
 def _recall(key: _Key) -> Selected | duckdb.Error | None:

@@ -13,15 +13,30 @@ from sash.sql import duck
 from sash.sql.bound_query import Block, BoundQuery, Output
 from sash.sql.catalog import JOINED, UNNESTED, Catalog, DerivedInfo, RelationInfo, Source, StreamInfo
 from sash.sql.expressions import span_of
+from sash.sql.hashable import is_hashable, not_hashable
 from sash.sql.interval_joins import bind_intervals, without_end
 from sash.sql.pair_windows import bind_window_graph, with_lives
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, refuse_statement_clauses
 from sash.sql.scope import column_in, read
 from sash.sql.table_queries import as_relation, reads_stream, rename_table, with_unique
-from sash.sql.window_kinds import WINDOW_COLUMNS, RowsWindow, Window
+from sash.sql.window_kinds import WINDOW_COLUMNS, RowsWindow, SessionWindow, Window
 from sash.sql.windows import WindowClause
 
-_RESERVED_ALIASES = ("_id", "_key", "_group", "_agg", "_arg", "_operand", "_row", "_expires", "_time", JOINED, UNNESTED)
+_RESERVED_ALIASES = (
+    "_id",
+    "_key",
+    "_group",
+    "_agg",
+    "_over",
+    "_hidden",
+    "_arg",
+    "_operand",
+    "_row",
+    "_expires",
+    "_time",
+    JOINED,
+    UNNESTED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +201,24 @@ def _bind_window(source: Source, item: ParsedSource, text: str, context: Context
         return context.window.window if context.window else None
     if clause.time is not None:
         _check_time(source, clause.time, text)
-    if isinstance(clause.window, RowsWindow):
+    if isinstance(clause.window, RowsWindow | SessionWindow):
         columns = tuple(column_in(source, name, text).name for name in clause.partition_by)
+        if isinstance(clause.window, SessionWindow):
+            _check_partition(source, columns, clause, text)
         return replace(clause.window, partition_by=columns)
     return clause.window
 
 
+def _check_partition(source: Source, columns: Sequence[str], clause: WindowClause, text: str) -> None:
+    """The open sessions are looked up by what they are partitioned by."""
+    for column, name in zip(columns, clause.partition_by, strict=True):
+        type_ = source.schema.field(column).type
+        if not is_hashable(type_):
+            raise BindError(not_hashable(type_, "`SESSION`"), text, span_of(name))
+
+
 def _check_time(source: Source, time: exp.Identifier, text: str) -> None:
-    """Windows that begin at fixed instants are of a stream's own time, and add columns to it."""
+    """Windows that rows have as columns are of a stream's own time."""
     assert isinstance(source.info, StreamInfo)
     if column_in(source, time, text).name != source.info.time:
         reason = f"the time of `{source.name}` is `{source.info.time}`, not `{time.name}`; name that"

@@ -19,11 +19,16 @@ VALUE = "value"
 """What the column of a subquery is called that holds what it is worth."""
 
 
+def is_made_of_rows(select: ParsedSelect) -> bool:
+    """Whether what a SELECT shows follows from several rows: of groups, or by functions OVER rows."""
+    return is_aggregating(select) or any(output.find(exp.Window) for output in select.outputs)
+
+
 def as_select(query: ParsedQuery) -> ParsedSelect:
     """A query that is no plain SELECT as one of all its columns."""
     inner = to_tree(query)
     names = [exp.to_identifier(f"{VALUE}{place}", quoted=True) for place in range(len(inner.selects))]
-    if isinstance(query, ParsedSelect) and not is_aggregating(query):
+    if isinstance(query, ParsedSelect) and not is_made_of_rows(query):
         return query
     alias = exp.TableAlias(this=exp.to_identifier("rows", quoted=True), columns=names)
     item = exp.Subquery(this=inner, alias=alias)

@@ -27,14 +27,25 @@ from sash.sql.expressions import span_of, split_conjuncts
 from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query, refuse_statement_clauses
+from sash.sql.rank_conditions import refuse_windows
 from sash.sql.scope import Scope, place
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
 from sash.sql.subqueries import is_membership, is_predicate, refuse_quantified, strip_negations, without_quantifiers
-from sash.sql.subquery_parts import VALUE, as_select, bool_or, grouped, operands_of, selected, single_operand
+from sash.sql.subquery_parts import (
+    VALUE,
+    as_select,
+    bool_or,
+    grouped,
+    is_made_of_rows,
+    operands_of,
+    selected,
+    single_operand,
+)
 from sash.sql.table_queries import reads_stream
 
 _ANY, _HAS_NULL = "any", "has_null"
+_ONE = exp.Literal.number(1)
 
 
 def unnest(select: ParsedSelect, context: Context) -> ParsedSelect:
@@ -224,6 +235,8 @@ class _Unnesting:
     def _value(self, node: exp.Expr) -> exp.Expr:
         """What a subquery that stands for a value is worth."""
         query = read_query(node, self._select.text, self._select.named)
+        for output in query.outputs if isinstance(query, ParsedSelect) else ():
+            refuse_windows(output, query.text)
         refuse_statement_clauses(query, "a subquery")
         correlation = self._correlation(query, as_value=True)
         alias = self._next_alias()
@@ -246,10 +259,13 @@ class _Unnesting:
         tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
         query = read_query(tree, self._select.text, self._select.named)
         refuse_statement_clauses(query, "a subquery")
+        if isinstance(predicate, exp.Exists) and isinstance(query, ParsedSelect) and not is_aggregating(query):
+            # What functions OVER rows say makes no difference to whether there are any.
+            return replace(query, outputs=tuple(each for each in query.outputs if not each.find(exp.Window)) or (_ONE,))
         return query
 
     def _correlation(self, query: ParsedQuery, as_value: bool = False) -> Correlation:
-        if not isinstance(query, ParsedSelect) or (is_aggregating(query) and not as_value):
+        if not isinstance(query, ParsedSelect) or (is_made_of_rows(query) and not as_value):
             return Correlation(as_select(query))
         if self._scope is None:
             self._scope = Scope(bind_sources(self._select, self._context), self._select.text)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-"""What rows of a `HopWindow` have beside their own columns."""
+"""What rows of a `TableWindow` have beside their own columns."""
 
+UTC = "UTC"
+DAY_US = 86_400_000_000
 NOW_US = 1
 """`[NOW]` holds a tuple for its own instant only: a window of one microsecond."""
 
@@ -47,6 +49,43 @@ class HopWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarWindow:
+    """The days, weeks or months of a time zone, `count` at a time, one after the other; else as a `HopWindow`.
+
+    They are counted from 1970 on, weeks from their Mondays. One begins when the zone's clocks first show its midnight,
+    or, where that is skipped, when they are first past it.
+    """
+
+    unit: str
+    """`day`, `week` or `month`."""
+    count: int
+    zone: str
+    is_final: bool = False
+
+    @property
+    def longest_us(self) -> int:
+        """No window is longer: a change of clocks may add a day."""
+        years, months = divmod(self.count, 12)
+        days = {"day": self.count, "week": 7 * self.count, "month": 366 * years + 31 * months}[self.unit]
+        return (days + (self.zone != UTC)) * DAY_US
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindow:
+    """Rows of a partition that follow each other by less than `gap_us` are a session: from the first, `start`, until
+    `gap_us` after the last, `end`.
+
+    At T, a tuple with `ts <= T` is in the session that it makes with the others of its partition up to T, as long as
+    that is not over, `T < end`, and has the two as columns. So when another one comes, `end` moves.
+    """
+
+    gap_us: int
+    partition_by: tuple[str, ...] = ()
+    is_final: bool = False
+    """As of a `HopWindow`."""
+
+
+@dataclass(frozen=True, slots=True)
 class UnboundedWindow:
     """A tuple never leaves."""
 
@@ -58,4 +97,6 @@ class SinceWindow:
     since_us: int
 
 
-Window: TypeAlias = TimeWindow | HopWindow | RowsWindow | UnboundedWindow | SinceWindow
+TableWindow: TypeAlias = HopWindow | CalendarWindow | SessionWindow
+"""Windows that rows have as columns."""
+Window: TypeAlias = TimeWindow | TableWindow | RowsWindow | UnboundedWindow | SinceWindow

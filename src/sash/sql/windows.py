@@ -52,7 +52,7 @@ class WindowClause:
     span: Span
     partition_by: tuple[exp.Identifier, ...] = ()
     time: exp.Identifier | None = None
-    """The column that TUMBLE and HOP name, which must be the stream's time."""
+    """The column that TUMBLE, HOP and SESSION name, which must be the stream's time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,18 +191,23 @@ def parse_signed_length(parser: Cursor, what: str) -> int:
     if parser.at_parameter():
         given = parser.given(f"the length of {what}", timedelta, "timedelta(minutes=5)")
         return given // timedelta(microseconds=1)
+    words = parse_words(parser, what)
+    try:
+        return _length_us(words)
+    except ParseError as error:
+        raise ParseError(error.reason, parser.sql, parser.span_since(start)) from None
+
+
+def parse_words(parser: Cursor, what: str) -> str:
+    """A length of time as it is written, its number before its unit."""
     parser.take("INTERVAL")
     if not parser.at_string():
         words = parser.amounts()
     elif re.fullmatch(r"[-+\s\d.]+", words := parser.string("a length of time")):
         words += " " + parser.word("a unit of time, as in `5 SECONDS`")
-    span = parser.span_since(start)
     if not words:
         parser.fail(f"expected the length of {what}, as in `5 SECONDS`,")
-    try:
-        return _length_us(words)
-    except ParseError as error:
-        raise ParseError(error.reason, parser.sql, span) from None
+    return words
 
 
 def _parse_bracketed(parser: Cursor) -> Window:

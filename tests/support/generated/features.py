@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from support.generated.data import Table
+from support.generated.overs import FEATURES as OVER_FEATURES
+from support.generated.overs import OVER_MARK
 from support.generated.ranks import FEATURES
 from support.generated.run import GeneratedCase
 from support.generated.tree import (
@@ -66,6 +68,11 @@ EXPECTED = (
         "[NOW]",
         "TUMBLE",
         "HOP",
+        "SESSION",
+        "SESSION of all rows",
+        "GROUP BY SESSION",
+        "TUMBLE by the calendar",
+        "TUMBLE in a zone",
         "EMIT FINAL",
         "WITH UNBOUNDED STATE",
         "EMIT ON WINDOW CLOSE",
@@ -75,6 +82,7 @@ EXPECTED = (
     ),
     *("WINDOW of pairs", "DWINDOW of pairs", "interval join", "aggregate of an interval join"),
     *FEATURES,
+    *OVER_FEATURES,
     *("LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "ASOF JOIN", "ASOF LEFT JOIN"),
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
@@ -164,6 +172,7 @@ def _of_select(select: Select) -> Iterator[str]:
     yield "EXCLUDE" if select.excluded else ""
     yield from ("column list" for item in select.items if isinstance(item, Derived) and item.names)
     yield from select.ranks.features if select.ranks else ()
+    yield from _of_overs(select)
     yield from ("JOIN … USING" for link in select.links if link.using)
     yield from (link.word for link in select.links if link.is_outer)
     yield from (f"{call.function}()" for call in select.calls)
@@ -177,6 +186,23 @@ def _of_select(select: Select) -> Iterator[str]:
         yield "EXISTS by more than equality" if test.comparisons else ""
         if test.operand and re.search(r"\bOR\b|\bAND\b|NOT |\.b\b", test.operand):
             yield "boolean operand of IN"
+
+
+def _of_overs(select: Select) -> Iterator[str]:
+    """Of functions OVER rows, and of conditions on numbers that a subquery gives to rows."""
+    for item in select.overs:
+        yield from item.features
+    yield "OVER in groups" if select.overs and select.keys is not None else ""
+    yield "OVER several windows" if len({(each.partition_by, each.order) for each in select.overs}) > 1 else ""
+    yield "SELECT *, … OVER" if select.overs and select.is_star else ""
+    for item in select.items:
+        if not isinstance(item, Derived) or not isinstance(item.body, Select):
+            continue
+        yield "unnamed subquery" if item.is_unnamed else ""
+        for (name, _), output in zip(item.columns, item.body.outputs, strict=True):
+            is_number = OVER_MARK.fullmatch(output.expr) and item.body.overs
+            if is_number and any(each.startswith(f"{item.alias}.{name} ") for each in select.where):
+                yield "first rows by a number from a subquery"
 
 
 def _of_marks(select: Select) -> Iterator[str]:
@@ -209,6 +235,12 @@ def _kinds(body: Body) -> Iterator[str]:
 def _window_name(window: Window | None) -> str:
     if window is None:
         return ""
+    if window.kind == "calendar":
+        return "TUMBLE in a zone" if window.zone else "TUMBLE by the calendar"
+    if window.kind == "session":
+        if window.spelling == "group":
+            return "GROUP BY SESSION"
+        return "SESSION" if window.partition_by else "SESSION of all rows"
     if window.kind == "hop":
         return "TUMBLE" if window.slide == window.size else "HOP"
     names = {"range": "[RANGE SLIDE]" if window.slide else "[RANGE]", "rows": "[ROWS]"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from support.generated.asof import can_be_asof, draw_asof
@@ -12,6 +13,7 @@ from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NOTHING, NUMBER, STRING, Table
 from support.generated.expressions import AND, CONCAT, RANGE, Expression, ExpressionWriter
 from support.generated.once import KINDS, draw_range
+from support.generated.overs import draw_over
 from support.generated.ranks import ORDERS, draw_ranks
 from support.generated.subqueries import SubqueryWriter, draw_comparisons
 from support.generated.tree import (
@@ -33,11 +35,13 @@ from support.generated.tree import (
 from support.generated.truth import LISTS, STRINGS
 from support.generated.windows import (
     draw_bracket,
+    draw_calendar,
     draw_final_window,
     draw_hop,
     draw_intervals,
     draw_landmark,
     draw_pairs,
+    draw_session,
 )
 
 AnyBody = TypeVar("AnyBody", Select, SetOperation)
@@ -79,11 +83,14 @@ class StatementWriter:
     named: list[tuple[str, Body]] = field(default_factory=list)
 
     def draw(self) -> Statement:
-        kind = self.choices.weighted({"windows": 84, "endless": 6, "intervals": 4, "closing": 3, "once": 3})
+        kind = self.choices.weighted(
+            {"windows": 81, "endless": 6, "intervals": 4, "closing": 3, "once": 3, "sessions": 3}
+        )
         self.may_grow = kind == "windows" and self.choices.chance(4)
         if kind == "windows" and self.choices.chance(12):
-            self.named.append(("w", self._body(2, None)))
+            self.named.append(("w", self._sessions() if self.choices.chance(12) else self._body(2, None)))
         drawers = {"endless": self._endless, "intervals": self._intervals, "closing": self._closing}
+        drawers |= {"sessions": self._sessions}
         drawers |= {} if self.is_plain else {"once": self._once}
         body = drawers[kind]() if kind in drawers else self._body(1, None)
         hint = self.choices.one(_HINTS) if self.choices.chance(15) and kind != "once" else None
@@ -145,18 +152,70 @@ class StatementWriter:
         select = Select(items, links, (), where, tests, is_distinct=is_distinct, window=window, pairs=pairs)
         has_marks = not self.is_plain and not pairs and self.n_left > 0 and self.choices.chance(14)
         marking = SubqueryWriter(self.choices, self._still_or_not, self._writer, writer) if has_marks else None
+        select = replace(select, where=(*where, *self._numbered(items)))
         if is_grouped:
             grouped = self._grouped(select, writer, families)
-            return marking.add_to(grouped) if marking else self._first_rows(grouped)
+            return marking.add_to(grouped) if marking else self._first_rows(self._over(grouped, None, depth))
         if depth == 1 and families is None and not any(link.using for link in links) and self.choices.chance(15):
             every = tuple(Output(text, f"x{place}", family) for place, (text, family) in enumerate(columns))
             is_star = len(every) == sum(len(item.columns) for item in items if f"{item.alias}." not in hidden)
             excluded = tuple(output.expr for output in every[1:] if self.choices.chance(30)) if self._lists() else ()
             shown = tuple(output for output in every if output.expr not in excluded) if is_star else every
             select = replace(select, outputs=shown, is_star=is_star, excluded=excluded if is_star else ())
-            return select if select.excluded else self._first_rows(select, writer)
+            return select if select.excluded else self._first_rows(self._over(select, writer, depth), writer)
         select = replace(select, outputs=self._outputs(writer, families))
-        return marking.add_to(select) if marking else self._first_rows(select, writer)
+        return marking.add_to(select) if marking else self._first_rows(self._over(select, writer, depth), writer)
+
+    def _over(self, select: Select, writer: ExpressionWriter | None, depth: int) -> Select:
+        """Some items become functions OVER rows, of the same families; behind `*` there is one more."""
+        if not self.choices.chance(25 if select.is_star else 9 if depth == 1 else 14) or select.key_words:
+            return select
+        if any(output.family not in _HASHABLE for output in select.outputs) or _has_last_digits(select, self.is_plain):
+            return select
+        known = [(text, family) for text, family in writer.columns if family in _HASHABLE] if writer else []
+        known = known or [(expr, family) for expr, _, family in select.outputs if not expr.lstrip("-").isdigit()]
+        if not known:
+            return select
+        times = [
+            f"{item.alias}.ts"
+            for item in select.items
+            if isinstance(item, Reading) and item.is_stream and (f"{item.alias}.ts") in dict(known)
+        ]
+        outputs, overs = list(select.outputs), []
+        if select.is_star:
+            outputs.append(Output("", f"x{len(outputs)}", NUMBER))
+            places = [len(outputs) - 1]
+        else:
+            places = sorted({self.choices.below(len(outputs)) for _ in range(self.choices.weighted({1: 3, 2: 1}))})
+            places = [place for place in places if outputs[place].family in (NUMBER, *dict(known).values())]
+        for place in places:
+            family = outputs[place].family
+            condition = None if self.is_plain else partial(self._over_condition, writer, known)
+            item = draw_over(self.choices, known, family, times, condition)
+            numbers = [text for text, each in known if each == NUMBER]
+            if family == NUMBER and numbers and self.choices.chance(15) and not self.is_plain:
+                item = replace(item, beside=self.choices.one(numbers))
+            expr = f"\2{len(overs)}\2" if item.beside is None else f"{item.beside} + \2{len(overs)}\2"
+            outputs[place] = outputs[place]._replace(expr=expr)
+            overs.append(item)
+        return replace(select, outputs=tuple(outputs), overs=tuple(overs))
+
+    def _over_condition(self, writer: ExpressionWriter | None, known: Sequence[tuple[str, str]]) -> str:
+        return writer.condition(1).text if writer else f"{self.choices.one(known)[0]} IS NOT NULL"
+
+    def _numbered(self, items: Sequence[Item]) -> Iterator[str]:
+        """Of subqueries that number rows, often the first by that number."""
+        for item in items:
+            if isinstance(item, Derived) and isinstance(item.body, Select):
+                ranks = [
+                    name
+                    for (name, _), output in zip(item.columns, item.body.outputs, strict=True)
+                    for over in item.body.overs[:1]
+                    if output.expr == "\0020\002" and over.function in ("row_number", "rank", "dense_rank")
+                ]
+                if ranks and self.choices.chance(70):
+                    bound = self.choices.one(("<= 1", "<= 2", "< 3", "= 1", "= 2", "BETWEEN 1 AND 2", "> 1"))
+                    yield f"{item.alias}.{ranks[0]} {bound}"
 
     def _lists(self) -> bool:
         """Whether columns are listed by way of exception."""
@@ -172,9 +231,8 @@ class StatementWriter:
         """Of some queries, those that come first."""
         if not self.choices.chance(10) or any(output.family not in _HASHABLE for output in body.outputs):
             return body
-        functions = {call.function for select in selects_in(body) for call in select.calls}
-        if functions & {"avg", "quantile_cont", "percentile_cont", *DEVIATIONS, *(() if self.is_plain else ("sum",))}:
-            return body  # DuckDB's last digit, by which rows would be placed, depends on the order of adding
+        if _has_last_digits(body, self.is_plain):
+            return body
         if isinstance(body, SetOperation):
             names = [output.name for output in body.outputs]
             ranks = draw_ranks(self.choices, names, [(name, name) for name in names], is_distinct=True)
@@ -323,7 +381,8 @@ class StatementWriter:
         """What values are placed by: columns, as a constant would be a position."""
         families = [self.choices.one((NUMBER, STRING)) for _ in range(1 + self.choices.below(2))]
         columns = [column.text for column in map(writer.column, families) if column is not None]
-        return tuple((column, self.choices.one(ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
+        known = writer.columns[0][0] if writer.columns else "NULL"
+        return tuple((column, self.choices.one(ORDERS)) for column in columns) or ((known, ""),)
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())
@@ -338,7 +397,8 @@ class StatementWriter:
         for _ in range(min(wanted, max(1, self.n_left))):
             items.append(self._item(depth, needs_stream=not items))
         items = [self._as_of(item, items) for item in items]
-        return tuple(items) if len(items) < 2 or not self.choices.chance(25) else tuple(reversed(items))
+        is_turned = len(items) > 1 and self.choices.chance(25) and not getattr(items[0], "is_unnamed", False)
+        return tuple(reversed(items)) if is_turned else tuple(items)
 
     def _as_of(self, item: Item, items: Sequence[Item]) -> Item:
         """A relation is often read as of the time of a stream beside it."""
@@ -359,6 +419,8 @@ class StatementWriter:
         if kind == "query":
             body = self._body(depth + 1, None)
             names = tuple(f"n{place}" for place in range(len(body.outputs))) if self._lists() else ()
+            if not names and needs_stream and self.choices.chance(10):
+                return Derived(body, "unnamed_subquery", is_unnamed=True)
             return Derived(body, self._alias(), names=names)
         if kind == "named":
             name, body = self.choices.one(self.named)
@@ -373,7 +435,7 @@ class StatementWriter:
     def _reading(self, table: Table, window: Window | None) -> Reading:
         self.n_left -= 1
         families = dict(table.families)
-        if window is not None and window.kind == "hop":
+        if window is not None and window.has_columns:
             families |= {"window_start": families["ts"], "window_end": families["ts"]}
         return Reading(table.name, self._alias(), tuple(families.items()), table.is_stream, window)
 
@@ -539,20 +601,42 @@ class StatementWriter:
 
     def _closing(self) -> Select:
         """What is final when windows are over: rows, or groups of one window each."""
-        kind = self.choices.one(("tumble", "hop"))
-        item = self._reading(self._stream(), replace(draw_hop(self.choices, kind), is_final=True))
+        kind = self.choices.one(("tumble", "hop", "session", "calendar"))
+        others = {"session": draw_session, "calendar": draw_calendar}
+        window = others[kind](self.choices) if kind in others else draw_hop(self.choices, kind)
+        item = self._reading(self._stream(), replace(window, is_final=True))
         writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
         where = (_conjunct(writer.condition()),) if self.choices.chance(30) else ()
         select = Select((item,), (), (), where)
         if self.choices.chance(30):
             return replace(select, outputs=self._outputs(writer, None))
         select = self._grouped(select, writer, None)
-        key = f"{item.alias}.{self.choices.one(('window_start', 'window_end'))}"
-        if key in (select.keys or ()):
+        edge = self.choices.one(("window_start", "window_end"))
+        keys = [edge, *(window.partition_by if edge == "window_start" else ())]
+        for place, name in enumerate(keys):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        return select
+
+    def _sessions(self) -> Select:
+        """Groups that are whole sessions, mostly: the plan then finds out their ends in another way."""
+        window = draw_session(self.choices)
+        item = self._reading(self._stream(), window)
+        writer = self._writer([(f"{item.alias}.{name}", family) for name, family in item.columns if family != LIST])
+        calls: list[Call] = []
+        drawn = [self._aggregate(writer, calls, (item,)) for _ in range(1 + self.choices.below(2))]
+        select = Select((item,), (), tuple(Output(expr, f"c{place}", NUMBER) for place, expr in enumerate(drawn)))
+        names = [*window.partition_by, *self.choices.one((("window_start", "window_end"), ("window_end",)))]
+        for place, name in enumerate(names):
+            select = _also_by(select, item, name, "w" * (place + 1))
+        if self.choices.chance(20):
+            select = replace(select, having=self._having(writer, calls, list(select.keys or ())))
+        select = replace(select, calls=tuple(calls))
+        if self.choices.chance(25):
+            return replace(select, items=(replace(item, window=replace(window, spelling="group")),))
+        if not self.choices.chance(30):
             return select
-        words = (*select.key_words, key) if select.key_words else None
-        shown = Output(key, "w", dict(item.columns)["window_end"])
-        return replace(select, outputs=(*select.outputs, shown), keys=(*(select.keys or ()), key), key_words=words)
+        own = [f"{item.alias}.{name} IS NOT NULL" for name in window.partition_by]
+        return replace(select, where=(self.choices.one([*own, _conjunct(writer.condition())]),))
 
     def _once(self) -> Select:
         """Rows that come once: of one stream, or of two in a join that may be an outer one."""
@@ -622,6 +706,13 @@ class StatementWriter:
         return f"t{self.n_aliases}"
 
 
+def _has_last_digits(body: Body, is_plain: bool) -> bool:
+    """Whether DuckDB's last digit, by which rows would be placed, depends on the order of adding."""
+    functions = {call.function for select in selects_in(body) for call in select.calls}
+    functions |= {item.function for select in selects_in(body) for item in select.overs}
+    return bool(functions & {"avg", "quantile_cont", "percentile_cont", *DEVIATIONS, *(() if is_plain else ("sum",))})
+
+
 def _as_of_joined(items: Sequence[Item]) -> tuple[Item, ...]:
     """The items of outer joins: a relation is read as of a stream that it is joined with."""
     known = [{each.alias for each in items[: max(place, 2)]} for place in range(len(items))]
@@ -646,3 +737,13 @@ def _bracketed(expression: Expression, level: int) -> str:
 
 def _reads_name(body: Body, name: str) -> bool:
     return any(isinstance(item, Derived) and item.named == name for select in selects_in(body) for item in select.items)
+
+
+def _also_by(select: Select, item: Reading, name: str, shown_as: str) -> Select:
+    """Groups that are by a column of an item as well, which is shown."""
+    key, keys = f"{item.alias}.{name}", select.keys or ()
+    if key in keys:
+        return select
+    words = (*select.key_words, key) if select.key_words else None
+    shown = Output(key, shown_as, dict(item.columns)[name])
+    return replace(select, outputs=(*select.outputs, shown), keys=(*keys, key), key_words=words)

@@ -25,7 +25,7 @@ class Qualify:
     @property
     def text(self) -> str:
         partition = f"PARTITION BY {', '.join(self.partition_by)}" if self.partition_by else ""
-        over = " ".join(filter(None, (partition, _order_by(self.order))))
+        over = " ".join(filter(None, (partition, order_by(self.order))))
         if self.first:
             return f" QUALIFY {self.function}() OVER ({over}) BETWEEN {self.first + 1} AND {self.last}"
         return f" QUALIFY {self.function}() OVER ({over}) <= {self.last}"
@@ -49,7 +49,7 @@ class Ranks:
     def text(self) -> str:
         qualify = self.qualify.text if self.qualify else ""
         words = self.words or tuple(expr for expr, _ in self.order)
-        order = _order_by(tuple((word, how) for word, (_, how) in zip(words, self.order, strict=True)))
+        order = order_by(tuple((word, how) for word, (_, how) in zip(words, self.order, strict=True)))
         text = f"{qualify} {order}" if order else qualify
         if self.n_rows is None:
             return text
@@ -156,7 +156,7 @@ def _read_by(steps: Sequence[Qualify]) -> list[str]:
 def _plain_step(sql: str, step: Qualify, place: Mapping[str, str], kept: Sequence[str]) -> str:
     """The rows that a step leaves, with the columns that are kept, by which equal ones are placed."""
     partition = ", ".join(f"q.{name}" for name in ("_i", *(place[each] for each in step.partition_by)))
-    keys = [f"q.{place[expr]}{_explicit(how)}" for expr, how in step.order]
+    keys = [f"q.{place[expr]}{explicit(how)}" for expr, how in step.order]
     total = ", ".join([*keys, *(f"q.{name} NULLS LAST" for name in kept)])
     number = f"row_number() OVER (PARTITION BY {partition} ORDER BY {total})"
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
@@ -171,10 +171,10 @@ def hidden_of(ranks: Ranks) -> list[str]:
     return list(dict.fromkeys(_read_by(ranks.steps)))
 
 
-def _explicit(how: str) -> str:
+def explicit(how: str) -> str:
     """As DuckDB means it, also to others."""
     return how if "NULLS" in how else f"{how} NULLS LAST"
 
 
-def _order_by(order: Order) -> str:
+def order_by(order: Order) -> str:
     return f"ORDER BY {', '.join(f'{expr}{how}' for expr, how in order)}" if order else ""

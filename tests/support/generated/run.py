@@ -20,7 +20,7 @@ from support.generated.choices import Choices
 from support.generated.data import Table, draw_tables
 from support.generated.queries import DEVIATIONS, StatementWriter
 from support.generated.reading import SYSTEM, difference, read_counted, read_replaced, rows_of
-from support.generated.tree import Derived, Select, SetOperation, Statement, selects_in
+from support.generated.tree import Derived, Select, SetOperation, Statement, Window, selects_in
 from support.generated.truth import Truth
 
 WAYS = {"sql": 5, "cuts": 4, "session": 1}
@@ -311,20 +311,25 @@ def is_join(statement: Statement) -> bool:
     body = statement.body
     if isinstance(body, SetOperation) or body.is_once or body.keys is not None:
         return False
-    if body.is_distinct or body.tests or body.marks or body.ranks:
+    if body.is_distinct or body.tests or body.marks or body.ranks or body.overs:
         return False
     if any(link.is_outer and getattr(item, "is_stream", True) for item, link in zip(body.items[1:], body.links)):
         return False  # rows return when their partners have left
     windows = [body.window, *(getattr(item, "window", None) for item in body.items)]
-    slides = any(
-        window is not None and window.slide and (window.kind != "hop" or window.is_final) for window in windows
-    )
+    slides = any(window is not None and _enters_late(window) for window in windows)
     return not slides and not any(isinstance(item, Derived) for item in body.items)
+
+
+def _enters_late(window: Window) -> bool:
+    """Whether rows may enter, or come again, after their time."""
+    is_sliding = window.slide is not None and window.kind != "hop"
+    return is_sliding or window.is_final or window.kind == "session"
 
 
 def is_rounded(statement: Statement) -> bool:
     """Whether the last digit of a float may depend on the order in which values are added."""
     functions = {call.function for select in selects_in(statement.body) for call in select.calls}
+    functions |= {item.function for select in selects_in(statement.body) for item in select.overs}
     return bool(functions & {"avg", "sum", "quantile_cont", "percentile_cont", *DEVIATIONS})
 
 

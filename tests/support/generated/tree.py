@@ -2,7 +2,7 @@
 
 Expressions are text that means the same to Sash and to DuckDB; what the two read differently, windows and what follows
 from them, is a node. In the expressions of a SELECT that aggregates, `\\0n\\0` stands for its n-th aggregate, and in
-those of any `\\1n\\1` for its n-th subquery.
+those of any `\\1n\\1` for its n-th subquery, `\\2n\\2` for its n-th function OVER rows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
 
+from support.generated.overs import OVER_MARK, OverItem
 from support.generated.ranks import Ranks
 
 Columns: TypeAlias = tuple[tuple[str, str], ...]
@@ -42,7 +43,8 @@ class Output(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`kind` is range, hop, rows, now, unbounded or since; `size` its length in microseconds, rows, or the first time.
+    """`kind` is range, hop, calendar, session, rows, now, unbounded or since; `size` its length in microseconds, units
+    of the calendar or rows, the gap between sessions, or the first time.
 
     Of windows that hop or tumble, `slide` is how far, and `offset` when one of them begins.
     """
@@ -52,14 +54,22 @@ class Window:
     slide: int | None = None
     partition_by: tuple[str, ...] = ()
     offset: int = 0
+    unit: str = ""
+    """Of windows of the calendar: `day`, `week`, `month` or `year`, and the zone, if it is said."""
+    zone: str | None = None
     spelling: str = ""
-    """Of windows that hop or tumble: whose words say it, `flink` or others."""
+    """Of windows that are columns too: whose words say it, `flink` or others."""
     is_final: bool = False
-    """Of windows that hop or tumble: whether rows are shown when they are over, and stay."""
+    """Of windows that are columns too: whether rows are shown when they are over, and stay."""
 
     @property
     def is_endless(self) -> bool:
         return self.kind in ("unbounded", "since")
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows have it as columns, too."""
+        return self.kind in ("hop", "calendar", "session")
 
     @property
     def in_brackets(self) -> str:
@@ -70,12 +80,17 @@ class Window:
         return f" [{texts.get(self.kind, self.kind.upper())}]"
 
     def around(self, stream: str) -> str:
-        """A stream with a window that hops or tumbles."""
-        is_flink, is_hop = self.spelling == "flink", self.slide != self.size
+        """A stream with a window that rows have as columns."""
+        is_flink, is_hop = self.spelling == "flink", self.kind == "hop" and self.slide != self.size
+        by = ", ".join(self.partition_by)
+        stream += f" PARTITION BY {f'({by})' if len(self.partition_by) > 1 else by}" if by else ""
         lengths = [*([self.slide] if is_hop else []), self.size, *([self.offset] if self.offset else [])]
         parts = [f"TABLE {stream}", "DESCRIPTOR(ts)"] if is_flink else [stream, "ts"]
-        parts += [f"INTERVAL '{us}' MICROSECONDS" if is_flink else f"INTERVAL '{us} us'" for us in lengths]
-        call = f"{'HOP' if is_hop else 'TUMBLE'}({', '.join(parts)})"
+        unit = self.unit or ("MICROSECONDS" if is_flink else "us")
+        parts += [f"INTERVAL '{length}' {unit}" if is_flink else f"INTERVAL '{length} {unit}'" for length in lengths]
+        parts += [f"'{self.zone}'"] if self.zone else []
+        function = "SESSION" if self.kind == "session" else "HOP" if is_hop else "TUMBLE"
+        call = f"{function}({', '.join(parts)})"
         return f"TABLE({call})" if is_flink else call
 
     @property
@@ -121,6 +136,8 @@ class Derived:
     named: str | None = None
     names: tuple[str, ...] = ()
     """What its columns are called behind the alias, if not as in the query."""
+    is_unnamed: bool = False
+    """Whether it stands there without the alias, which it has anyway."""
 
     @property
     def columns(self) -> Columns:
@@ -252,11 +269,13 @@ class Select:
     """Whether it has conditions on times in the place of windows."""
     marks: tuple[Mark, ...] = ()
     """Subqueries that stand in expressions."""
+    overs: tuple[OverItem, ...] = ()
+    """Functions OVER rows; of a SELECT with `*`, they stand behind that."""
 
     @property
     def replaced_by(self) -> list[int] | None:
         """The outputs that are keys, if all keys are: then the newest row of a group replaces the older one."""
-        if self.keys is None or self.is_distinct or self.ranks:
+        if self.keys is None or self.is_distinct or self.ranks or self.overs:
             return None
         places = {expr: place for place, (expr, *_) in reversed(list(enumerate(self.outputs)))}
         return [places[key] for key in self.keys] if all(key in places for key in self.keys) else None
@@ -320,16 +339,29 @@ def write(body: Body) -> str:
         ranks = body.ranks.text if body.ranks else ""
         return f"{_write_side(body.left)} {body.word} {_write_side(body.right)}{ranks}{window}"
     every = f"* EXCLUDE ({', '.join(body.excluded)})" if body.excluded else "*"
-    outputs = every if body.is_star else ", ".join(f"{expr} AS {name}" for expr, name, _ in body.outputs)
+    listed = [each for each in body.outputs if not body.is_star or OVER_MARK.search(each.expr)]
+    outputs = ", ".join([*([every] if body.is_star else []), *(f"{expr} AS {name}" for expr, name, _ in listed)])
     conditions = [*_loose(body), *body.where, *map(_write_test, body.tests)]
     on = f"DISTINCT ON ({', '.join(body.ranks.distinct_on)}) " if body.ranks and body.ranks.distinct_on else ""
     text = f"SELECT {on or ('DISTINCT ' if body.is_distinct else '')}{outputs} FROM {_write_from(body)}"
     text += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    text += f" GROUP BY {', '.join(body.key_words or body.keys)}" if body.keys else ""
+    text += f" GROUP BY {', '.join(body.key_words or _group_words(body))}" if body.keys else ""
     text += f" HAVING {body.having}" if body.having else ""
     text += body.ranks.text if body.ranks else ""
     pairs = f" {' AND '.join(pair.text for pair in body.pairs)}" if body.pairs else ""
+    text = OVER_MARK.sub(lambda found: body.overs[int(found[1])].text, text)
     return fill_marks(fill(text, body.calls, lambda call: call.text), body.marks, _write_mark) + window + pairs
+
+
+def _group_words(select: Select) -> Sequence[str]:
+    """What is grouped by, with the window if it stands there."""
+    keys = select.keys or ()
+    for item in select.items:
+        if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+            edges = (f"{item.alias}.window_start", f"{item.alias}.window_end")
+            call = f"SESSION({item.alias}.ts, INTERVAL '{item.window.size} us')"
+            return [*(key for key in keys if key not in edges), call]
+    return keys
 
 
 def fill(text: str, calls: Sequence[Call], write_call: Callable[[Call], str]) -> str:
@@ -399,11 +431,15 @@ def _write_from(select: Select) -> str:
 
 
 def _write_item(item: Item) -> str:
-    if isinstance(item, Reading) and item.window is not None and item.window.kind == "hop":
+    if isinstance(item, Reading) and item.window is not None and item.window.spelling == "group":
+        return f"{item.table} AS {item.alias}"
+    if isinstance(item, Reading) and item.window is not None and item.window.has_columns:
         return f"{item.window.around(item.table)} AS {item.alias}"
     if isinstance(item, Reading):
         as_of = f" FOR SYSTEM_TIME AS OF {item.as_of}.ts" if item.as_of else ""
         return f"{item.table}{as_of} {item.alias}{item.window.in_brackets if item.window else ''}"
+    if item.is_unnamed:
+        return f"({write(item.body)})"
     return f"{item.named} AS {item.alias}" if item.named else f"({write(item.body)}) AS {item.alias}{item.listed}"
 
 

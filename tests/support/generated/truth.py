@@ -15,13 +15,16 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from support.generated.asof import one_partner
 from support.generated.data import Table
 from support.generated.once import write_once
+from support.generated.overs import OVER_MARK, items_in, plain_over
 from support.generated.ranks import hidden_of, plain_steps
 from support.generated.tree import (
     DECIDED,
@@ -79,6 +82,8 @@ class Truth:
         window = body.window or window
         if body.ranks is not None:
             return self._write_ranked(body, window)
+        if isinstance(body, Select) and body.overs:
+            return self._write_over(body, window)
         if isinstance(body, SetOperation):
             sides = [f"SELECT * FROM ({self._write(side, window)}) side" for side in (body.left, body.right)]
             return f"{sides[0]} {'EXCEPT' if body.word == 'MINUS' else body.word} {sides[1]}"
@@ -112,6 +117,17 @@ class Truth:
         )
         shown = [(expr, name) for expr, name, _ in body.outputs]
         return plain_steps(self._write(plain, window), body.ranks, shown, is_late)
+
+    def _write_over(self, body: Select, window: Window | None) -> str:
+        """Functions OVER the rows of a query that has a column more for all that they read."""
+        read = [expr for output in body.outputs for item in items_in(output.expr, body.overs) for expr in item.reads]
+        place = {expr: f"_w{number}" for number, expr in enumerate(dict.fromkeys(read))}
+        shown = [output for output in body.outputs if not OVER_MARK.search(output.expr)]
+        hidden = [Output(expr, name, "") for expr, name in place.items()]
+        hidden = hidden or ([] if shown else [Output("0", "_none", "")])
+        plain = replace(body, overs=(), outputs=(*shown, *hidden), is_distinct=False, is_star=False)
+        columns = [(expr, name) for expr, name, _ in body.outputs]
+        return plain_over(self._write(plain, window), columns, body.overs, place, body.is_distinct)
 
     def _write_total(self, body: Select, window: Window | None) -> str:
         """An aggregate without GROUP BY has a row at every instant, also where there is none to aggregate."""
@@ -231,6 +247,12 @@ def live(table: Table, window: Window | None) -> pa.Table:
         times = [table.times[number] for number in table.accepted]
         if window is not None and window.kind == "hop":
             return _in_each_window(rows, times, window)
+        if window is not None and window.kind == "calendar":
+            found = [(place, *_period(time, window)) for place, time in enumerate(times)]
+            lives = [(end, ALWAYS[1]) if window.is_final else (times[place], end) for place, _, end in found]
+            return _with_windows(rows, times, found, lives)
+        if window is not None and window.kind == "session":
+            return _in_each_session(rows, times, window)
         lives = _stream_lives(rows, times, table.tie, window)
     for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
         rows = rows.append_column(name, pa.array(values, pa.int64()))
@@ -250,12 +272,60 @@ def _in_each_window(rows: pa.Table, times: list[int], window: Window) -> pa.Tabl
         for start in starts
         if start <= time < start + window.size
     ]
+    lives = [(end, ALWAYS[1]) if window.is_final else (time, end) for _, time, _, end in found]
+    return _with_windows(rows, times, [(place, start, end) for place, _, start, end in found], lives)
+
+
+@cache
+def _period(time: int, window: Window) -> tuple[int, int]:
+    """When the days, weeks, months or years that hold a time begin and end, as DuckDB's clocks show it in a zone; they
+    are counted from those on that 1970 begins in.
+    """
+    unit, size = window.unit, window.size
+    first, far = (f"date_trunc('{unit}', {each})" for each in ("TIMESTAMPTZ '1970-01-01'", f"make_timestamptz({time})"))
+    gone = f"CAST(floor(date_diff('{unit}', {first}, {far}) / {size}) AS INTEGER) * {size}"
+    edges = [f"epoch_us({first} + to_{unit}s({number}))" for number in (gone, f"{gone} + {size}")]
+    with duckdb.connect() as connection:
+        connection.execute(f"SET TimeZone = '{window.zone or 'UTC'}'")
+        start, end = connection.execute(f"SELECT {', '.join(edges)}").fetchall()[0]
+    return start, end
+
+
+def _in_each_session(rows: pa.Table, times: list[int], window: Window) -> pa.Table:
+    """The rows of SESSION: one for each instant at which rows of its partition are there that make a session with it.
+
+    At an instant, that are those that can be reached from it, step by step, each less than the gap from the last.
+    """
+    records, found, lives = rows.to_pylist(), [], []
+    keys = [tuple(_rank(record[name]) for name in window.partition_by) for record in records]
+    for place, time in enumerate(times):
+        others = sorted({other for other, key in zip(times, keys) if key == keys[place]})
+        for instant in (other for other in others if other >= time):
+            known = [other for other in others if other <= instant]
+            start = time
+            while earlier := [other for other in known if start - window.size < other < start]:
+                start = min(earlier)
+            last = time
+            while later := [other for other in known if last < other < last + window.size]:
+                last = max(later)
+            following = min([other for other in others if other > instant], default=ALWAYS[1])
+            end = last + window.size
+            if last == instant and not window.is_final:
+                found.append((place, start, end))
+                lives.append((instant, min(end, following)))
+            elif instant == others[-1] and window.is_final:
+                found.append((place, start, end))
+                lives.append((end, ALWAYS[1]))
+    return _with_windows(rows, times, found, lives)
+
+
+def _with_windows(rows: pa.Table, times: list[int], found: list, lives: list) -> pa.Table:
+    """Rows, by their places, with the start and end of a window, and with when they are in it."""
     rows = rows.take(pa.array([place for place, *_ in found], pa.int64()))
     kind = rows.schema.field("ts").type
-    for name, at in (("window_start", 2), ("window_end", 3)):
+    for name, at in (("window_start", 1), ("window_end", 2)):
         rows = rows.append_column(name, pa.array([each[at] for each in found], pa.int64()).cast(kind))
-    lives = [(end, ALWAYS[1]) if window.is_final else (time, end) for _, time, _, end in found]
-    times = [time for _, time, *_ in found]
+    times = [times[place] for place, *_ in found]
     for name, values in (("_enters", [a for a, _ in lives]), ("_leaves", [b for _, b in lives]), ("_time", times)):
         rows = rows.append_column(name, pa.array(values, pa.int64()))
     return rows

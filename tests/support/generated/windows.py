@@ -13,9 +13,16 @@ _COUNTS = (2, 3, 1, 4)
 
 def draw_bracket(choices: Choices) -> Window:
     """The window of one stream."""
-    kind = choices.weighted({"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3, "tumble": 2, "hop": 2})
+    kind = choices.weighted(
+        {"range": 12, "rows": 6, "partition": 3, "now": 1, "slide": 3, "tumble": 2, "hop": 2}
+        | {"session": 3, "calendar": 2}
+    )
     if kind in ("tumble", "hop"):
         return draw_hop(choices, kind)
+    if kind == "session":
+        return draw_session(choices)
+    if kind == "calendar":
+        return draw_calendar(choices)
     if kind == "now":
         return Window("now")
     if kind in ("range", "slide"):
@@ -30,6 +37,22 @@ def draw_hop(choices: Choices, kind: str) -> Window:
     slide = choices.one((2, 4, 3, 7)) if kind == "hop" else size
     offset, spelling = choices.one((0, 0, 1, -2)), choices.one(("risingwave", "flink"))
     return Window("hop", size, slide, offset=offset, spelling=spelling)
+
+
+def draw_calendar(choices: Choices) -> Window:
+    """A window of the calendar. Where clocks show UTC, days, months and years begin in the midst of all times."""
+    zone = choices.one(("UTC", "Europe/Berlin", "Africa/Abidjan", "America/Sao_Paulo", None))
+    unit = choices.one(("month", "year") if zone is None else ("day", "month", "week", "year"))
+    size = choices.one((1, 1, 1, 3)) if unit != "week" else 1
+    return Window("calendar", size, unit=unit, zone=zone, spelling=choices.one(("risingwave", "flink")))
+
+
+def draw_session(choices: Choices) -> Window:
+    """A window of sessions."""
+    partition = choices.one((("k",), ("s",), ("v", "s"), ()))
+    return Window(
+        "session", choices.one((3, 2, 5, 1, 8)), None, partition, spelling=choices.one(("risingwave", "flink"))
+    )
 
 
 def draw_final_window(choices: Choices) -> Window:

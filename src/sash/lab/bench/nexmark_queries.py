@@ -1,7 +1,8 @@
-"""The queries of the Nexmark benchmark, by name, as its authors write them for Flink, but for three things.
+"""The queries of the Nexmark benchmark, by name, as its authors write them for Flink, but for four things.
 
 A stream that would have to be kept for ever has a window. Where the time of processing is asked for, the time of the
-event stands, as an answer must follow from the rows. What q14 calls in Java is spelled out.
+event stands, as an answer must follow from the rows. What q14 calls in Java is spelled out. In q6, which is
+no valid SQL, `B.dateTime` is neither grouped nor aggregated: the time of the highest bid stands there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,11 @@ QUERIES = {
               GROUP BY CountBids.starttime, CountBids.endtime) AS MaxBids
         ON AuctionBids.starttime = MaxBids.starttime AND AuctionBids.endtime = MaxBids.endtime
             AND AuctionBids.num >= MaxBids.maxn""",
+    "q6": f"""
+        SELECT Q.seller, AVG(Q.final) OVER
+            (PARTITION BY Q.seller ORDER BY Q.`dateTime` ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS avg
+        FROM (SELECT MAX(B.price) AS final, A.seller, ARG_MAX(B.`dateTime`, B.price) AS `dateTime`
+              FROM auction AS A {WINDOW}, bid AS B {WINDOW} WHERE {_OPEN} GROUP BY A.id, A.seller) AS Q""",
     "q7": f"""
         SELECT B.auction, B.price, B.bidder, B.`dateTime`, B.extra
         from bid B {WINDOW} JOIN (
@@ -61,8 +67,19 @@ QUERIES = {
         JOIN (SELECT seller, window_start AS starttime, window_end AS endtime
               FROM {_TUMBLE.format("auction")} GROUP BY seller, window_start, window_end) A
         ON P.id = A.seller AND P.starttime = A.starttime AND P.endtime = A.endtime""",
+    "q9": f"""
+        SELECT id, itemName, description, initialBid, reserve, `dateTime`, expires, seller, category, extra,
+            auction, bidder, price, bid_dateTime, bid_extra
+        FROM (SELECT A.*, B.auction, B.bidder, B.price, B.`dateTime` AS bid_dateTime, B.extra AS bid_extra,
+                  ROW_NUMBER() OVER (PARTITION BY A.id ORDER BY B.price DESC, B.`dateTime` ASC) AS rownum
+              FROM auction A {WINDOW}, bid B {WINDOW} WHERE {_OPEN})
+        WHERE rownum <= 1""",
     "q10": f"""
         SELECT auction, bidder, price, `dateTime`, extra, {_DAY}, DATE_FORMAT(`dateTime`, 'HH:mm') FROM bid""",
+    "q11": """
+        SELECT B.bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
+        FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(`dateTime`), INTERVAL '10' SECOND)) B
+        GROUP BY bidder, window_start, window_end""",
     "q12": f"""
         SELECT bidder, count(*) as bid_count, window_start AS starttime, window_end AS endtime
         FROM {_TUMBLE.format("bid")} GROUP BY bidder, window_start, window_end""",
@@ -84,6 +101,15 @@ QUERIES = {
         SELECT auction, {_DAY} as `day`, {_counted("*", "bids")},
             min(price) AS min_price, max(price) AS max_price, avg(price) AS avg_price, sum(price) AS sum_price
         FROM bid {WINDOW} GROUP BY auction, {_DAY}""",
+    "q18": f"""
+        SELECT auction, bidder, price, channel, url, `dateTime`, extra
+        FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY bidder, auction ORDER BY `dateTime` DESC) AS rank_number
+              FROM bid {WINDOW})
+        WHERE rank_number <= 1""",
+    "q19": f"""
+        SELECT * FROM
+            (SELECT *, ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number FROM bid {WINDOW})
+        WHERE rank_number <= 10""",
     "q20": f"""
         SELECT auction, bidder, price, channel, url, B.`dateTime`, B.extra, itemName, description, initialBid,
             reserve, A.`dateTime`, expires, seller, category, A.extra

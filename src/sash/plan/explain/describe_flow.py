@@ -9,6 +9,7 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.union import UnionSpec
 from sash.plan.explain.description import Description, describe
@@ -120,6 +121,21 @@ def _(spec: CountWindowSpec, node: Node, plan: QueryPlan) -> Description:
         ("window", f"last {spec.n_rows} rows{per}"),
         ("state", f"at most {2 * spec.n_rows} rows{each}, half of them already left"),
         ("emission", "a tuple as it comes, and a -1 for the tuple that it pushes out"),
+    ]
+
+
+@describe.register
+def _(spec: SessionsSpec, node: Node, plan: QueryPlan) -> Description:
+    gap, per = format_duration(spec.gap_us), f" per {', '.join(spec.partition_by)}" if spec.partition_by else ""
+    emission = "a tuple as it comes, and a -1 for it when its session is over"
+    if spec.is_final:
+        emission = "a tuple when its session is over, for that instant"
+    elif spec.has_versions:
+        emission = "a tuple as it comes; when a session becomes longer, a -1 for each of its tuples, and it again"
+    return "Sessions", [
+        ("window", f"tuples{per} that follow each other by less than {gap}"),
+        ("state", f"twice the tuples of sessions that are not over; one without a pause of {gap} is kept whole"),
+        ("emission", emission),
     ]
 
 

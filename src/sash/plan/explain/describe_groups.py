@@ -32,7 +32,8 @@ def _(spec: GroupBySpec, node: Node, plan: QueryPlan) -> Description:
     sql = made_below(node)
     calls = {call.name: call_text(call, sql) for call in spec.calls}
     replaced = "and a -1 for the older one" if spec.retracts else "which replaces the older one"
-    gone = "; a -1 when the group is gone" if spec.keys and not spec.retracts else ""
+    moved = "".join(f", and when {calls[name]} changes" for name in spec.moving)
+    gone = f"; a -1 when the group is gone{moved}" if spec.keys and not spec.retracts else ""
     return "GroupBy", [
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
         ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),

@@ -14,11 +14,15 @@ from collections.abc import Mapping
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Call, Grouping
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_name, sum_name
 from sash.operators.project import ProjectSpec
+from sash.operators.row_frames import AGGREGATES, ALL_BEFORE, NEIGHBOURS, Frame, OverCall
 from sash.plan.explain.wording import plain
 from sash.plan.query_plan import QueryPlan
+from sash.sql.bound_query import RANKED
 from sash.sql.catalog import UNNESTED
+from sash.sql.durations import format_duration
 from sash.store.batch import ID_PREFIX
 
 
@@ -34,6 +38,8 @@ def meanings(node: Node, plan: QueryPlan) -> dict[str, str]:
             return {name: below[name] for name in project.passed if name in below} | made_by(project, below)
         case PartialAggregateSpec() as partial:
             return part_meanings(partial, below)
+        case OverSpec() as over:
+            return below | {call.name: over_text(call, below) for call in over.calls}
         case Grouping() as grouping:
             return {key: below[key] for key in grouping.keys if key in below} | call_meanings(grouping, below)
         case _:
@@ -73,6 +79,38 @@ def call_text(call: Call, sql: Mapping[str, str]) -> str:
     word = "DISTINCT " if function != call.function or manner.is_distinct else ""
     passes = f" FILTER (WHERE {sql.get(call.filter, call.filter)})" if call.filter else ""
     return f"{function}({word}{argument}{_further(call, sql)}){passes}"
+
+
+def column_text(name: str, known: Mapping[str, str]) -> str:
+    """A column as the user knows it."""
+    inner = name.removeprefix(f"{RANKED}.")
+    return known.get(name) or known.get(inner) or inner
+
+
+def over_text(call: OverCall, known: Mapping[str, str]) -> str:
+    """A function OVER rows, with its frame if it is another than all functions have."""
+    arguments = [] if call.argument is None else [column_text(call.argument, known)]
+    if call.function in NEIGHBOURS:
+        arguments += [str(call.n_rows)] if call.n_rows != 1 or call.default else []
+        arguments += [column_text(call.default, known)] if call.default else []
+    if call.function in AGGREGATES and call.argument is None:
+        arguments = ["*"]
+    frame = f" {_frame_text(call.frame)}" if call.frame != ALL_BEFORE else ""
+    return f"{call.function}({', '.join(arguments)}){frame}"
+
+
+def _frame_text(frame: Frame) -> str:
+    start, end = (_bound_text(frame, bound, is_end) for bound, is_end in ((frame.start, False), (frame.end, True)))
+    return f"{'range' if frame.is_range else 'rows'} between {start} and {end}"
+
+
+def _bound_text(frame: Frame, bound: int | None, is_end: bool) -> str:
+    if bound is None:
+        return f"unbounded {'following' if is_end else 'preceding'}"
+    if bound == 0:
+        return "current row"
+    amount = format_duration(abs(bound)) if frame.is_time else str(abs(bound))
+    return f"{amount} {'preceding' if bound < 0 else 'following'}"
 
 
 def _further(call: Call, sql: Mapping[str, str]) -> str:

@@ -8,14 +8,18 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.operator_tree import Node
+from sash.operators.over import OverSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.top_k import TopKSpec
 from sash.plan.explain.wording import format_duration
 from sash.store.block_window import CUTS
 from sash.store.trace import MIN_STRUCK_OUT
 
 EVERYTHING = "all tuples, for ever"
-TAKING_BACK = CountWindowSpec | GroupBySpec | RunningGroupBySpec | MembershipSpec | AsofJoinSpec | TopKSpec
+TAKING_BACK = (
+    *(CountWindowSpec, SessionsSpec, GroupBySpec, RunningGroupBySpec, MembershipSpec, AsofJoinSpec, TopKSpec, OverSpec),
+)
 """Operators that may take tuples back before these expire."""
 
 
@@ -49,10 +53,15 @@ def trace_bound(life_us: int | None, below: Node) -> str:
 
 def taken_back(below: Node) -> str:
     """What a trace holds beside the tuples that count, if some may be taken back: they wait to be struck out."""
-    is_taken_back = any(isinstance(node.spec, TAKING_BACK) for node in below.walk())
+    is_taken_back = any(map(_takes_back, below.walk()))
     return f", and as many that were taken back, and {MIN_STRUCK_OUT}" if is_taken_back else ""
 
 
 def _lets_go(below: Node) -> bool:
     """Whether tuples that do not expire are taken back."""
-    return any(isinstance(node.spec, TAKING_BACK | DistinctSpec) for node in below.walk())
+    return any(_takes_back(node) or isinstance(node.spec, DistinctSpec) for node in below.walk())
+
+
+def _takes_back(node: Node) -> bool:
+    is_final = isinstance(node.spec, SessionsSpec) and node.spec.is_final
+    return isinstance(node.spec, TAKING_BACK) and not is_final

@@ -18,10 +18,12 @@ from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
@@ -30,6 +32,7 @@ from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_flow import alias_given, asked_of_tables, relation_title, subquery_title
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
+from sash.plan.explain.describe_over import summary_text
 from sash.plan.explain.describe_partners import LOOKUP_KINDS, ROW_RULES, TEST_RULES, asof_rule
 from sash.plan.explain.describe_top_k import kept_text
 from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
@@ -135,6 +138,13 @@ def _(spec: ReorderSpec, node: Node, plan: QueryPlan) -> Summary:
 
 
 @summarize.register
+def _(spec: SessionsSpec, node: Node, plan: QueryPlan) -> Summary:
+    per = f" for each {', '.join(spec.partition_by)}" if spec.partition_by else ""
+    gap = format_duration(spec.gap_us)
+    return Summary("Sessions", f"by pauses of {gap}{per}", f"rows until a pause of {gap}")
+
+
+@summarize.register
 def _(spec: CountWindowSpec, node: Node, plan: QueryPlan) -> Summary:
     per = f" for each {', '.join(spec.partition_by)}" if spec.partition_by else ""
     return Summary("CountWindow", f"last {spec.n_rows} rows{per}", f"{2 * spec.n_rows} rows{per}")
@@ -235,6 +245,11 @@ def _(spec: TopKSpec, node: Node, plan: QueryPlan) -> Summary:
 
 
 @summarize.register
+def _(spec: OverSpec, node: Node, plan: QueryPlan) -> Summary:
+    return Summary("Over", summary_text(spec, meanings(node.inputs[0], plan)), _rows(spec.window_us))
+
+
+@summarize.register
 def _(spec: UnionSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary("Union", ", ".join(spec.columns))
 
@@ -280,7 +295,7 @@ def _made(name: str, sql: str, text: str) -> str:
     """
     if quote(OP) in sql:
         return name
-    return text if name.startswith("_") or text.endswith(f".{name}") else f"{text} AS {name}"
+    return text if name.startswith("_") or text == name or text.endswith(f".{name}") else f"{text} AS {name}"
 
 
 def _life(us: int | None) -> str:

@@ -12,6 +12,7 @@ from sash.operators.grouping import Grouping
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, operator_nodes
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.analysis import Measure, measure_facts
@@ -24,7 +25,7 @@ from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.query_plan import EXPIRY_SCHEDULES, QueryPlan
 
-SCAN = InputSpec | SlideSpec | CloseSpec | ReorderSpec | CountWindowSpec | ProjectSpec | ExchangeSpec
+SCAN = InputSpec | SlideSpec | CloseSpec | ReorderSpec | CountWindowSpec | SessionsSpec | ProjectSpec | ExchangeSpec
 """What may stand between a stream and the first operator that has something to do with others."""
 Tell: TypeAlias = Callable[[Node], Description]
 """What there is to say of a node."""

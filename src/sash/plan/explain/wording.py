@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from sash.operators.project import ProjectSpec
 from sash.sql.durations import format_duration
 from sash.sql.quoted_names import QuotedName, rewrite_names
-from sash.sql.window_kinds import HopWindow, RowsWindow, SinceWindow, TimeWindow, Window
+from sash.sql.window_kinds import CalendarWindow, HopWindow, RowsWindow, SessionWindow, SinceWindow, TimeWindow, Window
 from sash.store.batch import EXPIRES, ID_PREFIX
 
 _NAME = re.compile(r"[A-Za-z_][\w.]*")
@@ -26,6 +26,12 @@ def format_window(window: Window | None) -> str:
             every = f"one every {format_duration(hop_us)}" if hop_us != length_us else "one after the other"
             shift = f", {format_duration(offset_us)} later than from 1970 on" if offset_us else ""
             return f"windows of {format_duration(length_us)}, {every}{shift}; a row is in each until its end"
+        case CalendarWindow(unit, count, zone):
+            length = f"a {unit}" if count == 1 else f"{count} {unit}s"
+            return f"windows of {length} in {zone}, one after the other; a row is in each until its end"
+        case SessionWindow(gap_us, by):
+            each = f" for each {', '.join(by)}" if by else ""
+            return f"sessions{each}, which end when no row has come for {format_duration(gap_us)}"
         case RowsWindow(n_rows, by):
             return f"the last {n_rows} rows" + (f" for each {', '.join(by)}" if by else "")
         case SinceWindow(since_us):

@@ -8,17 +8,22 @@ from sqlglot import exp
 
 from sash.plan.column_names import columns_of, times_of
 from sash.plan.logical import Join, Relational, Scan, Select, map_scans, scans_of
+from sash.sql.window_kinds import SessionWindow
 
 
 def prune_columns(query: Select) -> Select:
-    """A window that counts rows keeps all columns: row content decides the order of rows of one instant."""
+    """A window that counts rows keeps all columns: row content decides the order of rows of one instant. One of
+    sessions keeps those that it is partitioned by.
+    """
     read_below = [expr for scan in scans_of(query.input) for expr in _expressions(scan)]
     needed = _read_by_joins(query.input).union(*map(columns_of, [*read_on_top(query), *read_below]))
 
     def prune(scan: Scan) -> Scan:
         if scan.counts_rows:
             return scan
-        kept = tuple(name for name in scan.columns if f"{scan.source.alias}.{name}" in needed)
+        window = scan.source.window
+        own = window.partition_by if isinstance(window, SessionWindow) else ()
+        kept = tuple(name for name in scan.columns if f"{scan.source.alias}.{name}" in needed or name in own)
         return replace(scan, columns=kept)
 
     return replace(query, input=map_scans(query.input, prune))
@@ -28,6 +33,8 @@ def read_on_top(query: Select) -> list[exp.Expr]:
     """What is read of a row once everything is joined: for its columns or its group, and to look for it elsewhere."""
     bound = query.bound
     read = [*query.conjuncts, *(operand for test in query.tests for operand in test.operands)]
+    if bound.over is not None:
+        return [*read, *bound.over.columns]
     if bound.ranking is not None:
         return [*read, *bound.ranking.reads]
     if bound.groups is None:

@@ -9,9 +9,9 @@ from sash.operators.accumulators import BOUNDED
 from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.sql.bound_aggregates import Aggregate
 from sash.sql.catalog import StreamInfo
-from sash.sql.window_kinds import HopWindow, RowsWindow, TimeWindow
+from sash.sql.window_kinds import RowsWindow, TableWindow, TimeWindow
 
-_BOUNDED_WINDOWS = (TimeWindow, HopWindow, RowsWindow)
+_BOUNDED_WINDOWS = TimeWindow | TableWindow | RowsWindow
 
 
 def refuse_unbounded(query: Select) -> Select:
@@ -48,6 +48,8 @@ def _keeper(query: Select) -> str | None:
         return "the test against the subquery"
     if query.bound.ranking is not None:
         return query.bound.ranking.clause
+    if query.bound.over is not None:
+        return "`OVER`"
     if query.is_grouped:
         return _keeping_aggregate(query)
     return "DISTINCT" if query.bound.is_distinct else None
@@ -78,7 +80,7 @@ def _is_endless(body: Body) -> bool:
     """Whether no row leaves what a query gives out; only filters and UNION ALL pass that on."""
     if isinstance(body, SetOperation):
         return _is_union_all(body) and _is_endless(body.left) and _is_endless(body.right)
-    is_plain = not (body.is_grouped or body.bound.is_distinct or body.bound.ranking or body.tests)
+    is_plain = not (body.is_grouped or body.bound.is_distinct or body.bound.chooses or body.tests)
     return is_plain and all(map(_lets_none_go, scans_of(body.input)))
 
 

@@ -18,6 +18,7 @@ from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.operator_tree import InputSpec, Node
 from sash.operators.pipeline import SIDES
 from sash.operators.reorder import ReorderSpec
+from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.identity import identify
@@ -166,7 +167,7 @@ def _site(plan: QueryPlan, node: Node) -> Site:
 
 def _slot(plan: QueryPlan, node: Node) -> Slot:
     """The stream that stands directly below a join."""
-    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SlideSpec | CloseSpec):
+    while isinstance(node.spec, ReorderSpec | CountWindowSpec | SessionsSpec | SlideSpec | CloseSpec):
         (node,) = node.inputs
     if not isinstance(node.spec, InputSpec):
         raise RunsAlone("below its join stands more than two streams: a relation, a subquery or another join")
