@@ -52,6 +52,8 @@ def bind_over(select: ParsedSelect, context: Context) -> BoundQuery:
     context = replace(context, keeper=context.keeper or _KEEPER)
     taken = TakenItems(select.text)
     items = list(map(taken.take, select.outputs))
+    if len(taken.exprs) == len(items):
+        taken.hide_something()
     within = replace(
         select,
         outputs=(*items, *taken.hidden),
