@@ -45,7 +45,7 @@ def changes_from(rows: Iterable[tuple[int, str, tuple | None]]) -> list[Change]:
     for ts, k, values in sorted(rows, key=lambda row: row[:2]):
         if k in now:
             changes.append((-1, ts, NEVER, (k, *now.pop(k))))
-        if values is not GONE:
+        if values is not None:
             now[k] = values
             changes.append((1, ts, NEVER, (k, *values)))
     return changes
@@ -207,6 +207,15 @@ def test_the_answer_is_the_first_rows_that_are_there() -> None:
     assert moved["forth"] > 0
 
 
+@pytest.mark.usefixtures("few_are_many")
+@pytest.mark.parametrize("order", [(), (("v", UP),)])
+def test_rows_of_one_rank_are_on_one_side_of_the_fence(order: tuple) -> None:
+    """Nine rows of rank 1, of which one comes later than the others: no tie may place it behind the fence."""
+    spec = spec_of(2, function="rank", order=order)
+    changes = changes_from([*((1, k, (5, 0.5)) for k in "abcdefgh"), (2, "z", (5, 0.5))])
+    assert amount_at(run(spec, changes, [1, 2]), 2, True) == first_rows(there_at(changes, 2), spec)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["row_number", "rank"])
 @pytest.mark.parametrize("order", [UP, DOWN])
@@ -214,10 +223,11 @@ def test_many_groups(function: str, order: SortKey) -> None:
     """5,000 groups, whose rows go up and down and leave from either end: the fence moves back and forth."""
     rng, n_groups = np.random.default_rng(7), 5_000
     spec = spec_of(3, function=function, order=(("v", order),))
-    rows = {(1, f"{k}"): (int(rng.integers(0, 4000)), 0.5) for k in range(n_groups)}
+    first = {(1, f"{k}"): (int(rng.integers(0, 4000)), 0.5) for k in range(n_groups)}
+    rows: dict[tuple[int, str], tuple | None] = dict(first)
     for ts in range(2, 8):
         rows |= {(ts, f"{k}"): (int(rng.integers(0, 4000)), 0.5) for k in rng.integers(0, n_groups, 1_500)}
-    by_value = sorted(range(n_groups), key=lambda k: rows[1, f"{k}"])
+    by_value = sorted(range(n_groups), key=lambda k: first[1, f"{k}"])
     rows |= {(8, f"{k}"): GONE for k in by_value[: n_groups // 2]} | {(9, f"{k}"): GONE for k in by_value[2600:4990]}
     changes = changes_from((ts, k, values) for (ts, k), values in rows.items())
     seen = run(spec, changes, range(1, 10))

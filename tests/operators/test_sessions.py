@@ -7,6 +7,7 @@ and the window holds the rows of the one that is not over, with its start and en
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ Version = tuple[int, int, int]
 """The number of a row, and the start and end of its session."""
 
 
-def tuples(rows: list[Row], first: int = 0) -> pa.Table:
+def tuples(rows: Sequence[Row], first: int = 0) -> pa.Table:
     """Rows of (ts, k) in order of time, numbered in column n."""
     n_rows = len(rows)
     numbers = list(range(first, first + n_rows))

@@ -27,7 +27,7 @@ class ComingRows(NamedTuple):
     numbers: Int64s
 
 
-class Stages(NamedTuple):
+class PastSessions(NamedTuple):
     """Sessions as they were at one time: their newest rows, how many they had, their starts and ends, and until when
     they were so.
     """
@@ -45,7 +45,7 @@ def _end(last: int, gap_us: int) -> int:
 
 
 @inlined_borrowing
-def _note(stages: Stages, place: int, sessions: Int64s, key: int, end: int, until: int) -> None:
+def _note(stages: PastSessions, place: int, sessions: Int64s, key: int, end: int, until: int) -> None:
     stages.heads[place] = sessions[key, HEAD]
     stages.sizes[place] = sessions[key, SIZE]
     stages.starts[place] = sessions[key, START]
@@ -55,7 +55,13 @@ def _note(stages: Stages, place: int, sessions: Int64s, key: int, end: int, unti
 
 @borrowing_kernel
 def follow(
-    rows: ComingRows, gap_us: int, sessions: Int64s, links: Int64s, starts: Int64s, over: Stages, longer: Stages
+    rows: ComingRows,
+    gap_us: int,
+    sessions: Int64s,
+    links: Int64s,
+    starts: Int64s,
+    over: PastSessions,
+    longer: PastSessions,
 ) -> tuple[int, int]:
     """Lets rows join the sessions of their partitions, which are in `sessions`. By row, `links` gets the row before it
     in its session and `starts` the session's start. Returns how many sessions were over when a row came, and how often

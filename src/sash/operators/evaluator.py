@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import duckdb
 import pyarrow as pa
@@ -44,10 +45,29 @@ def quote(name: str) -> str:
 def select(batch: pa.Table, columns: Sequence[tuple[str, str]], predicate: str | None = None) -> pa.Table:
     """The named expressions (name, SQL) over the rows that satisfy the predicate, in the order of the batch."""
     sources = {quote(name): name for name in batch.column_names if _comes_back_alike(batch.schema.field(name).type)}
-    if predicate is None and all(sql in sources for _, sql in columns):
-        return pa.table([batch.column(sources[sql]) for _, sql in columns], names=[name for name, _ in columns])
+    if predicate is None and all(sql in sources or _is_constant(sql) for _, sql in columns):
+        arrays = [
+            _repeated(sql, batch.num_rows) if sql not in sources else batch.column(sources[sql]) for _, sql in columns
+        ]
+        return pa.table(arrays, names=[name for name, _ in columns])
     items = ", ".join(f"{sql} AS {quote(name)}" for name, sql in columns)
     return run(f"SELECT {items} FROM batch" + (f" WHERE {predicate}" if predicate else ""), batch=batch)
+
+
+@lru_cache(maxsize=1024)
+def _is_constant(sql: str) -> bool:
+    """Whether an expression is NULL or an integer, of a type that it names."""
+    return bool(re.fullmatch(r"CAST\((NULL|-?\d+) AS [A-Z0-9_(), ]+\)", sql))
+
+
+def _repeated(sql: str, n_rows: int) -> pa.Array:
+    return pa.repeat(_constant(sql), n_rows)
+
+
+@lru_cache(maxsize=1024)
+def _constant(sql: str) -> pa.Scalar:
+    """What a constant is, which needs to be asked but once."""
+    return run(f"SELECT {sql} AS constant").column("constant")[0]
 
 
 def _comes_back_alike(type: pa.DataType) -> bool:

@@ -12,7 +12,8 @@ partition groups in turn: `export_live` takes the state of a group out, `import_
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from functools import cache
+from typing import Any, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
@@ -111,6 +112,20 @@ class FrontierKeeper(Protocol):
     def frontier(self, below: int) -> int:
         """The least `_ts` that it may put out in a later step, if its input puts out nothing before `below`."""
         ...
+
+
+def hears_frontiers(operator: object) -> TypeGuard[FrontierReader]:
+    """Asked in every step, in which a look at a protocol would take longer than much that operators do."""
+    return _offers(type(operator), FrontierReader)
+
+
+def keeps_frontiers(operator: object) -> TypeGuard[FrontierKeeper]:
+    return _offers(type(operator), FrontierKeeper)
+
+
+@cache
+def _offers(kind: type, protocol: type) -> bool:
+    return issubclass(kind, protocol)
 
 
 class TimeKeeping:

@@ -20,7 +20,7 @@ from sash.operators.group_top_k import make_top_k
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import Membership, MembershipSpec
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateful
+from sash.operators.operator import Operator, Stateful, hears_frontiers, keeps_frontiers
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.over import Over, OverSpec
@@ -290,7 +290,7 @@ class OperatorTree(OperatorSet):
     def tell_frontiers(self, node: Node, inputs: list[Node], clock: int, clocks: Mapping[int, int]) -> None:
         """To an operator that wants to know, once its inputs have been run, and right before it is."""
         operator = self._operators[id(node)]
-        if isinstance(operator, FrontierReader):
+        if hears_frontiers(operator):
             operator.hear([self._frontiers(each, clock, clocks) for each in inputs])
 
     def operator_of(self, node: Node) -> Operator | None:
@@ -324,7 +324,7 @@ class OperatorTree(OperatorSet):
         if isinstance(operator, MultiwayJoin):
             return tuple(each for child in node.inputs for each in self._frontiers(child, clock, clocks))
         below = self._frontiers(node.inputs[0], clock, clocks) if node.inputs else ()
-        if isinstance(operator, FrontierKeeper):
+        if keeps_frontiers(operator):
             return tuple(operator.frontier(each) for each in below)
         is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
         return below if is_passing else (_just_after(clock),)

@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import session_runs
-from sash.kernels.session_runs import HEAD, LAST, SIZE, START, ComingRows, Stages
+from sash.kernels.session_runs import HEAD, LAST, SIZE, START, ComingRows, PastSessions
 from sash.operators.keyed import Keys
 from sash.store.batch import (
     EXPIRES,
@@ -143,7 +143,7 @@ class Sessions:
             return batch
         return with_columns(batch, **{self.spec.id_column: np.arange(first, self._next_id)})
 
-    def _join_sessions(self, new: pa.Table) -> tuple[np.ndarray, Stages, Stages]:
+    def _join_sessions(self, new: pa.Table) -> tuple[np.ndarray, PastSessions, PastSessions]:
         """Keeps rows that come. Returns the start of each one's session, the sessions that were over when they came,
         and those that became longer, as they were before."""
         numbers = np.arange(self._log.next_row, self._log.next_row + new.num_rows)
@@ -151,7 +151,7 @@ class Sessions:
             self._log.append(new.select(self._logged.names).cast(self._logged))
         return self._follow(new, numbers)
 
-    def _follow(self, rows: pa.Table, numbers: np.ndarray) -> tuple[np.ndarray, Stages, Stages]:
+    def _follow(self, rows: pa.Table, numbers: np.ndarray) -> tuple[np.ndarray, PastSessions, PastSessions]:
         ids = self._keys.encode(rows)
         self._sessions.reserve(self._keys.n_ids)
         links, starts = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
@@ -163,16 +163,16 @@ class Sessions:
         self._links.array[numbers - self._log.rows.base] = links
         return starts, _first_of(over, n_over), _first_of(longer, n_longer)
 
-    def _pass(self, clock: int) -> Stages:
+    def _pass(self, clock: int) -> PastSessions:
         """Closes the sessions that are over by then."""
         known = self._sessions.array
         ends = expiries(known[:, LAST], self.spec.gap_us)
         ids = np.flatnonzero((known[:, SIZE] > 0) & (ends <= clock))
-        found = Stages(known[ids, HEAD], known[ids, SIZE], known[ids, START], ends[ids], ends[ids])
+        found = PastSessions(known[ids, HEAD], known[ids, SIZE], known[ids, START], ends[ids], ends[ids])
         known[ids, SIZE] = 0
         return found
 
-    def _stays(self, new: pa.Table, starts: np.ndarray, gone: _Members, over: Stages) -> list[pa.Table]:
+    def _stays(self, new: pa.Table, starts: np.ndarray, gone: _Members, over: PastSessions) -> list[pa.Table]:
         """Rows come at their time, and are taken back at the end of their session."""
         old, place, ts = self._log.take(gone.numbers), gone.places, int64_column(new, TS)
         own = [expiries(int64_column(rows, TS), self.spec.gap_us) for rows in (new, old)]
@@ -182,7 +182,7 @@ class Sessions:
             self._signed(old, (over.until[place], never[1]), (over.starts[place], own[1]), -1),
         ]
 
-    def _versions(self, new: pa.Table, starts: np.ndarray, longer: Stages) -> list[pa.Table]:
+    def _versions(self, new: pa.Table, starts: np.ndarray, longer: PastSessions) -> list[pa.Table]:
         """Rows come at their time, and again whenever their session becomes longer; what they said is taken back."""
         ts, gap_us, moved = int64_column(new, TS), self.spec.gap_us, self._members(longer)
         old, place = self._log.take(moved.numbers), moved.places
@@ -194,7 +194,7 @@ class Sessions:
             self._signed(old, (until, later), (begun, later), 1),
         ]
 
-    def _over(self, gone: _Members, over: Stages) -> pa.Table:
+    def _over(self, gone: _Members, over: PastSessions) -> pa.Table:
         """Rows come when their session is over."""
         ends = over.ends[gone.places]
         return self._signed(self._log.take(gone.numbers), (ends, ends + 1), (over.starts[gone.places], ends), 1)
@@ -208,7 +208,7 @@ class Sessions:
                 tuples = tuples.append_column(name, pa.array(edges).cast(self.spec.type))
         return tuples.select(self.schema.names).cast(self.schema)
 
-    def _members(self, stages: Stages) -> _Members:
+    def _members(self, stages: PastSessions) -> _Members:
         numbers, places = (np.empty(int(stages.sizes.sum()), np.int64) for _ in range(2))
         session_runs.walk(stages.heads, self._links.array, self._log.rows.base, numbers, places)
         return _Members(numbers, places)
@@ -242,13 +242,13 @@ class _Members(NamedTuple):
     places: np.ndarray
 
 
-def _room_for(n_stages: int) -> Stages:
-    return Stages(*(np.empty(n_stages, np.int64) for _ in Stages._fields))
+def _room_for(n_stages: int) -> PastSessions:
+    return PastSessions(*(np.empty(n_stages, np.int64) for _ in PastSessions._fields))
 
 
-def _first_of(stages: Stages, n_stages: int) -> Stages:
-    return Stages(*(each[:n_stages] for each in stages))
+def _first_of(stages: PastSessions, n_stages: int) -> PastSessions:
+    return PastSessions(*(each[:n_stages] for each in stages))
 
 
-def _together(left: Stages, right: Stages) -> Stages:
-    return Stages(*(np.concatenate(each) for each in zip(left, right, strict=True)))
+def _together(left: PastSessions, right: PastSessions) -> PastSessions:
+    return PastSessions(*(np.concatenate(each) for each in zip(left, right, strict=True)))

@@ -15,7 +15,7 @@ from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
 from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
-from sash.operators.project import ProjectSpec
+from sash.operators.project import IS_ENTERING, ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
@@ -135,7 +135,7 @@ class Draft:
 
     def finish(self, flow: Flow) -> Flow:
         """What a flow puts out, for ever: of rows that are final, the first word is the last."""
-        spec = ProjectSpec(((EXPIRES, f"CAST({NEVER} AS BIGINT)"),), (OP, TS, *flow.columns), f"{quote(OP)} > 0")
+        spec = ProjectSpec(((EXPIRES, f"CAST({NEVER} AS BIGINT)"),), (OP, TS, *flow.columns), IS_ENTERING)
         return flow.then(spec, ids=(), life_us=None, retracts=False)
 
     def agree(self, left: Flow, right: Flow) -> tuple[Flow, Flow]:

@@ -191,7 +191,7 @@ def _ranked(block: Block, step: _Step, places: Sequence[int], kept: Sequence[int
     ranking = Ranking(
         clause=step.clause,
         function=condition.function,
-        partition_by=tuple(columns[place] for place in places[:n_keys]),
+        partition_by=tuple(columns[place] for place in dict.fromkeys(places[:n_keys])),
         order=tuple(order),
         columns=tuple(columns[place] for place in kept),
         first=condition.first,

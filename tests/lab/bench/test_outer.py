@@ -43,7 +43,9 @@ def test_a_row_that_comes_too_late_is_a_mismatch(tmp_path: Path) -> None:
     unmet = rows.column("b_v").to_pylist().index(None)
     times[unmet] = max(times)
     place = rows.column_names.index("_ts")
-    pq.write_table(rows.set_column(place, "_ts", pa.array(times, rows.field("_ts").type)), tmp_path / "late.parquet")
+    pq.write_table(
+        rows.set_column(place, "_ts", pa.array(times, rows.schema.field("_ts").type)), tmp_path / "late.parquet"
+    )
     with pytest.raises(MismatchError, match="only `late`, not `duckdb`"):
         check_agreement({"late": [tmp_path / "late.parquet"], "duckdb": [tmp_path / "duckdb.parquet"]}, columns)
 

@@ -384,7 +384,8 @@ class StatementWriter:
         """What values are placed by: columns, as a constant would be a position."""
         families = [self.choices.one((NUMBER, STRING)) for _ in range(1 + self.choices.below(2))]
         columns = [column.text for column in map(writer.column, families) if column is not None]
-        return tuple((column, self.choices.one(ORDERS)) for column in columns) or ((writer.columns[0][0], ""),)
+        known = writer.columns[0][0] if writer.columns else "NULL"
+        return tuple((column, self.choices.one(ORDERS)) for column in columns) or ((known, ""),)
 
     def _having(self, writer: ExpressionWriter, calls: list[Call], keys: Sequence[str]) -> str:
         marker = self._call(writer, calls, ())
