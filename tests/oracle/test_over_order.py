@@ -37,6 +37,9 @@ TEXTS = (
     "SELECT v FROM s A WHERE EXISTS (SELECT rank() OVER (ORDER BY B.x) FROM s B WHERE B.v = A.v AND B.k = 'a')",
     "SELECT k, (SELECT max(v) FROM s) - v AS y, sum(v) OVER (PARTITION BY k) AS t FROM s",
     "SELECT n FROM (SELECT row_number() OVER (ORDER BY v) AS n FROM s), (SELECT count(*) AS m FROM s) WHERE n = m",
+    "SELECT row_number() OVER () AS n FROM (SELECT DISTINCT k FROM s GROUP BY k)",
+    "SELECT row_number() OVER () AS n FROM s",
+    "SELECT rank() OVER (PARTITION BY k, s.k ORDER BY v, v DESC) AS n FROM s",
     "WITH w AS (SELECT k, v, rank() OVER (PARTITION BY k ORDER BY v) AS r FROM s) SELECT * FROM w WHERE r = 1",
     "SELECT A.v, count(B.v) OVER (PARTITION BY A.k ORDER BY A.ts) AS n FROM s A LEFT JOIN s B ON A.v = B.v AND B.x > 0",
 )

@@ -64,6 +64,11 @@ class TakenItems:
         stands.meta.update({key: output.meta[key] for key in (IS_HIDDEN,) if key in output.meta})
         return stands
 
+    def hide_something(self) -> None:
+        """A row has a column, also if nothing of it is shown or read, as in `ROW_NUMBER() OVER ()`."""
+        if not self.hidden:
+            self._hide(exp.Literal.number(0))
+
     def _take_part(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Window):
             return place(exp.column(str(self._function(node)), OVER, quoted=True), node)

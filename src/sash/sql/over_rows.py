@@ -52,6 +52,8 @@ def bind_over(select: ParsedSelect, context: Context) -> BoundQuery:
     context = replace(context, keeper=context.keeper or _KEEPER)
     taken = TakenItems(select.text)
     items = list(map(taken.take, select.outputs))
+    if len(taken.exprs) == len(items):
+        taken.hide_something()
     within = replace(
         select,
         outputs=(*items, *taken.hidden),
@@ -202,7 +204,7 @@ class _Rows:
         """Functions that are over the same rows in the same order, together."""
         found: dict[tuple[tuple[int, ...], tuple[tuple[int, bool, bool], ...]], list[tuple[int, OverFunction]]] = {}
         for number, (taken, function) in enumerate(zip(self._taken.functions, self._functions, strict=True)):
-            partition = tuple(self._places[each] for each in taken.partition_by)
+            partition = tuple(dict.fromkeys(self._places[each] for each in taken.partition_by))
             how = [(bool(each.args.get("desc")), bool(each.args.get("nulls_first"))) for each in taken.written.order]
             order = tuple((self._places[each], *hows) for each, hows in zip(taken.order, how, strict=True))
             found.setdefault((partition, order), []).append((number, function))

@@ -198,6 +198,9 @@ class StatementWriter:
             expr = f"\2{len(overs)}\2" if item.beside is None else f"{item.beside} + \2{len(overs)}\2"
             outputs[place] = outputs[place]._replace(expr=expr)
             overs.append(item)
+        texts = [output.expr for output in outputs] + [item.text for item in overs]
+        if select.keys == () and not any("\0" in text for text in texts):
+            return select  # without an aggregate, it would be no group of everything
         return replace(select, outputs=tuple(outputs), overs=tuple(overs))
 
     def _over_condition(self, writer: ExpressionWriter | None, known: Sequence[tuple[str, str]]) -> str:
