@@ -17,13 +17,34 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
+from numba.core.dispatcher import Dispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class FreshIndex(IndexDataCacheFile):
+    """Of what is kept on disk. numba reads an index before it sees that an older source has left it there, and fails
+    if it names a class that is gone since: as after an update of Sash. Such an index has nothing for us.
+    """
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError, TypeError):
+            return {}
+
+
 def _compiled(**options: Any) -> Callable[[Function], Function]:
     """A decorator after which a function is called as before, as far as types can tell."""
-    return cast("Callable[[Function], Function]", njit(cache=True, **options))
+
+    def compile_(function: Function) -> Function:
+        compiled: Any = njit(cache=True, **options)(function)
+        if isinstance(compiled, Dispatcher):  # it is the function itself where nothing is compiled
+            cast(Any, compiled)._cache._cache_file.__class__ = FreshIndex
+        return cast("Function", compiled)
+
+    return compile_
 
 
 kernel = _compiled()
