@@ -173,6 +173,22 @@ QUERIES = {
     "AND A.v - C.v BETWEEN -3 AND 3 WINDOW (A, B) = 2 SECONDS AND WINDOW (A, C) = 3 SECONDS",
     "aggregate over pairs": "SELECT A.name, count(*) AS n, sum(B.v) AS total FROM a A, b B, a C, r R WHERE A.k = B.k "
     "AND B.k = C.k AND C.k = R.id GROUP BY A.name WINDOW (A, B) = 3 SECONDS AND WINDOW (A, C) = 4 SECONDS",
+    "first rows": "SELECT A.k, A.v, B.v AS w FROM a A, b B WHERE A.k = B.k QUALIFY rank() OVER "
+    "(PARTITION BY A.k ORDER BY A.v DESC) <= 2 WINDOW 3 SECONDS",
+    "first groups": "SELECT A.name, count(*) AS n, sum(A.v) AS total FROM a A GROUP BY A.name "
+    "ORDER BY n DESC, A.name LIMIT 2 WINDOW 4 SECONDS",
+    "first by their number": "SELECT k, v, n FROM (SELECT A.k, A.v, row_number() OVER "
+    "(PARTITION BY A.k ORDER BY A.ts DESC) AS n FROM a A [RANGE 6 SECONDS]) WHERE n <= 2",
+    "over": "SELECT A.k, A.v, lag(A.v) OVER (PARTITION BY A.k ORDER BY A.ts) AS earlier, sum(A.price) OVER "
+    "(PARTITION BY A.k ORDER BY A.ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS total FROM a A [RANGE 5 SECONDS]",
+    "over everything": "SELECT A.v, B.v AS w, rank() OVER (ORDER BY A.v + B.v) AS place FROM a A, b B WHERE A.k = B.k "
+    "WINDOW 2 SECONDS EMIT CHANGES",
+    "sessions": "SELECT A.name, window_start, window_end, count(*) AS n, sum(A.price) AS total "
+    "FROM SESSION(a PARTITION BY name, ts, INTERVAL '2 seconds') A GROUP BY A.name, window_start, window_end",
+    "sessions that are over": "SELECT A.k, window_start, count(*) AS n FROM SESSION(a PARTITION BY k, ts, 1 s) A "
+    "GROUP BY A.k, window_start, window_end EMIT ON WINDOW CLOSE",
+    "days of a zone": "SELECT window_start, A.name, count(*) AS n "
+    "FROM TUMBLE(a, ts, INTERVAL '1 day', 'Asia/Kathmandu') A GROUP BY window_start, A.name",
     "single": "SELECT A.k * 2 AS twice, upper(A.name) AS name FROM a A WHERE A.v % 2 = 0 WINDOW 10 SECONDS",
 }
 
@@ -180,7 +196,7 @@ QUERIES = {
 OFTEN = (
     *("time", "theta", "partitioned rows", "relation", "global aggregate in parts", "aggregate over aggregate"),
     *("except", "distinct union", "not in", "slide", "directed pairs", "left join", "asof join", "final left join"),
-    "value compared with the outside",
+    *("value compared with the outside", "first groups", "over", "sessions"),
 )
 """One for each operator at least, in one group and in many, in one fragment and in several."""
 
