@@ -27,13 +27,13 @@ def write_once(select: Select, tables: Sequence[str]) -> str:
     """The rows of the answer, from when on they are there, at every instant; `tables` have the lives of rows."""
     first, *others = select.items
     outputs = ", ".join(f"{expr} AS {name}" for expr, name, _ in select.outputs)
-    text, when = f'"{tables[0]}" {first.alias}', f"{first.alias}._enters"
+    text, when = f"{_that_enter(tables[0])} {first.alias}", f"{first.alias}._enters"
     if others:
         (other,), (link,) = others, select.links
         a, b = first.alias, other.alias
         overlap = [f"{a}._enters < {b}._leaves", f"{b}._enters < {a}._leaves"]
         on = " AND ".join([*(f"({each})" for each in link.conditions), *overlap])
-        text += f' {link.word} "{tables[1]}" {b} ON {on}'
+        text += f" {link.word} {_that_enter(tables[1])} {b} ON {on}"
         met = f"greatest({a}._enters, {b}._enters)"
         ends = {"LEFT JOIN": {b: a}, "RIGHT JOIN": {a: b}, "FULL JOIN": {a: b, b: a}}.get(link.word, {})
         cases = "".join(f" WHEN {none}._enters IS NULL THEN {kept}._leaves" for none, kept in ends.items())
@@ -42,3 +42,8 @@ def write_once(select: Select, tables: Sequence[str]) -> str:
     names = ", ".join(f"q.{name}" for _, name, _ in select.outputs)
     inner = f"SELECT {outputs}, {when} AS _when FROM {text}{where}"
     return f"SELECT i.t AS _i, {names} FROM instants i JOIN ({inner}) q ON q._when <= i.t"
+
+
+def _that_enter(table: str) -> str:
+    """Rows that are in their window at any time: between two slides, some never are."""
+    return f'(SELECT * FROM "{table}" WHERE _enters < _leaves)'
