@@ -18,7 +18,7 @@ from sash.operators.distinct import Distinct
 from sash.operators.group_by import GroupBy
 from sash.operators.limited_steps import _LimitedStep
 from sash.operators.membership import Membership
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.window_join import WindowJoin
 from sash.store import sorted_runs
 from sash.store.sorted_runs import LEAST_RUN_BYTES

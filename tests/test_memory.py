@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.operators.operator_tree import Node, OperatorTree
+from sash.operators.node import Node
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.reorder import Reorder
 from sash.operators.window_join import WindowJoin
 from sash.store.block_log import BlockLog

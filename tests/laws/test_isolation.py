@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.operators.pipeline import JOIN
+from sash.operators.trunk import JOIN
 from sash.oracle.snapshot_law import check_snapshot
 from sash.plan.sharing.join_sites import sites_of
 from sash.store.block_window import CUTS

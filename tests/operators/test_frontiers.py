@@ -15,10 +15,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sash
-from sash.operators import operator_tree
+from sash.operators import operator_kinds
 from sash.operators.lookup_join import LookupJoinSpec
+from sash.operators.node import Node
 from sash.operators.operator import Stateless
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree, RelationSpec
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec
@@ -63,9 +65,9 @@ class Listen(Stateless):
 
 @pytest.fixture(autouse=True, scope="module")
 def listening() -> Any:
-    operator_tree.OPERATORS[ListenSpec] = Listen
+    operator_kinds.OPERATORS[ListenSpec] = Listen
     yield
-    del operator_tree.OPERATORS[ListenSpec]
+    del operator_kinds.OPERATORS[ListenSpec]
 
 
 def listener(*inputs: Node, stride: int = NEVER, slots: int = 2) -> tuple[OperatorTree, Listen]:
@@ -185,7 +187,7 @@ class ListeningJoin(WindowJoin):
 
 def test_a_query_tells_how_far_each_stream_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """B is idle, and A runs far ahead of it; A has a slack of 5."""
-    monkeypatch.setitem(operator_tree.OPERATORS, WindowJoinSpec, ListeningJoin)
+    monkeypatch.setitem(operator_kinds.OPERATORS, WindowJoinSpec, ListeningJoin)
     monkeypatch.setattr(ListeningJoin, "heard", [])
     rows = pa.table({"ts": pa.array([], pa.int64()), "k": pa.array([], pa.int64())})
     running = sash.query(

@@ -30,8 +30,8 @@ from sash.operators import (
     group_top_k,
     keyed,
     membership,
-    operator_tree,
     over,
+    pacing,
     running_group_by,
     shown_rows,
     window_join,
@@ -49,8 +49,8 @@ from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
 from sash.operators.multiway_join import Condition, MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateless
+from sash.operators.operator_kinds import OPERATORS
 from sash.operators.operator_names import TapName
-from sash.operators.operator_tree import OPERATORS
 from sash.operators.over import Over, OverSpec
 from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
 from sash.operators.project import Project, ProjectSpec
@@ -545,7 +545,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_group_by, "MAX_BLOCKS", 3)
     monkeypatch.setattr(window_join, "N_TELLING", 2)
     monkeypatch.setattr(replan, "POLICY", Restless())
-    monkeypatch.setattr(operator_tree, "N_PACED", N_PACED)
+    monkeypatch.setattr(pacing, "N_PACED", N_PACED)
     monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
 
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import sash
-from sash.operators import operator_tree
+from sash.operators import pacing
 from sash.testing import assert_changes
 
 N_ROWS = 50_000
@@ -28,7 +28,7 @@ LIMIT = 1 << 10
     ids=["group by", "distinct", "expire", "except all"],
 )
 def test_a_pause_ends_in_parts(query: str, hint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_tree, "N_PACED", LIMIT)
+    monkeypatch.setattr(pacing, "N_PACED", LIMIT)
     rows = pa.table({"ts": np.arange(N_ROWS), "k": np.arange(N_ROWS)})
     running = sash.query(query.format(hint), s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
     before = running.push("s", rows)
@@ -40,7 +40,7 @@ def test_a_pause_ends_in_parts(query: str, hint: str, monkeypatch: pytest.Monkey
 
 
 def test_what_expires_at_one_instant_comes_out_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_tree, "N_PACED", LIMIT)
+    monkeypatch.setattr(pacing, "N_PACED", LIMIT)
     rows = pa.table({"ts": np.zeros(N_ROWS, np.int64), "k": np.arange(N_ROWS)})
     running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
     running.push("s", rows)
@@ -49,7 +49,7 @@ def test_what_expires_at_one_instant_comes_out_at_once(monkeypatch: pytest.Monke
 
 def test_rows_that_end_a_pause_come_in_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are there from the first bit of the clock on, and are not brought in again with every other one."""
-    monkeypatch.setattr(operator_tree, "N_PACED", 4)
+    monkeypatch.setattr(pacing, "N_PACED", 4)
     rows = pa.table({"ts": [*range(20), 5_000_000, 5_000_001], "k": range(22)})
     running = sash.query("SELECT k FROM s WINDOW 1 SECOND EMIT CHANGES", s=sash.stream(rows.slice(0, 0), "ts", "0 us"))
     changes = pa.concat_tables(
@@ -71,7 +71,7 @@ def test_queries_that_share_a_join_see_what_expires_before_what_comes(monkeypatc
     frames = {name: sash.stream(rows_of(seed), "ts") for seed, name in enumerate("ab")}
     text = "SELECT A.v, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.v WINDOW {} MICROSECONDS"
     expected = {name: sash.sql(text.format(window), **frames) for name, window in (("long", 50), ("short", 30))}
-    monkeypatch.setattr(operator_tree, "N_PACED", 16)
+    monkeypatch.setattr(pacing, "N_PACED", 16)
     session = sash.Session()
     for name, frame in frames.items():
         session.stream(name, frame.frame, time="ts")

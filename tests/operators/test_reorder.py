@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.errors import ResourceError, SourceError
-from sash.operators.operator_tree import paces
+from sash.operators.pacing import paces
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.store.batch import NEVER, OP, SIGNED_FIELDS, TS, concat
 from sash.store.codec import decode_table

@@ -12,7 +12,8 @@ import pytest
 import sash
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, in_order_of_time
+from sash.operators.node import Node, in_order_of_time
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.physical import Plan

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
-from sash.operators import operator_tree
+from sash.operators import operator_kinds
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -225,7 +225,7 @@ class ListeningJoin(WindowJoin):
 
 def test_groups_are_told_how_far_each_stream_has_come(monkeypatch):
     """Of a stream its own clock; of what comes from another fragment only the clock of all."""
-    monkeypatch.setitem(operator_tree.OPERATORS, WindowJoinSpec, ListeningJoin)
+    monkeypatch.setitem(operator_kinds.OPERATORS, WindowJoinSpec, ListeningJoin)
     frames = {name: sash.stream(timed([(1, "x", 1)] * 10), "ts", "0 us") for name in "abc"}
     text = "SELECT A.v FROM a A, b B, c C WHERE A.k = B.k AND B.j = C.j WINDOW 5 us"
     case = Case(text, frames)

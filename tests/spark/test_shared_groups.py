@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 import sash
 from sash.frames import Stream, table_catalog
 from sash.operators.operator_names import EntryName, TapName
-from sash.operators.pipeline import JOIN, Pipeline
+from sash.operators.pipeline import Pipeline
 from sash.operators.tapped_join import TappedJoin
+from sash.operators.trunk import JOIN
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import sites_of

@@ -20,7 +20,8 @@ from sash.operators.changes import read_times
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.operator_tree import InputSpec, Node, RelationSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import InputSpec, RelationSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.oracle.reference import Life, find_combinations
 from sash.plan.logical import aliases_of

@@ -19,9 +19,9 @@ from sash.embedded.query import Query
 from sash.frames import Relation, Stream, table_catalog
 from sash.operators.changes import read_times
 from sash.operators.operator_names import TapName
-from sash.operators.pipeline import JOIN
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tapped_join import TappedJoin
+from sash.operators.trunk import JOIN
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import sites_of
 from sash.sql.catalog import StreamInfo

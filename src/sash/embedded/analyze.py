@@ -15,7 +15,7 @@ from sash.embedded.run_to_end import in_order_of_arrival, interleaved
 from sash.io.timed import read_stream_file
 from sash.operators.changes import read_times
 from sash.operators.multiway_join import MultiwayJoin
-from sash.operators.operator_tree import in_order_of_time
+from sash.operators.node import in_order_of_time
 from sash.operators.window_join import WindowJoin
 from sash.plan.explain.analysis import JoinMeasure, Measure, MultiwayMeasure
 from sash.plan.explain.describe_memory import SpillMeasure, measured_line

@@ -1,171 +1,25 @@
-"""A tree of operators, driven one step at a time by whoever holds it."""
+"""The operators of a plan, driven one step at a time by whoever holds them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
-from sash.operators.asof_join import AsofJoin, AsofJoinSpec
-from sash.operators.close import Close, CloseSpec
-from sash.operators.count_window import CountWindow, CountWindowSpec
-from sash.operators.distinct import Distinct, DistinctSpec
-from sash.operators.expire import Expire, ExpireSpec
-from sash.operators.group_by import GroupBy, GroupBySpec
-from sash.operators.group_top_k import make_top_k
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
-from sash.operators.membership import Membership, MembershipSpec
-from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
-from sash.operators.operator import Operator, Stateful, hears_frontiers, keeps_frontiers
+from sash.operators.multiway_join import MultiwayJoin
+from sash.operators.node import Node, count_readers, loose_slots, operator_nodes
+from sash.operators.operator import Operator, hears_frontiers, keeps_frontiers
+from sash.operators.operator_kinds import OPERATORS, ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
-from sash.operators.over import Over, OverSpec
-from sash.operators.partial_aggregate import PartialAggregate, PartialAggregateSpec
-from sash.operators.project import Project, ProjectSpec
-from sash.operators.reorder import Reorder, ReorderSpec
-from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
+from sash.operators.pacing import Arriving, Pace, paced
 from sash.operators.segmented_lookup import SegmentedRelation
-from sash.operators.sessions import Sessions, SessionsSpec
-from sash.operators.slide import Slide, SlideSpec
-from sash.operators.top_k import TopKSpec
-from sash.operators.union import Union, UnionSpec
-from sash.operators.unmet import Unmet, UnmetSpec
-from sash.operators.window_join import WindowJoin, WindowJoinSpec
-from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
+from sash.operators.window_join import WindowJoin
+from sash.store.batch import NEVER
 from sash.store.timed_turns import OrderedTuples
-
-Arriving: TypeAlias = pa.Table | OrderedTuples
-"""What comes in at a slot: at once, or part by part if it is too much for memory."""
-N_PACED = 1 << 16
-"""So many tuples of an operator expire in one step, at most; more if they expire at the same instant."""
-
-
-@dataclass(frozen=True, slots=True)
-class InputSpec:
-    """A leaf: tuples that the runtime brings in at this slot."""
-
-    slot: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeSpec:
-    """Where a plan is cut: tuples go to the group that the hash of `partition` says, or all to one if there is none.
-
-    Within a whole plan it passes on what its input puts out. In the fragment above the cut it is a leaf, into which the
-    runtime brings at `slot` what the fragment below has put out.
-    """
-
-    slot: int
-    partition: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RelationSpec:
-    """A leaf: a relation, by its alias in the query."""
-
-    alias: str
-
-
-Spec: TypeAlias = (
-    InputSpec
-    | ExchangeSpec
-    | RelationSpec
-    | ProjectSpec
-    | SlideSpec
-    | CloseSpec
-    | ReorderSpec
-    | CountWindowSpec
-    | SessionsSpec
-    | WindowJoinSpec
-    | MultiwayJoinSpec
-    | LookupJoinSpec
-    | DistinctSpec
-    | GroupBySpec
-    | RunningGroupBySpec
-    | PartialAggregateSpec
-    | MembershipSpec
-    | AsofJoinSpec
-    | UnmetSpec
-    | UnionSpec
-    | TopKSpec
-    | OverSpec
-    | ExpireSpec
-)
-
-OPERATORS: dict[type, Callable[..., Operator]] = {
-    ProjectSpec: Project,
-    SlideSpec: Slide,
-    CloseSpec: Close,
-    ReorderSpec: Reorder,
-    CountWindowSpec: CountWindow,
-    SessionsSpec: Sessions,
-    WindowJoinSpec: WindowJoin,
-    MultiwayJoinSpec: MultiwayJoin,
-    DistinctSpec: Distinct,
-    GroupBySpec: GroupBy,
-    RunningGroupBySpec: RunningGroupBy,
-    PartialAggregateSpec: PartialAggregate,
-    MembershipSpec: Membership,
-    AsofJoinSpec: AsofJoin,
-    UnmetSpec: Unmet,
-    UnionSpec: Union,
-    TopKSpec: make_top_k,
-    OverSpec: Over,
-    ExpireSpec: Expire,
-}
-"""What runs a spec, made of it and of the columns of its inputs. A LookupJoin is made of a relation as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What to run, on the output of what."""
-
-    spec: Spec
-    inputs: tuple[Node, ...] = ()
-
-    def walk(self) -> Iterator[Node]:
-        """All nodes below and this one, inputs first."""
-        for node in self.inputs:
-            yield from node.walk()
-        yield self
-
-
-def paces(operators: Sequence[Stateful], clock: int) -> Iterator[int]:
-    """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
-    while True:
-        until = min((operator.pace(clock, N_PACED) for operator in operators), default=clock)
-        yield until
-        if until == clock:
-            return
-
-
-def operator_nodes(root: Node) -> Iterator[tuple[OperatorName, Node]]:
-    """The nodes that operators run, by a name that is stable for a tree: their number, inputs first, and their kind."""
-    for number, node in enumerate(root.walk()):
-        if not isinstance(node.spec, InputSpec | ExchangeSpec | RelationSpec):
-            yield OperatorName(f"{number}-{type(node.spec).__name__.removesuffix('Spec')}"), node
-
-
-def _loose_slots(node: Node) -> Iterator[int]:
-    """The slots whose tuples no Reorder holds back."""
-    if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
-        yield node.spec.slot
-    elif not isinstance(node.spec, ReorderSpec):
-        for child in node.inputs:
-            yield from _loose_slots(child)
-
-
-def in_order_of_time(node: Node) -> Node:
-    """The tree with every input put in order of time, so that its output comes in order of time too."""
-    if isinstance(node.spec, InputSpec):
-        return Node(ReorderSpec(is_total=False), (node,))
-    if isinstance(node.spec, ReorderSpec):
-        return node
-    return Node(node.spec, tuple(in_order_of_time(child) for child in node.inputs))
 
 
 @dataclass(slots=True)
@@ -179,8 +33,29 @@ class Work:
     """How often it changed its method because its load had changed."""
 
 
+class Given:
+    """What nodes with several readers have put out in a step, until the last of them has it."""
+
+    def __init__(self, n_readers: Mapping[int, int]):
+        self._n_waiting = dict(n_readers)
+        self._outputs: dict[int, pa.Table] = {}
+
+    def keep(self, node: Node, output: pa.Table) -> None:
+        """For all readers but the one that has asked for it."""
+        if self._n_waiting.get(id(node), 0) > 1:
+            self._n_waiting[id(node)] -= 1
+            self._outputs[id(node)] = output
+
+    def take(self, node: Node) -> pa.Table | None:
+        """For a further reader; None if nobody has asked for it before."""
+        if id(node) not in self._outputs:
+            return None
+        self._n_waiting[id(node)] -= 1
+        return self._outputs[id(node)] if self._n_waiting[id(node)] else self._outputs.pop(id(node))
+
+
 class OperatorTree(OperatorSet):
-    """Operators made from a tree of nodes, with their state."""
+    """Operators made from the nodes of a plan, one for each, with their state."""
 
     def __init__(
         self,
@@ -189,13 +64,17 @@ class OperatorTree(OperatorSet):
         relations: Mapping[str, pa.Table] | Mapping[str, pa.Table | SegmentedRelation],
     ):
         self._slots = slots
-        self._relations = relations
         self._operators: dict[int, Operator] = {}
+        self._schemas: dict[int, pa.Schema] = {}
+        """By node, of what it puts out."""
         self._work: dict[int, Work] = {}
         self.root = root
-        self.schema = self._build(root)
-        self._loose = set(_loose_slots(root))
-        """The slots that nothing puts in order."""
+        for node in root.walk():
+            self._schemas[id(node)] = self._build(node, relations)
+        self.schema = self._schemas[id(root)]
+        self.n_readers = count_readers(root)
+        """By the `id` of a node, how many others read what it puts out."""
+        self._loose = loose_slots(root)
 
     def step(self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None) -> pa.Table:
         """What follows from these tuples, by slot, when every tuple up to and including `clock` has come.
@@ -209,34 +88,12 @@ class OperatorTree(OperatorSet):
         self, arrivals: Mapping[int, pa.Table], clock: int, clocks: Mapping[int, int] | None = None
     ) -> Iterator[pa.Table]:
         """`step` in parts: if the clock has moved so far that very many tuples expire, it moves bit by bit."""
-        for due, until, reached in self.paced(arrivals, clock, clocks or {}):
-            yield self.run(self.root, due, until, reached)
+        for pace in self.paced(arrivals, clock, clocks or {}):
+            yield self.run(self.root, pace, Given(self.n_readers))
 
-    def paced(
-        self, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]
-    ) -> Iterator[tuple[Mapping[int, Arriving], int, Mapping[int, int]]]:
-        """A step bit by bit. Tuples that nothing puts in order come when the clock has reached them: what expires
-        before has to be gone then.
-        """
-        is_sorted = False
-        for until in paces([operator for _, operator in self.operators()], clock):
-            if until == clock:
-                yield arrivals, clock, clocks
-                return
-            if not is_sorted:
-                arrivals = {slot: _ordered(each) for slot, each in arrivals.items()}
-                is_sorted = True
-            due = {slot: self._due(slot, each, until) for slot, each in arrivals.items()}
-            arrivals = {slot: _without(each, due[slot]) for slot, each in arrivals.items()}
-            yield due, until, {slot: min(each, until) if slot in self._loose else each for slot, each in clocks.items()}
-
-    def _due(self, slot: int, arrivals: Arriving, until: int) -> Arriving:
-        """Of tuples in order of time, those that come in before the clock moves on."""
-        if slot not in self._loose:
-            return arrivals
-        if isinstance(arrivals, OrderedTuples):
-            return arrivals.up_to(until)
-        return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
+    def paced(self, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]) -> Iterator[Pace]:
+        """A step bit by bit."""
+        return paced([each for _, each in self.operators()], self._loose, Pace(arrivals, clock, clocks))
 
     def replace_relations(self, relations: Mapping[str, pa.Table]) -> None:
         """Looks up in other relations from now on, by label; they have the same columns."""
@@ -274,24 +131,31 @@ class OperatorTree(OperatorSet):
         """What each operator has done since `forget_work`, by its name."""
         return {name: self._work.get(id(node), Work()) for name, node in operator_nodes(self.root)}
 
-    def run(self, node: Node, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]) -> pa.Table:
-        """What a node puts out in a step, at once; so must come in all that it reads."""
-        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
-            rows = arrivals.get(node.spec.slot)
+    def run(self, node: Node, pace: Pace, given: Given) -> pa.Table:
+        """What a node puts out in a step, at once; so must come in all that it reads. It runs once, for all readers."""
+        output = given.take(node)
+        if output is None:
+            output = self._run(node, pace, given)
+            given.keep(node, output)
+        return output
+
+    def _run(self, node: Node, pace: Pace, given: Given) -> pa.Table:
+        if node.is_leaf:
+            assert isinstance(node.spec, InputSpec | ExchangeSpec)
+            rows = pace.arrivals.get(node.spec.slot)
             assert not isinstance(rows, OrderedTuples)
             return self._slots[node.spec.slot].empty_table() if rows is None else rows
-        children = [child for child in node.inputs if not isinstance(child.spec, RelationSpec)]
-        inputs = [self.run(child, arrivals, clock, clocks) for child in children]
+        inputs = [self.run(child, pace, given) for child in node.streams]
         if isinstance(node.spec, ExchangeSpec):
             return inputs[0]
-        self.tell_frontiers(node, children, clock, clocks)
-        return self.process(node, inputs, clock)
+        self.tell_frontiers(node, pace)
+        return self.process(node, inputs, pace.clock)
 
-    def tell_frontiers(self, node: Node, inputs: list[Node], clock: int, clocks: Mapping[int, int]) -> None:
+    def tell_frontiers(self, node: Node, pace: Pace) -> None:
         """To an operator that wants to know, once its inputs have been run, and right before it is."""
         operator = self._operators[id(node)]
         if hears_frontiers(operator):
-            operator.hear([self._frontiers(each, clock, clocks) for each in inputs])
+            operator.hear([self._frontiers(each, pace) for each in node.streams])
 
     def operator_of(self, node: Node) -> Operator | None:
         """What runs a node; None for a leaf, and where a plan is cut."""
@@ -303,61 +167,41 @@ class OperatorTree(OperatorSet):
 
     def schema_of(self, node: Node) -> pa.Schema:
         """Of what an operator puts out, of what comes in at a leaf, or through an exchange."""
-        operator = self._operators.get(id(node))
-        if operator is not None:
-            return operator.schema
-        if node.inputs:
-            return self.schema_of(node.inputs[0])
-        assert isinstance(node.spec, InputSpec | ExchangeSpec)
-        return self._slots[node.spec.slot]
+        return self._schemas[id(node)]
 
-    def _frontiers(self, node: Node, clock: int, clocks: Mapping[int, int]) -> tuple[int, ...]:
-        """The least `_ts` that a node may put out in a later step, once it has run up to `clock` in this one: of each
+    def _frontiers(self, node: Node, pace: Pace) -> tuple[int, ...]:
+        """The least `_ts` that a node may put out in a later step, once it has run up to the clock in this one: of each
         stream that it joins many at a time, one if it does not.
 
         A Reorder is given all arrivals of a step before the clock moves bit by bit, so of its slot the whole step's
         clock counts.
         """
         if isinstance(node.spec, InputSpec):
-            return (_just_after(max(clock, clocks.get(node.spec.slot, clock))),)
+            return (_just_after(max(pace.clock, pace.clocks.get(node.spec.slot, pace.clock))),)
         operator = self._operators.get(id(node))
         if isinstance(operator, MultiwayJoin):
-            return tuple(each for child in node.inputs for each in self._frontiers(child, clock, clocks))
-        below = self._frontiers(node.inputs[0], clock, clocks) if node.inputs else ()
+            return tuple(each for child in node.inputs for each in self._frontiers(child, pace))
         if keeps_frontiers(operator):
+            below = self._frontiers(node.inputs[0], pace)
             return tuple(operator.frontier(each) for each in below)
         is_passing = isinstance(node.spec, ExchangeSpec) and bool(node.inputs)
-        return below if is_passing else (_just_after(clock),)
+        return self._frontiers(node.inputs[0], pace) if is_passing else (_just_after(pace.clock),)
 
-    def _build(self, node: Node) -> pa.Schema:
-        if isinstance(node.spec, InputSpec | ExchangeSpec) and not node.inputs:
-            return self._slots[node.spec.slot]
-        if isinstance(node.spec, RelationSpec):
-            return self._relations[node.spec.alias].schema
-        schemas = [self._build(child) for child in node.inputs]
-        if isinstance(node.spec, ExchangeSpec):
-            return schemas[0]
-        operator = self._make(node, schemas)
-        self._operators[id(node)] = operator
-        return operator.schema
-
-    def _make(self, node: Node, schemas: list[pa.Schema]) -> Operator:
-        if isinstance(node.spec, LookupJoinSpec):
+    def _build(self, node: Node, relations: Mapping[str, pa.Table | SegmentedRelation]) -> pa.Schema:
+        """Makes the operator of a node, those of its inputs being there; what it puts out."""
+        spec, schemas = node.spec, [self._schemas[id(child)] for child in node.inputs]
+        if isinstance(spec, RelationSpec):
+            return relations[spec.alias].schema
+        if isinstance(spec, InputSpec | ExchangeSpec):
+            return schemas[0] if schemas else self._slots[spec.slot]
+        if isinstance(spec, LookupJoinSpec):
             relation = node.inputs[1].spec
             assert isinstance(relation, RelationSpec)
-            return LookupJoin(node.spec, schemas[0], self._relations[relation.alias])
-        return OPERATORS[type(node.spec)](node.spec, *schemas)
-
-
-def _ordered(arriving: Arriving) -> Arriving:
-    return sorted_by_time(arriving.combine_chunks(), False) if isinstance(arriving, pa.Table) else arriving
-
-
-def _without(arriving: Arriving, due: Arriving) -> Arriving:
-    """What is left. Of what comes part by part it is not there yet, unless that was all."""
-    if isinstance(arriving, pa.Table):
-        return arriving.slice(due.num_rows)
-    return arriving.schema.empty_table() if due is arriving else arriving
+            operator = LookupJoin(spec, schemas[0], relations[relation.alias])
+        else:
+            operator = OPERATORS[type(spec)](spec, *schemas)
+        self._operators[id(node)] = operator
+        return operator.schema
 
 
 def _just_after(clock: int) -> int:

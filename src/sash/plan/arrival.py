@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec, in_order_of_time
+from sash.operators.node import Node, in_order_of_time
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.plan.physical import Plan

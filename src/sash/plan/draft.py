@@ -14,7 +14,8 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
 from sash.operators.ingest import IngestSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.project import IS_ENTERING, ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from sash.operators.operator_tree import Node, Spec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import Spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.operator_names import BranchName, TapName
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.segmented_lookup import SegmentedRelation
 
 

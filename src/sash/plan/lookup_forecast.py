@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.cost.lookup_cost import REPLICATED, LookupChoice
 from sash.errors import SashError
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.operator_tree import RelationSpec
+from sash.operators.operator_kinds import RelationSpec
 from sash.operators.place_relation import choose_by_size
 from sash.plan.physical import Plan
 from sash.plan.query_plan import Lookup

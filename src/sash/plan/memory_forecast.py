@@ -38,7 +38,9 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.group_top_k import serves
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
-from sash.operators.operator_tree import InputSpec, Node, OperatorTree, RelationSpec, operator_nodes
+from sash.operators.node import Node, operator_nodes
+from sash.operators.operator_kinds import InputSpec, RelationSpec
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec

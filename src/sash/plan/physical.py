@@ -13,9 +13,10 @@ from itertools import count
 
 import pyarrow as pa
 
+from sash.operators.branch import Branch
 from sash.operators.operator_names import BranchName, TapName
 from sash.operators.operator_tree import OperatorTree
-from sash.operators.pipeline import Branch, Pipeline
+from sash.operators.pipeline import Pipeline
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import Fragment, Input, stack_fragments
 from sash.plan.identity import identify

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from sash.operators.ingest import IngestSpec
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.operator_tree import Node, OperatorTree, RelationSpec, in_order_of_time
+from sash.operators.node import Node, in_order_of_time
+from sash.operators.operator_kinds import RelationSpec
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.relation_parts import RelationParts
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.plan.fragment import BranchPlan, Input, cut_branches

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.evaluator import quote
 from sash.operators.group_by import GroupBySpec
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.project import ProjectSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.top_k import TopKSpec

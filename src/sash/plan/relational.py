@@ -13,7 +13,8 @@ from sash.errors import PlanError
 from sash.operators.evaluator import quote
 from sash.operators.lookup_join import OUTER, LookupJoinSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
-from sash.operators.operator_tree import Node, RelationSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.column_names import columns_of

@@ -27,7 +27,8 @@ from sash.operators.ingest import IngestSpec
 from sash.operators.join_keys import count_keys, without_null_keys
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.slide import SlideSpec

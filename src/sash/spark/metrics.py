@@ -14,9 +14,9 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from sash.operators.node import operator_nodes
 from sash.operators.operator_names import OperatorName
-from sash.operators.operator_tree import operator_nodes
-from sash.operators.pipeline import JOIN
+from sash.operators.trunk import JOIN
 from sash.plan.physical import Plan
 from sash.spark.group import Group
 from sash.spark.group_cache import Moves

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sash.cost.lookup_cost import REPLICATED, relation_room, segment_bytes
 from sash.operators.lookup_join import LookupJoinSpec
-from sash.operators.operator_tree import RelationSpec
+from sash.operators.operator_kinds import RelationSpec
 from sash.operators.place_relation import choose_place, is_settled, own_keys
 from sash.operators.relation_cut import CutRules
 from sash.operators.relation_parts import RelationParts, Survey, survey

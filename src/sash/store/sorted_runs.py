@@ -79,10 +79,19 @@ class SortedRuns:
             held, self._held = self._held, []
             yield from [concat(held)] if held else []
             return
+        self._make_few()
+        yield from self._merge(self._runs)
+        self._free()
+
+    def _make_few(self) -> None:
+        """All in runs, which can be merged at once."""
         self._write_held()
         while len(self._runs) > RUNS_AT_ONCE and self._merge_some():
             pass
-        yield from self._merge(self._runs)
+
+    def _free(self) -> None:
+        for run in self._runs:
+            run.free()
         self._runs = []
 
     def _write_held(self) -> None:
@@ -107,6 +116,8 @@ class SortedRuns:
             for each in some:
                 each.n_read, each.loaded = 0, None
             return False
+        for each in some:
+            each.free()
         self._runs = [*self._runs[RUNS_AT_ONCE:], run]
         return True
 
@@ -129,8 +140,6 @@ class SortedRuns:
             for run, n_gone in zip(loaded, np.bincount(owners[order[:n_ready]], minlength=len(loaded)), strict=True):
                 run.forget(int(n_gone))
             yield in_order.slice(0, n_ready).drop_columns([PLACE])
-        for run in runs:
-            run.free()
 
 
 @dataclass(slots=True)
@@ -172,8 +181,12 @@ class _Run:
         assert self.loaded is not None
         self.loaded = self.loaded.slice(n_rows) if n_rows < self.loaded.num_rows else None
 
+    def again(self) -> _Run:
+        """The same, to be read from its beginning."""
+        return _Run(self.firsts, self.kept, self.place)
+
     def free(self) -> None:
-        """It has been read."""
+        """Nobody reads it any more."""
         if self.place is not None:
             self.place.files.free(self.place.file)
 
@@ -235,3 +248,27 @@ def _count_ready(runs: list[_Run], loaded: list[_Run], owners: np.ndarray, ts: n
         if run.has_more:
             n_ready = min(n_ready, int(np.flatnonzero(owners == number)[-1]) + 1)
     return n_ready
+
+
+class SharedRuns(SortedRuns):
+    """Tuples of one step that several read, each at its own pace: all of them are added before anybody reads."""
+
+    def __init__(self, arena: Arena, n_readers: int):
+        super().__init__(arena, with_ties=False, n_sharing=n_readers, leaving_first=True)
+        self._n_waiting = self._n_reading = n_readers
+        self._are_few = False
+
+    def read(self) -> Iterator[pa.Table]:
+        """All tuples, for one reader: those that fit as they have come, else in order of time, some at a time."""
+        self._n_waiting -= 1
+        if not self._runs:
+            held, self._held = self._held, self._held if self._n_waiting else []
+            yield from [concat(held)] if held else []
+            return
+        if not self._are_few:
+            self._make_few()
+            self._are_few = True
+        yield from self._merge([run.again() for run in self._runs])
+        self._n_reading -= 1
+        if not self._n_reading:
+            self._free()

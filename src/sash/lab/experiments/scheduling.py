@@ -33,7 +33,8 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec, Spec, operator_nodes
+from sash.operators.node import Node, operator_nodes
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec, Spec
 from sash.operators.project import ProjectSpec
 from sash.plan.query_plan import QueryPlan
 from sash.store.batch import BEGINNING, EXPIRES, TS, int64_column, signs

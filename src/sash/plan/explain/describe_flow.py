@@ -6,7 +6,8 @@ from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.expire import ExpireSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec

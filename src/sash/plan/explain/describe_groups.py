@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sash.operators.distinct import DistinctSpec
 from sash.operators.group_by import GroupBySpec
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.top_k import TopKSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.over import OverSpec
 from sash.plan.explain.describe_top_k import sort_text
 from sash.plan.explain.description import Description, describe

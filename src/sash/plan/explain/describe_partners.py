@@ -6,7 +6,7 @@ from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.describe_join import lookup_facts, method_facts

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sash.operators.evaluator import quote
-from sash.operators.operator_tree import Node
-from sash.operators.pipeline import SIDES
+from sash.operators.node import Node
+from sash.operators.trunk import SIDES
 from sash.plan.explain.describe_memory import memory_facts
 from sash.plan.explain.description import Fact
 from sash.plan.explain.tap import TapSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.plan.query_plan import QueryPlan
 
 Fact = tuple[str, str]

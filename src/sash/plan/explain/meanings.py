@@ -13,7 +13,8 @@ from collections.abc import Mapping
 
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Call, Grouping
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, count_name, sum_name
 from sash.operators.project import ProjectSpec

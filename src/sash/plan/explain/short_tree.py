@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.operators.grouping import Grouping
-from sash.operators.operator_tree import ExchangeSpec, Node
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec
 from sash.plan.explain.analysis import Measure, measure_text
 from sash.plan.explain.meanings import made_by, meanings
 from sash.plan.explain.summarize import Summary, summarize

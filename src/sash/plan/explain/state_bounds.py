@@ -7,7 +7,7 @@ from sash.operators.count_window import CountWindowSpec
 from sash.operators.distinct import DistinctSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.operators.over import OverSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.sessions import SessionsSpec

@@ -17,7 +17,8 @@ from sash.operators.grouping import Grouping
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
 from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, RelationSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.over import OverSpec
 from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.project import ProjectSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sash.operators.operator_tree import Node
+from sash.operators.node import Node
 from sash.plan.explain.describe import Description, describe
 from sash.plan.explain.summarize import Summary, aliases_in, summarize
 from sash.plan.explain.wording import format_duration, plain

@@ -9,7 +9,8 @@ from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
 from sash.operators.grouping import Grouping
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, operator_nodes
+from sash.operators.node import Node, operator_nodes
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec

@@ -15,11 +15,12 @@ from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.operator_tree import InputSpec, Node
-from sash.operators.pipeline import SIDES
+from sash.operators.node import Node
+from sash.operators.operator_kinds import InputSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec
 from sash.operators.slide import SlideSpec
+from sash.operators.trunk import SIDES
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.identity import identify
 from sash.plan.query_plan import SIGNED, QueryPlan, Slot

@@ -11,13 +11,15 @@ import pyarrow as pa
 from sash.cost.join_cost import HASH, WNL, JoinMethod
 from sash.errors import PlanError
 from sash.operators.ingest import IngestSpec
+from sash.operators.node import Node
+from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.operator_names import TapName
-from sash.operators.operator_tree import ExchangeSpec, InputSpec, Node, OperatorTree
-from sash.operators.pipeline import SIDES, Trunk
+from sash.operators.operator_tree import OperatorTree
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.retention import Retention
 from sash.operators.tapped_join import LWO, Tap, TappedJoin, TappedJoinSpec
+from sash.operators.trunk import SIDES, Trunk
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.fragment import BranchPlan, Input
 from sash.plan.query_plan import SERVING_ORDERS, SIGNED, QueryPlan, Slot
