@@ -23,6 +23,7 @@ from sash.plan.hints import read_hints
 from sash.plan.logical import Body, RowTest, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
 from sash.plan.numbering import add_over
+from sash.plan.one_of_each import Parts, one_of_each
 from sash.plan.query_plan import QueryPlan
 from sash.plan.ranking import add_ranking
 from sash.plan.relational import FromClause
@@ -38,8 +39,6 @@ from sash.store.batch import EXPIRES, ID_PREFIX, OP
 from sash.store.keys import is_hashable
 
 EXPIRY_ID = f"{ID_PREFIX}{EXPIRES}"
-N_BUILT = 3
-"""How often NOT IN looks at its subquery: for an equal row, for a NULL, and for any row at all."""
 
 
 def physical_plan(body: Body, frames: Mapping[str, pa.Table]) -> QueryPlan:
@@ -57,21 +56,23 @@ class _Builder:
         if _emits_once(body) and self._schedule != "tpa":
             reason = f"`EMIT FINAL` leaves no choice of schedule; leave the hint `{self._schedule}` out"
             raise PlanError(reason, body.bound.text, body.bound.spans.get("hint"))
-        self._infos = list(_streams_read(body))
+        self._built: dict[tuple[int, bool], Flow] = {}
+        """What parts of the query have become, by their `id` and whether they have identities."""
         is_ordered = self._hints.expiry_schedule is not None or any(
             self._relies_on_order(each) for each in bodies_of(body)
         )
-        self._draft = Draft(self._schedule, is_ordered, len(self._infos), frames)
+        self._draft = Draft(self._schedule, is_ordered, frames)
 
     def plan(self) -> QueryPlan:
         bound = self._body.bound
         flow = self._draft.settle(self._emitted())
+        parts = one_of_each(Parts(flow.node, self._draft.slots(), tuple(self._draft.lookups)))
         return QueryPlan(
-            root=flow.node,
-            slots=self._draft.slots(),
-            lookups=tuple(self._draft.lookups),
+            root=parts.root,
+            slots=parts.slots,
+            lookups=parts.lookups,
             outputs=tuple((output.name, output.type) for output in bound.outputs),
-            time_type=_time_type(self._infos),
+            time_type=_time_type([slot.info for slot in parts.slots]),
             is_ordered=self._draft.is_ordered,
             emit_changes=bound.emit_changes,
             expiry_schedule=self._schedule,
@@ -93,6 +94,19 @@ class _Builder:
         return self._draft.expire(flow)
 
     def _build(self, body: Body, with_ids: bool) -> Flow:
+        """A part of the query; built once if it is read more than once, with identities if anybody wants them.
+
+        A stream that can still be spread as it is needed is read anew by each who may need it otherwise.
+        """
+        known = self._built.get((id(body), True)) or self._built.get((id(body), with_ids))
+        if known is not None:
+            return known if with_ids else replace(known, ids=())
+        flow = self._build_anew(body, with_ids)
+        if flow.distribution.slot is None:
+            self._built[id(body), with_ids] = flow
+        return flow
+
+    def _build_anew(self, body: Body, with_ids: bool) -> Flow:
         if isinstance(body, SetOperation):
             return self._set_operation(body, with_ids)
         flow = self._rows(body, with_ids)
@@ -303,22 +317,6 @@ def _graphs(body: Body) -> Iterator[WindowGraph | IntervalGraph]:
         graph = (each.bound.window_graph or each.bound.interval_graph) if isinstance(each, Select) else None
         if graph is not None:
             yield graph
-
-
-def _streams_read(body: Body) -> Iterator[StreamInfo]:
-    """The streams of a query, as often as they are read."""
-    if isinstance(body, SetOperation):
-        yield from _streams_read(body.left)
-        yield from _streams_read(body.right)
-        return
-    for scan in scans_of(body.input):
-        if scan.body is not None:
-            yield from _streams_read(scan.body)
-        elif isinstance(scan.source.info, StreamInfo):
-            yield scan.source.info
-    for test in body.tests:
-        for _ in range(N_BUILT if test.is_null_aware else 1):
-            yield from _streams_read(test.body)
 
 
 def _retracts(body: Body) -> bool:

@@ -44,14 +44,14 @@ from sash.store.keys import is_hashable
 class Draft:
     """What parts of a plan share while it is built."""
 
-    def __init__(self, schedule: str, is_ordered: bool, n_streams: int, frames: Mapping[str, pa.Table]):
+    def __init__(self, schedule: str, is_ordered: bool, frames: Mapping[str, pa.Table]):
         self.schedule = schedule
         self.is_ordered = is_ordered
         """Whether operators rely on tuples in order of time."""
         self.lookups: list[Lookup] = []
         self._scans: list[Scan] = []
         self._partitions: dict[int, tuple[str, ...]] = {}
-        self._next_exchange = n_streams
+        self._n_exchanges = 0
         self._frames = frames
         self._known: list[StreamKnowledge] = []
         self.statistics = Statistics(self._known)
@@ -160,8 +160,8 @@ class Draft:
             return replace(flow, distribution=distributed_by(columns))
         if distribution.is_hash_of(columns):
             return flow
-        self._next_exchange += 1
-        exchange = ExchangeSpec(self._next_exchange - 1, tuple(columns))
+        self._n_exchanges += 1
+        exchange = ExchangeSpec(self._n_exchanges, tuple(columns))
         return flow.then(exchange, distribution=distributed_by(columns))
 
     def meet(self, left: Flow, left_keys: Sequence[str], right: Flow, right_keys: Sequence[str]) -> tuple[Flow, Flow]:

@@ -136,23 +136,15 @@ def stack_fragments(
 
 
 def find_fragments(root: Node, exchange: Node) -> tuple[int, int]:
-    """From which fragment to which the tuples of an exchange go, by where it stands in the tree of a query."""
-    tops = [root, *(node.inputs[0] for node in root.walk() if isinstance(node.spec, ExchangeSpec))]
-    top = next(top for top in tops if any(each is exchange for each in _exchanges_of(top)))
-    return _depth(exchange.inputs[0]), _depth(top)
-
-
-def _depth(top: Node) -> int:
-    return 1 + max((_depth(each.inputs[0]) for each in _exchanges_of(top)), default=-1)
-
-
-def _exchanges_of(node: Node) -> Iterator[Node]:
-    """Those that the branch below a node reads."""
-    if isinstance(node.spec, ExchangeSpec):
-        yield node
-    else:
-        for child in node.inputs:
-            yield from _exchanges_of(child)
+    """From which fragment to which the tuples of an exchange go, by where it stands in the plan of a query."""
+    depths: dict[int, int] = {}
+    top_of: dict[int, int] = {}
+    """By exchange, how many are below the branch that reads it."""
+    for top in [*(node.inputs[0] for node in root.walk() if isinstance(node.spec, ExchangeSpec)), root]:
+        read = [node for node in _branch_nodes(top) if isinstance(node.spec, ExchangeSpec)]
+        depths[id(top)] = 1 + max((depths[id(each.inputs[0])] for each in read), default=-1)
+        top_of |= dict.fromkeys(map(id, read), depths[id(top)])
+    return depths[id(exchange.inputs[0])], top_of[id(exchange)]
 
 
 def _with_depths(branches: Sequence[BranchPlan]) -> Iterator[tuple[int, BranchPlan]]:
@@ -165,12 +157,29 @@ def _with_depths(branches: Sequence[BranchPlan]) -> Iterator[tuple[int, BranchPl
 
 
 def _branch(name: BranchName, top: Node, inputs: Mapping[int, Input], feeds: int | None) -> BranchPlan:
-    root = _cut_below(top)
+    root = _without_below(top)
     leaves = [node.spec.slot for node in root.walk() if isinstance(node.spec, InputSpec | ExchangeSpec)]
     return BranchPlan(name, root, tuple(inputs[slot] for slot in leaves), feeds)
 
 
-def _cut_below(node: Node) -> Node:
-    """The tree without what is below its exchanges."""
-    inputs = () if isinstance(node.spec, ExchangeSpec) else node.inputs
-    return Node(node.spec, tuple(_cut_below(child) for child in inputs))
+def _without_below(top: Node) -> Node:
+    """A branch by itself: the exchanges that it reads are its leaves."""
+    cut: dict[int, Node] = {}
+    for node in _branch_nodes(top):
+        inputs = () if isinstance(node.spec, ExchangeSpec) else node.inputs
+        cut[id(node)] = Node(node.spec, tuple(cut[id(each)] for each in inputs))
+    return cut[id(top)]
+
+
+def _branch_nodes(top: Node) -> Iterator[Node]:
+    """The nodes of a branch, each once, inputs first; exchanges that it reads are its leaves."""
+    seen: set[int] = set()
+
+    def walk(node: Node) -> Iterator[Node]:
+        seen.add(id(node))
+        for each in () if isinstance(node.spec, ExchangeSpec) else node.inputs:
+            if id(each) not in seen:
+                yield from walk(each)
+        yield node
+
+    return walk(top)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -107,56 +107,90 @@ Body: TypeAlias = Select | SetOperation
 
 
 def logical_plan(bound: Block) -> Body:
-    """The query as written: sources joined in the order of FROM, everything else on top."""
-    if isinstance(bound, BoundSet):
-        return SetOperation(logical_plan(bound.left), logical_plan(bound.right), bound)
-    scans = {source.alias: _scan(source) for source in bound.sources}
-    lookups = [(scans.pop(lookup.alias), lookup) for lookup in bound.lookups]
-    first, *others = scans.values()
-    tree: Relational = first
-    for scan in others:
-        tree = Join(tree, scan)
-    for scan, lookup in lookups:
-        tree = Join(tree, scan, lookup.conjuncts, kind=lookup.kind)
-    tests = tuple(
-        RowTest(
-            logical_plan(each.block),
-            each.operands,
-            each.is_negated,
-            each.is_null_aware,
-            each.nulls_match,
-            each.is_final,
+    """The query as written: sources joined in the order of FROM, everything else on top. A block that is read more than
+    once becomes one body.
+    """
+    return _Translation().body(bound)
+
+
+@dataclass(slots=True)
+class _Translation:
+    """Of a block and those within it."""
+
+    made: dict[int, Body] = field(default_factory=dict[int, "Body"])
+    """By the `id` of a block, which the query holds."""
+
+    def body(self, bound: Block) -> Body:
+        if id(bound) not in self.made:
+            self.made[id(bound)] = self._set(bound) if isinstance(bound, BoundSet) else self._select(bound)
+        return self.made[id(bound)]
+
+    def _set(self, bound: BoundSet) -> SetOperation:
+        return SetOperation(self.body(bound.left), self.body(bound.right), bound)
+
+    def _select(self, bound: BoundQuery) -> Select:
+        scans = {source.alias: self._scan(source) for source in bound.sources}
+        lookups = [(scans.pop(lookup.alias), lookup) for lookup in bound.lookups]
+        first, *others = scans.values()
+        tree: Relational = first
+        for scan in others:
+            tree = Join(tree, scan)
+        for scan, lookup in lookups:
+            tree = Join(tree, scan, lookup.conjuncts, kind=lookup.kind)
+        tests = tuple(
+            RowTest(
+                self.body(each.block),
+                each.operands,
+                each.is_negated,
+                each.is_null_aware,
+                each.nulls_match,
+                each.is_final,
+            )
+            for each in bound.memberships
         )
-        for each in bound.memberships
-    )
-    return Select(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
+        return Select(tree, bound.outputs, bound.conjuncts, bound.emit_changes, bound, tests)
 
-
-def _scan(source: Source) -> Scan:
-    body = logical_plan(source.info.block) if isinstance(source.info, DerivedInfo) else None
-    return Scan(source, tuple(source.schema.names), body=body)
+    def _scan(self, source: Source) -> Scan:
+        body = self.body(source.info.block) if isinstance(source.info, DerivedInfo) else None
+        return Scan(source, tuple(source.schema.names), body=body)
 
 
 def map_selects(body: Body, change: Callable[[Select], Select]) -> Body:
-    """The same with every SELECT changed, those within others first."""
-    if isinstance(body, SetOperation):
-        return replace(body, left=map_selects(body.left, change), right=map_selects(body.right, change))
+    """The same with every SELECT changed, once, those within others first."""
+    changed: dict[int, Body] = {}
+
+    def change_body(each: Body) -> Body:
+        if id(each) not in changed:
+            changed[id(each)] = change_set(each) if isinstance(each, SetOperation) else change_select(each)
+        return changed[id(each)]
+
+    def change_set(each: SetOperation) -> Body:
+        return replace(each, left=change_body(each.left), right=change_body(each.right))
+
+    def change_select(each: Select) -> Body:
+        tests = tuple(replace(test, body=change_body(test.body)) for test in each.tests)
+        return change(replace(each, input=map_scans(each.input, change_scan), tests=tests))
 
     def change_scan(scan: Scan) -> Scan:
-        return replace(scan, body=map_selects(scan.body, change)) if scan.body else scan
+        return replace(scan, body=change_body(scan.body)) if scan.body else scan
 
-    tests = tuple(replace(test, body=map_selects(test.body, change)) for test in body.tests)
-    return change(replace(body, input=map_scans(body.input, change_scan), tests=tests))
+    return change_body(body)
 
 
 def bodies_of(body: Body) -> Iterator[Body]:
-    """The body and all within it, the innermost first."""
+    """The body and all within it, each once, the innermost first."""
+    yield from _bodies_of(body, set())
+
+
+def _bodies_of(body: Body, seen: set[int]) -> Iterator[Body]:
     if isinstance(body, SetOperation):
         below = [body.left, body.right]
     else:
         below = [scan.body for scan in scans_of(body.input) if scan.body] + [test.body for test in body.tests]
     for each in below:
-        yield from bodies_of(each)
+        if id(each) not in seen:
+            yield from _bodies_of(each, seen)
+    seen.add(id(body))
     yield body
 
 

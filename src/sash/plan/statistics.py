@@ -136,8 +136,14 @@ class Statistics:
     def __init__(self, streams: Sequence[StreamKnowledge]):
         self._streams = streams
         """By slot; may grow after this was made."""
+        self._known: dict[Node, FlowStatistics] = {}
 
     def of(self, node: Node) -> FlowStatistics:
+        if node not in self._known:
+            self._known[node] = self._find(node)
+        return self._known[node]
+
+    def _find(self, node: Node) -> FlowStatistics:
         if isinstance(node.spec, InputSpec):
             stream = self._streams[node.spec.slot]
             return FlowStatistics(stream.rate, stream.count, stream.step_s)

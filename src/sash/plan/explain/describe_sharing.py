@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sash.operators.evaluator import quote
-from sash.operators.node import Node
+from sash.operators.node import Node, map_nodes
 from sash.operators.trunk import SIDES
 from sash.plan.explain.describe_memory import memory_facts
 from sash.plan.explain.description import Fact
@@ -138,12 +138,12 @@ def _tapped(plan: QueryPlan, group: TrunkPlan, name: str) -> QueryPlan:
     """The query's own plan with taps in place of its joins."""
     sites = {id(site.node): site for tap, site in group.sites.items() if tap.query == name}
 
-    def graft(node: Node) -> Node:
+    def graft(node: Node, inputs: tuple[Node, ...]) -> Node:
         if id(node) in sites:
             return Node(TapSpec(sites[id(node)]))  # pyright: ignore[reportArgumentType]
-        return Node(node.spec, tuple(graft(child) for child in node.inputs))
+        return Node(node.spec, inputs)
 
-    return replace(plan, root=graft(plan.root))
+    return replace(plan, root=map_nodes(plan.root, graft))
 
 
 def _join(signature: Signature) -> str:

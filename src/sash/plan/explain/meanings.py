@@ -29,7 +29,14 @@ from sash.store.batch import ID_PREFIX
 
 def meanings(node: Node, plan: QueryPlan) -> dict[str, str]:
     """By name, what the columns mean that a node puts out."""
-    below = {name: sql for child in node.inputs for name, sql in meanings(child, plan).items()}
+    known: dict[Node, dict[str, str]] = {}
+    for each in node.walk():
+        below = {name: sql for child in each.inputs for name, sql in known[child].items()}
+        known[each] = _meanings_of(each, below, plan)
+    return known[node]
+
+
+def _meanings_of(node: Node, below: dict[str, str], plan: QueryPlan) -> dict[str, str]:
     match node.spec:
         case InputSpec(slot=slot):
             return made_by(plan.slots[slot].ingest.project)

@@ -18,6 +18,7 @@ from sash.operators.node import Node
 from sash.operators.operator_kinds import ExchangeSpec
 from sash.plan.explain.analysis import Measure, measure_text
 from sash.plan.explain.meanings import made_by, meanings
+from sash.plan.explain.shared_names import SharedNames
 from sash.plan.explain.summarize import Summary, summarize
 from sash.plan.fragment import BranchPlan, Fragment
 from sash.plan.query_plan import QueryPlan
@@ -55,7 +56,7 @@ def short_text(plan: QueryPlan, measures: Mapping[int, Measure], fragments: Sequ
     """The plan as a tree, the answer first; with measures, by the `id` of nodes, also what each operator has done."""
     columns, reading = ", ".join(name for name, _ in plan.outputs), _read_answer(plan)
     answer = f"Answer: {_cut(columns, WIDTH - len(reading) - len('Answer: ; '))}; {reading}"
-    rows = list(_rows(plan.root, plan, measures, "", ""))
+    rows = list(_Rows(plan, measures, SharedNames(plan.root)).of(plan.root, "", ""))
     answer += "\nState: may grow for ever with its streams, as asked for" if plan.may_grow else ""
     return "\n".join([answer, _cut(f"On Spark: {_spread(plan, fragments)}", WIDTH), *_aligned(rows)]) + "\n"
 
@@ -80,15 +81,26 @@ def _cut(text: str, width: int) -> str:
     return (text[: room + 1].rpartition(" ")[0] or text[:room]) + ELLIPSIS
 
 
-def _rows(node: Node, plan: QueryPlan, measures: Mapping[int, Measure], first: str, rest: str) -> Iterator[_Row]:
-    """A node's line and those below it: `first` leads its own, `rest` all others."""
-    measured = measure_text(measures[id(node)]) if id(node) in measures else ""
-    yield _Row(first, summarize(node.spec, node, plan), measured)
-    for idx, child in enumerate(node.inputs):
-        is_last = idx == len(node.inputs) - 1
-        yield from _rows(
-            child, plan, measures, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  ")
-        )
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The lines of a plan."""
+
+    plan: QueryPlan
+    measures: Mapping[int, Measure]
+    names: SharedNames
+
+    def of(self, node: Node, first: str, rest: str) -> Iterator[_Row]:
+        """A node's line and those below it: `first` leads its own, `rest` all others. What stands there already is only
+        named.
+        """
+        if self.names.is_told(node):
+            yield _Row(first, Summary(self.names.again(node)), "")
+            return
+        measured = measure_text(self.measures[id(node)]) if id(node) in self.measures else ""
+        yield _Row(first + self.names.beginning(node), summarize(node.spec, node, self.plan), measured)
+        for idx, child in enumerate(node.inputs):
+            is_last = idx == len(node.inputs) - 1
+            yield from self.of(child, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
 
 
 def _aligned(rows: list[_Row]) -> Iterator[str]:

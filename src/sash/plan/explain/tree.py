@@ -20,6 +20,7 @@ from sash.plan.explain.analysis import Measure, measure_facts
 from sash.plan.explain.describe import Description, Fact, describe
 from sash.plan.explain.describe_memory import memory_facts
 from sash.plan.explain.describe_multiway import pictures
+from sash.plan.explain.shared_names import SharedNames
 from sash.plan.explain.short_tree import short_text
 from sash.plan.fragment import Fragment
 from sash.plan.memory_forecast import MemoryForecast
@@ -72,7 +73,7 @@ def _verbose_text(
             facts = facts + measure_facts(measures[id(node)], choice)
         return title, facts
 
-    lines += [*_tree(plan.root, tell, "", ""), *pictures(plan.graphs)]
+    lines += [*_tree(plan.root, tell, SharedNames(plan.root), "", ""), *pictures(plan.graphs)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -155,13 +156,15 @@ def _spread(fragment: Fragment, whole: str) -> str:
     return "; ".join(dict.fromkeys(told))
 
 
-def _tree(node: Node, tell: Tell, first: str, rest: str) -> list[str]:
-    """A node's lines: `first` leads its title, `rest` everything below it."""
+def _tree(node: Node, tell: Tell, names: SharedNames, first: str, rest: str) -> list[str]:
+    """A node's lines: `first` leads its title, `rest` everything below it. What stands there already is only named."""
+    if names.is_told(node):
+        return [f"{first}{names.again(node)}"]
     title, facts = tell(node)
-    lines = [first + title, *_facts(facts, rest + ("│    " if node.inputs else "     "))]
+    lines = [first + names.beginning(node) + title, *_facts(facts, rest + ("│    " if node.inputs else "     "))]
     for idx, child in enumerate(node.inputs):
         is_last = idx == len(node.inputs) - 1
-        lines += _tree(child, tell, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
+        lines += _tree(child, tell, names, rest + ("└─ " if is_last else "├─ "), rest + ("   " if is_last else "│  "))
     return lines
 
 

@@ -7,7 +7,7 @@ they belong to the tap of each query. Aliases do not matter, nor which stream is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sash.cost.join_cost import HASH
@@ -15,7 +15,7 @@ from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.evaluator import quote
 from sash.operators.multiway_join import MultiwayJoinSpec
-from sash.operators.node import Node
+from sash.operators.node import Node, map_nodes
 from sash.operators.operator_kinds import InputSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.sessions import SessionsSpec
@@ -133,10 +133,17 @@ def sites_of(plan: QueryPlan) -> list[Site]:
         raise RunsAlone("it joins no two streams")
     sites = [_site(plan, node) for node in nodes]
     joined = {slot.number for site in sites for slot in site.slots}
+    elsewhere = _read_outside(plan.root, [site.node for site in sites])
     for slot in plan.slots:
-        if slot.number not in joined:
+        if slot.number not in joined or slot.number in elsewhere:
             raise RunsAlone(f"it also reads `{slot.source.name}` by itself, outside of the join")
     return sites
+
+
+def _read_outside(root: Node, joins: Sequence[Node]) -> set[int]:
+    """The slots that are read by others than these joins."""
+    without = map_nodes(root, lambda node, inputs: Node(node.spec, () if node in joins else inputs))
+    return {node.spec.slot for node in without.walk() if isinstance(node.spec, InputSpec)}
 
 
 def renamed(sql: str, names: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sash.cost.join_cost import HASH, WNL, JoinMethod
 from sash.errors import PlanError
 from sash.operators.ingest import IngestSpec
-from sash.operators.node import Node
+from sash.operators.node import Node, map_nodes
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.operator_names import TapName
 from sash.operators.operator_tree import OperatorTree
@@ -159,15 +159,15 @@ class TrunkPlan:
         taps = {id(site.node): tap for tap, site in self.sites.items() if tap.query == name}
         leaves: list[TapLeaf] = []
 
-        def grafted(node: Node) -> Node:
+        def graft(node: Node, inputs: tuple[Node, ...]) -> Node:
             if id(node) in taps:
                 leaves.append(self._leaf(taps[id(node)], next(numbers)))
                 fed = Node(InputSpec(leaves[-1].input.slot))
                 return Node(ReorderSpec(is_total=False), (fed,)) if is_ordered else fed
             spec = replace(node.spec, slot=next(numbers)) if isinstance(node.spec, ExchangeSpec) else node.spec
-            return Node(spec, tuple(grafted(child) for child in node.inputs))
+            return Node(spec, inputs)
 
-        return grafted(self.queries[name].root), leaves
+        return map_nodes(self.queries[name].root, graft), leaves
 
     def cut(self, name: str, numbers: Iterator[int]) -> list[BranchPlan]:
         """The branches of a query, which stand on its taps, or on exchanges."""
@@ -209,8 +209,12 @@ def _reads_exchange(leaf: TapLeaf, branches: Sequence[BranchPlan], leaves: Seque
     return {input.slot for input in reader.inputs} > tapped
 
 
-def _behind_exchange(node: Node, leaves: Mapping[int, Input], numbers: Iterator[int]) -> Node:
-    """The tree with an exchange above each of the leaves."""
-    if isinstance(node.spec, InputSpec) and node.spec.slot in leaves:
-        return Node(ExchangeSpec(next(numbers), leaves[node.spec.slot].partition), (node,))
-    return Node(node.spec, tuple(_behind_exchange(child, leaves, numbers) for child in node.inputs))
+def _behind_exchange(root: Node, leaves: Mapping[int, Input], numbers: Iterator[int]) -> Node:
+    """The plan with an exchange above each of the leaves."""
+
+    def put_behind(node: Node, inputs: tuple[Node, ...]) -> Node:
+        if isinstance(node.spec, InputSpec) and node.spec.slot in leaves:
+            return Node(ExchangeSpec(next(numbers), leaves[node.spec.slot].partition), (node,))
+        return Node(node.spec, inputs)
+
+    return map_nodes(root, put_behind)
