@@ -94,7 +94,7 @@ class _Rows:
         named.
         """
         if self.names.is_told(node):
-            yield _Row(first, Summary(self.names.again(node)), "")
+            yield _Row(first, Summary(self.names.again(node), ""), "")
             return
         measured = measure_text(self.measures[id(node)]) if id(node) in self.measures else ""
         yield _Row(first + self.names.beginning(node), summarize(node.spec, node, self.plan), measured)
