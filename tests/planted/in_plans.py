@@ -6,6 +6,22 @@ from planted.mistake import Mistake
 
 RULES = (
     Mistake(
+        "equal-streams-that-are-spread-differently",
+        "one_of_each",
+        "plan/one_of_each.py",
+        "slot.ingest, slot.partition, slot.is_free",
+        "slot.ingest",
+        ("tests/plan/test_one_of_each.py", "tests/golden/test_golden.py"),
+    ),
+    Mistake(
+        "what-several-branches-read-in-none-of-them",
+        "one_of_each",
+        "plan/one_of_each.py",
+        "(self._placed(node.inputs[0], {}, {}),)",
+        "(self._placed(node.inputs[0], branch, labels),)",
+        ("tests/plan/test_one_of_each.py", "tests/plan/test_physical.py"),
+    ),
+    Mistake(
         "an-interval-whose-least-distance-nobody-checks",
         "drop_interval_conditions",
         "sql/interval_joins.py",

@@ -18,6 +18,7 @@ HARMLESS = {
     "operators/accumulators/manner.py",  # what is said of an aggregate
     "operators/evaluator.py",  # hands expressions to DuckDB
     "operators/operator.py",  # protocols
+    "operators/operator_kinds.py",  # which operator runs what
     "operators/operator_names.py",  # names
     "operators/operator_set.py",  # names of what operators keep
     "kernels/gather.py",  # copies
