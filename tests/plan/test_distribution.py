@@ -15,7 +15,7 @@ def branches_of(plan) -> list[str]:
     """The inputs of each branch, streams by alias and others by the branch that feeds them, with their columns."""
     branches = [branch for fragment in Plan.alone(plan).fragments for branch in fragment.branches]
     branches.sort(key=lambda branch: branch.name.number)
-    feeding = {branch.feeds: str(branch.name.number) for branch in branches}
+    feeding = {slot: str(branch.name.number) for branch in branches for slot in branch.feeds}
     aliases = {slot.number: slot.source.alias for slot in plan.slots}
     return [
         ", ".join(f"{(aliases | feeding)[input.slot]} by {' '.join(input.partition) or 'none'}" for input in one.inputs)

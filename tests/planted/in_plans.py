@@ -17,8 +17,8 @@ RULES = (
         "what-several-branches-read-in-none-of-them",
         "one_of_each",
         "plan/one_of_each.py",
-        "(self._placed(node.inputs[0], {}, {}),)",
-        "(self._placed(node.inputs[0], branch, labels),)",
+        "placed = Node(spec, (self._top(node.inputs[0]),))",
+        "placed = Node(spec, (self._placed(node.inputs[0], branch, labels),))",
         ("tests/plan/test_one_of_each.py", "tests/plan/test_physical.py"),
     ),
     Mistake(

@@ -43,8 +43,8 @@ class BranchPlan:
     name: BranchName
     root: Node
     inputs: tuple[Input, ...]
-    feeds: int | None
-    """The slot, of a later branch, that its tuples go to; the last one's are the answer."""
+    feeds: tuple[int, ...]
+    """The slots, of later branches, that its tuples go to; the last one's are the answer."""
     taps: Mapping[int, TapName] = field(default_factory=dict[int, TapName])
     """By slot, the tap that feeds it."""
 
@@ -110,13 +110,17 @@ def cut_branches(
     """
     known = {input.slot: input for input in inputs}
     branches: list[BranchPlan] = []
-    for node in [node for node in root.walk() if isinstance(node.spec, ExchangeSpec)]:
-        spec = node.spec
-        assert isinstance(spec, ExchangeSpec)
-        branch = _branch(BranchName(query, len(branches)), node.inputs[0], known, spec.slot)
-        known[spec.slot] = Input(spec.slot, spec.partition, branch.tree(relations).schema)
+    tops: dict[Node, list[ExchangeSpec]] = {}
+    for node in root.walk():
+        if isinstance(node.spec, ExchangeSpec):
+            tops.setdefault(node.inputs[0], []).append(node.spec)
+    for top, exchanges in tops.items():
+        feeds = tuple(each.slot for each in exchanges)
+        branch = _branch(BranchName(query, len(branches)), top, known, feeds)
+        schema = branch.tree(relations).schema
+        known |= {each.slot: Input(each.slot, each.partition, schema) for each in exchanges}
         branches.append(branch)
-    return (*branches, _branch(BranchName(query, len(branches)), root, known, None))
+    return (*branches, _branch(BranchName(query, len(branches)), root, known, ()))
 
 
 def stack_fragments(
@@ -151,12 +155,12 @@ def _with_depths(branches: Sequence[BranchPlan]) -> Iterator[tuple[int, BranchPl
     """Each branch of a query with how many exchanges are below it."""
     depths: dict[BranchName, int] = {}
     for branch in branches:
-        below = [depths[each.name] for each in branches if each.feeds is not None and branch.input(each.feeds)]
+        below = [depths[each.name] for each in branches if any(map(branch.input, each.feeds))]
         depths[branch.name] = 1 + max(below, default=-1)
         yield depths[branch.name], branch
 
 
-def _branch(name: BranchName, top: Node, inputs: Mapping[int, Input], feeds: int | None) -> BranchPlan:
+def _branch(name: BranchName, top: Node, inputs: Mapping[int, Input], feeds: tuple[int, ...]) -> BranchPlan:
     root = _without_below(top)
     leaves = [node.spec.slot for node in root.walk() if isinstance(node.spec, InputSpec | ExchangeSpec)]
     return BranchPlan(name, root, tuple(inputs[slot] for slot in leaves), feeds)

@@ -11,12 +11,13 @@ their number. Nodes are equal if they do the same to equal inputs; streams, if t
 way; exchanges, if they spread in the same way what is equal.
 
 What two branches read is there for each of them: on Spark a branch runs in groups of its own, and state is never in
-two. Where several exchanges spread the same rows by the same columns, and projections alone stand between, there is one
-exchange below the projections instead, so that its readers are in one branch.
+two. But where exchanges spread the same rows, and projections alone stand between, they stand below the projections
+instead, so that what is below is one branch, which feeds them all; those that spread by the same columns are one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -89,20 +90,16 @@ class _Origin(NamedTuple):
 
 
 def _lifted(root: Node) -> Node:
-    """The plan with one exchange in the place of those that spread the same rows by the same columns."""
+    """The plan with exchanges that spread the same rows right above what gives them, one for those that spread alike."""
     origins = {id(node): _origin(node) for node in root.walk() if isinstance(node.spec, ExchangeSpec)}
-    alike: dict[tuple[int, tuple[str, ...]], list[_Origin]] = {}
-    for each in origins.values():
-        alike.setdefault((id(each.node), each.partition), []).append(each)
+    n_spread = Counter(id(each.node) for each in origins.values())
     placed: dict[tuple[int, tuple[str, ...]], Node] = {}
 
     def lift(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if not isinstance(node.spec, ExchangeSpec):
+        if not isinstance(node.spec, ExchangeSpec) or n_spread[id(origins[id(node)].node)] == 1:
             return Node(node.spec, inputs)
         origin = origins[id(node)]
         key = id(origin.node), origin.partition
-        if len(alike[key]) == 1:
-            return Node(node.spec, inputs)
         chain: list[Spec] = []
         below, below_now = node.inputs[0], inputs[0]
         while below is not origin.node:
@@ -142,6 +139,8 @@ class _Branches:
     _slots: list[tuple[int, Node]] = field(default_factory=list[tuple[int, Node]])
     """The leaves in the making, each with the slot that it was built with."""
     _exchanges: list[tuple[int, Node]] = field(default_factory=list[tuple[int, Node]])
+    _tops: dict[int, Node] = field(default_factory=dict[int, Node])
+    """By what it was before, what the branches below exchanges put out."""
     _lookups: dict[str, str] = field(default_factory=dict[str, str])
     """By label, that of which it is the same."""
 
@@ -167,7 +166,7 @@ class _Branches:
             return branch[id(node)]
         spec = node.spec
         if isinstance(spec, ExchangeSpec):
-            placed = Node(spec, (self._placed(node.inputs[0], {}, {}),))
+            placed = Node(spec, (self._top(node.inputs[0]),))
             self._exchanges.append((spec.slot, placed))
         elif isinstance(spec, RelationSpec):
             placed = Node(RelationSpec(self._label(spec.alias, labels)))
@@ -177,6 +176,12 @@ class _Branches:
             self._slots.append((spec.slot, placed))
         branch[id(node)] = placed
         return placed
+
+    def _top(self, node: Node) -> Node:
+        """What a branch below puts out, whoever reads it through whichever exchange."""
+        if id(node) not in self._tops:
+            self._tops[id(node)] = self._placed(node, {}, {})
+        return self._tops[id(node)]
 
     def _label(self, label: str, labels: dict[str, str]) -> str:
         if label not in labels:

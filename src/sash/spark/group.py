@@ -125,8 +125,10 @@ class Group:
 
     def _pass_up(self, tuples: pa.Table, branch: BranchPlan) -> Iterator[Message]:
         """Tuples of a branch, in messages of bounded size: for a later one, or as changes in their order."""
-        if branch.feeds is not None:
-            yield from self._send(self._with_own_identities(tuples, branch), branch.feeds)
+        if branch.feeds:
+            tuples = self._with_own_identities(tuples, branch)
+            for slot in branch.feeds:
+                yield from self._send(tuples, slot)
             return
         query = self.plan.queries[branch.name.query]
         for part in _bounded(to_changes(tuples, query.schema, query.emit_changes, with_ties=False)):
