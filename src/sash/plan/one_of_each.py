@@ -90,7 +90,7 @@ class _Origin(NamedTuple):
 
 
 def _lifted(root: Node) -> Node:
-    """The plan with exchanges that spread the same rows right above what gives them, one for those that spread alike."""
+    """The plan with exchanges of the same rows right above what gives them, one for those that spread alike."""
     origins = {id(node): _origin(node) for node in root.walk() if isinstance(node.spec, ExchangeSpec)}
     n_spread = Counter(id(each.node) for each in origins.values())
     placed: dict[tuple[int, tuple[str, ...]], Node] = {}
