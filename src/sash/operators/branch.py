@@ -50,7 +50,7 @@ class Waiting:
         self._held: dict[int, Arriving] = {}
 
     def take(
-        self, given: Mapping[int, pa.Table], progress: Mapping[int, int]
+        self, given: Mapping[int, Arriving], progress: Mapping[int, int]
     ) -> tuple[dict[int, Arriving], int] | None:
         """What may be worked on now that taps have given this, and up to when; None if it is of other branches.
 
