@@ -13,7 +13,7 @@ import pytest
 
 import sash
 from sash.embedded.running_job import RunningJob
-from sash.operators import pipeline as pipelines
+from sash.operators import branch
 from sash.operators.distinct import Distinct
 from sash.operators.group_by import GroupBy
 from sash.operators.limited_steps import _LimitedStep
@@ -215,5 +215,5 @@ def test_what_fits_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_limit_nothing_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(pipelines, "SortedRuns")
+    monkeypatch.delattr(branch, "SortedRuns")
     assert sash.sql(TEXTS["pairs"], **streams("one instant")).num_rows > N_ROWS**2 // 3
