@@ -29,6 +29,7 @@ from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.explain.aliases import aliases_in
 from sash.plan.explain.describe_flow import alias_given, asked_of_tables, relation_title, subquery_title
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
@@ -58,12 +59,6 @@ def summarize(spec: object, node: Node, plan: QueryPlan) -> Summary:
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 
 
-@singledispatch
-def aliases_in(spec: object, node: Node, plan: QueryPlan) -> list[str]:
-    """The aliases of the streams, relations and subqueries whose rows are in a node's tuples."""
-    return [alias for child in node.inputs for alias in aliases_in(child.spec, child, plan)]
-
-
 @summarize.register
 def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Summary:
     slot = plan.slots[spec.slot]
@@ -73,11 +68,6 @@ def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary(f"Stream {slot.source.name} AS {slot.source.alias}", _listed(window, slack, where))
 
 
-@aliases_in.register
-def _(spec: InputSpec, node: Node, plan: QueryPlan) -> list[str]:
-    return [plan.slots[spec.slot].source.alias]
-
-
 @summarize.register
 def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
@@ -85,11 +75,6 @@ def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     what = _listed(f"once: {asked}" if asked else "", _where(lookup.ingest.project.predicate))
     kept = "its versions, in memory" if lookup.source.is_arrival else "all of it, in memory"
     return Summary(relation_title(lookup), what, kept)
-
-
-@aliases_in.register
-def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> list[str]:
-    return [next(lookup.source.alias for lookup in plan.lookups if lookup.label == spec.alias)]
 
 
 @summarize.register
@@ -112,12 +97,6 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
         return Summary("Project", f"the aggregates, of {', '.join(known.values())}")
     made = [_made(name, sql, plain(sql, known)) for name, sql in spec.columns if sql != quote(name) and name in names]
     return Summary("Project", _listed(", ".join(made or names), _where(spec.predicate, known)))
-
-
-@aliases_in.register
-def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> list[str]:
-    alias = alias_given(spec)
-    return [alias] if alias is not None else aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
@@ -208,12 +187,6 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary((ROW_RULES if spec.nulls_match else TEST_RULES)[spec.rule], does, ", ".join(lives))
 
 
-@aliases_in.register
-def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> list[str]:
-    """Only left tuples are passed on."""
-    return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
-
-
 @summarize.register
 def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     lives = [f"{side} {_life(life)}" for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
@@ -231,12 +204,6 @@ def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Summary:
     ]
     kept = f"left {_life(spec.windows_us[0])}, right {_life(sum(spec.windows_us))}"
     return Summary("Unmet", " and ".join(pairs), kept)
-
-
-@aliases_in.register
-def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> list[str]:
-    """Only left tuples are passed on."""
-    return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
