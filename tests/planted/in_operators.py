@@ -82,7 +82,7 @@ JOINS = (
     Mistake(
         "a-condition-of-a-query-that-null-satisfies",
         "tapped_join",
-        "operators/tapped_join.py",
+        "operators/tap_spec.py",
         "COALESCE({each}, FALSE)",
         "COALESCE({each}, TRUE)",
         ("tests/operators/test_tapped_join.py",),
