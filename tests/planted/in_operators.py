@@ -466,6 +466,14 @@ AGGREGATES = (
         ("tests/operators/test_top_k.py -k large",),
     ),
     Mistake(
+        "a-rank-that-ends-before-its-class",
+        "top_k",
+        "kernels/rank_classes.py",
+        "if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:",
+        "if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) < 0:",
+        ("tests/operators/test_top_k.py",),
+    ),
+    Mistake(
         "a-row-taken-back-when-it-leaves-by-itself",
         "over",
         "operators/over.py",
