@@ -30,7 +30,7 @@ class Bits:
         self.append(left, 0)
 
 
-class Validity:
+class NullMask:
     """Which values are not NULL; a bitmap from the first NULL on."""
 
     def __init__(self, arena: Arena):

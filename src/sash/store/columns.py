@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.kernels.gather import gather_words
-from sash.store.column_buffers import Bits, Offsets, Validity
+from sash.store.column_buffers import Bits, NullMask, Offsets
 from sash.store.offset_widths import is_list, list_offsets
 from sash.store.vector import Arena, Vector
 
@@ -38,7 +38,7 @@ class FixedColumn:
     def __init__(self, type: pa.DataType, arena: Arena):
         self.type = type
         self._width = type.bit_width // 8
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
         self.items = Vector(f"V{self._width}", arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -72,7 +72,7 @@ class _BooleanColumn:
     type = pa.bool_()
 
     def __init__(self, type: pa.DataType, arena: Arena):
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
         self._values = Bits(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -109,7 +109,7 @@ class _BytesColumn:
     def __init__(self, type: pa.DataType, arena: Arena):
         is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
         self.type = pa.large_string() if is_text else pa.large_binary()
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
         self._offsets = Offsets(arena)
         self._data = Vector(np.uint8, arena)
 
@@ -140,7 +140,7 @@ class _StructColumn:
         fields = [type.field(idx) for idx in range(type.num_fields)]
         self._fields = [make_column(field.type, arena) for field in fields]
         self.type = pa.struct([field.with_type(own.type) for field, own in zip(fields, self._fields, strict=True)])
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.StructArray)
@@ -166,7 +166,7 @@ class _ListColumn:
         is_map = pa.types.is_map(type)
         self._items = make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, arena)
         self.type = pa.large_list(self._items.type)
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
         self._offsets = Offsets(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -196,7 +196,7 @@ class _FixedListColumn:
         self._size = type.list_size
         self._items = make_column(type.value_type, arena)
         self.type = pa.list_(self._items.type, self._size)
-        self._valid = Validity(arena)
+        self._valid = NullMask(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.FixedSizeListArray)
