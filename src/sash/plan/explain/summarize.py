@@ -36,7 +36,7 @@ from sash.plan.explain.describe_multiway import conditions_text, key_texts, span
 from sash.plan.explain.describe_over import summary_text
 from sash.plan.explain.describe_partners import LOOKUP_KINDS, ROW_RULES, TEST_RULES, asof_rule
 from sash.plan.explain.describe_top_k import kept_text
-from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
+from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of, result_meanings
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX, OP
@@ -93,8 +93,6 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
     if is_last_word(spec):
         return Summary("Project", "what enters, for ever")
     known = meanings(node.inputs[0], plan)
-    if names and all(name.startswith("_agg.") for name in names):
-        return Summary("Project", f"the aggregates, of {', '.join(known.values())}")
     made = [_made(name, sql, plain(sql, known)) for name, sql in spec.columns if sql != quote(name) and name in names]
     return Summary("Project", _listed(", ".join(made or names), _where(spec.predicate, known)))
 
@@ -234,7 +232,7 @@ def _grouped(spec: Grouping, node: Node, plan: QueryPlan) -> str:
     groups = f"by {', '.join(known.get(key, key) for key in spec.keys)}" if spec.keys else "all rows"
     if any(map(part_of, spec.calls)):
         groups = "all groups"
-    having = f" having {plain(spec.having, known | calls)}" if spec.having else ""
+    having = f" having {plain(spec.having, known | calls | result_meanings(spec, calls))}" if spec.having else ""
     return f"{groups}{having}" + (f": {', '.join(calls.values())}" if calls else "")
 
 
