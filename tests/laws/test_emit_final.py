@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sash.frames import Relation, Stream, relation
 from sash.operators.changes import read_times
-from sash.oracle.reference import find_stream_lives, row_keys
+from sash.oracle.reference import find_stream_lives
+from sash.oracle.row_keys import row_keys
 from sash.sql import duck
 from sash.sql.bound_query import sources_in
 from sash.sql.catalog import StreamInfo

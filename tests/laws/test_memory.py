@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sash
@@ -24,7 +24,7 @@ from sash.sql.bound_query import BoundQuery
 from sash.store import sealed_expiries, sorted_runs, spill_files, timed_log, trace
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, expected_changes, stream_of
-from sash.testing.case import Step
+from sash.testing.case import Push, Step
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
@@ -92,8 +92,61 @@ def test_plans_over_windows_on_disk_do_not_show(spill: Path, drawn: Interrupted)
     check(*drawn, spill)
 
 
+ONE_TIME_IN_PARTS = Case(
+    "SELECT A.v AS v0, B.v AS v1, C.v AS v2 FROM a A, b B, c C WHERE A.k = B.k AND A.j = C.j "
+    "WINDOW (A, B) = 5 us AND WINDOW (B, C) = 5 us",
+    {
+        "a": sash.stream(
+            stream_of("""
+            ts | k | j | v
+            0  | 0 | 0 | 1
+            0  | 0 | 0 | 1
+            0  | 0 | 0 | 1
+            0  | 0 | 0 | 1
+            1  | 0 | 0 | 1
+            2  | 0 | 0 | 1
+            3  | 0 | 0 | 1
+            4  | 0 | 0 | 1
+        """),
+            time="ts",
+        ),
+        "b": sash.stream(
+            stream_of("""
+            ts | k | v
+            -1 | 0 | 1
+            0  | 0 | 1
+            1  | 0 | 1
+            2  | 0 | 1
+            3  | 0 | 1
+            4  | 0 | 1
+            5  | 0 | 1
+            6  | 0 | 1
+        """),
+            time="ts",
+        ),
+        "c": sash.stream(
+            stream_of("""
+            ts | j | v
+            -1 | 0 | 1
+            0  | 0 | 1
+            1  | 0 | 1
+            1  | 0 | 1
+            3  | 0 | 2
+            5  | 0 | 3
+            5  | 1 | 0
+        """),
+            time="ts",
+            slack="1 us",
+        ),
+    },
+)
+
+
 @pytest.mark.slow
 @settings(max_examples=N_CASES)
+@example((ONE_TIME_IN_PARTS, [Push("c", 0, 7), Push("a", 0, 8), Push("b", 0, 8)], set())).via(
+    "pairs of one time, too many for memory, and a tuple of that time"
+)
 @given(interrupted(multiway_cases()))
 def test_joins_of_many_streams_with_little_memory_do_not_show(spill: Path, drawn: Interrupted) -> None:
     check(*drawn, spill)

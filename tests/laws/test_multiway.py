@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sash
 from sash.oracle.snapshot_law import check_snapshot, is_join
 from sash.sql.bound_query import BoundQuery
 from sash.store.memory_budget import LEAST_BYTES
-from sash.testing import Case, assert_changes, expected_changes
+from sash.testing import Case, assert_changes, expected_changes, stream_of
 from sash.testing.case import Step
 from sash.testing.strategies import batch_cuts
 from support.multiway_strategies import multiway_cases
@@ -22,12 +22,26 @@ from support.sealing import seal_all_the_time
 
 N_CASES = volume(dev=4, ci=40, deep=1000)
 LIMITS = (LEAST_BYTES, 1 << 16, None)
+SAME_MEAN = Case(
+    "SELECT avg(A.v) AS x0 FROM a A [RANGE 5 us], a B [RANGE 5 us], a C [RANGE 5 us] WHERE A.k = B.k AND B.j = C.j",
+    {
+        "a": sash.stream(
+            stream_of("""
+        ts | k | j | v
+        -1 | 0 | 0 | 1
+        0  | 0 | 0 | 1
+    """),
+            time="ts",
+        )
+    },
+)
 HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @settings(max_examples=N_CASES)
+@example(SAME_MEAN, 0, []).via("an average, put together of parts that change, stays the same")
 @given(multiway_cases(), st.integers(0, 9), st.lists(st.sampled_from(HINTS), min_size=2, max_size=2, unique=True))
 def test_changes_are_those_of_every_combination_with_every_algorithm(case: Case, lot: int, hints: list[str]) -> None:
     """DuckDB is asked about every tenth case, and where there is more than a join; all algorithms are, likewise."""

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.oracle.reference import row_keys, split_late
+from sash.oracle.reference import split_late
+from sash.oracle.row_keys import row_keys
 from sash.oracle.snapshot_law import check_snapshot
 from sash.sql.bound_query import BoundQuery
 from sash.testing import Case, assert_changes, expected_changes

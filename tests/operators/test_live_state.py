@@ -59,7 +59,8 @@ from sash.operators.row_frames import Frame, OverCall
 from sash.operators.running_group_by import RunningGroupBy, RunningGroupBySpec
 from sash.operators.sessions import Sessions, SessionsSpec
 from sash.operators.slide import Slide, SlideSpec
-from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
+from sash.operators.tap_spec import Tap, TappedJoinSpec
+from sash.operators.tapped_join import TappedJoin
 from sash.operators.top_k import TopK, TopKSpec
 from sash.operators.union import Union, UnionSpec
 from sash.operators.unmet import Unmet, UnmetSpec

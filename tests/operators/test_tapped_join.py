@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from sash.cost.join_cost import JoinMethod
 from sash.operators.evaluator import keep
 from sash.operators.operator_names import TapName
-from sash.operators.tapped_join import Tap, TappedJoin, TappedJoinSpec
+from sash.operators.tap_spec import Tap, TappedJoinSpec
+from sash.operators.tapped_join import TappedJoin
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
 from sash.store.batch import EXPIRES, SIGNED_FIELDS, TS
 from support.steps import restarted

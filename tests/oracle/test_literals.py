@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.oracle.reference import row_keys
+from sash.oracle.row_keys import row_keys
 from sash.testing import draw, stream_of
 from sash.testing.strategies import TIME_TYPES, schemas, tables
 

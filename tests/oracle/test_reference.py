@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sash
-from sash.oracle.reference import NEVER, find_lives, find_stream_lives, row_key, row_keys, split_late
+from sash.oracle.reference import NEVER, find_lives, find_stream_lives, split_late
+from sash.oracle.row_keys import row_key, row_keys
 from sash.sql.bound_query import BoundQuery
 from sash.sql.catalog import StreamInfo
 from sash.sql.window_kinds import RowsWindow, TimeWindow, Window

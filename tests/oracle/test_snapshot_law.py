@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.oracle.answers import differences
-from sash.oracle.reference import row_key, row_keys
+from sash.oracle.row_keys import row_key, row_keys
 from sash.oracle.snapshot_law import check_snapshot, relational_query
 from sash.sql.bound_query import Block, BoundQuery, BoundSet, replaced_by
 from sash.testing import (

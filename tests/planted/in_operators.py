@@ -82,7 +82,7 @@ JOINS = (
     Mistake(
         "a-condition-of-a-query-that-null-satisfies",
         "tapped_join",
-        "operators/tapped_join.py",
+        "operators/tap_spec.py",
         "COALESCE({each}, FALSE)",
         "COALESCE({each}, TRUE)",
         ("tests/operators/test_tapped_join.py",),
@@ -464,6 +464,14 @@ AGGREGATES = (
         "        _refill(owner, cut, ranked, treaps)\n",
         "        pass\n",
         ("tests/operators/test_top_k.py -k large",),
+    ),
+    Mistake(
+        "a-rank-that-ends-before-its-class",
+        "top_k",
+        "kernels/rank_classes.py",
+        "if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:",
+        "if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) < 0:",
+        ("tests/operators/test_top_k.py",),
     ),
     Mistake(
         "a-row-taken-back-when-it-leaves-by-itself",

@@ -135,8 +135,8 @@ PLANS = (
     ),
     Mistake(
         "not-exists-taken-as-exists",
-        "builder",
-        "plan/builder.py",
+        "row_tests",
+        "plan/row_tests.py",
         'rule = "absent" if test.is_negated else "present"',
         'rule = "present"',
     ),

@@ -11,7 +11,8 @@ import pytest
 from sash.io.records import REJECT_SCHEMA
 from sash.io.sink import read_sink
 from sash.runtime.job import Job, QueryRun, Tally
-from sash.spark.spark_run import RunningQuery, read_files, run_on_spark
+from sash.spark.frame import read_files
+from sash.spark.spark_run import RunningQuery, run_on_spark
 
 AHEAD = """
 CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS AHEAD 10 SECONDS

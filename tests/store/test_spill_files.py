@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.faults.conftest import FAULTS, Death, Operations
 
 from sash.errors import ResourceError, SourceError
-from sash.store import spill_files
-from sash.store.spill_files import SpillFile, SpillFiles, SpillSettings
+from sash.store import spill_names
+from sash.store.spill_files import LEAST_PAGE_BYTES, SpillFile, SpillFiles, SpillSettings
 from sash.store.spill_pages import PagedRead, plan_reads
 from support.allowances import Tally
 
@@ -110,7 +110,7 @@ def test_what_is_asked_of_the_disk_is_counted(tmp_path) -> None:
 def test_frames_of_all_reads_take_half_of_what_is_for_them(n_bytes: int, n_reads: int) -> None:
     """As long as a page of each fits; who needs more than that is refused when it is planned."""
     settings = SpillSettings.within(n_bytes, n_reads=n_reads)
-    least = n_reads * spill_files.LEAST_PAGE_BYTES
+    least = n_reads * LEAST_PAGE_BYTES
     assert n_reads * settings.n_buffers * settings.most_pages * settings.page_bytes <= max(n_bytes // 2, least)
 
 
@@ -223,7 +223,7 @@ def test_whatever_operation_fails_nothing_half_made_has_a_whole_name(tmp_path, f
         left = names(directory) if directory.exists() else []
         assert all((directory / name).stat().st_size in (100, 200) for name in left if not name.endswith(".part"))
         with monkeypatch.context() as patch:  # the next process
-            patch.setattr(spill_files, "_is_running", lambda pid: False)
+            patch.setattr(spill_names, "_is_running", lambda pid: False)
             SpillFiles(directory, TINY)
         assert not names(directory)
 
@@ -254,9 +254,9 @@ def test_who_is_refused_can_go_on_with_what_there_was(tmp_path) -> None:
 def test_only_what_dead_processes_have_left_is_removed(tmp_path) -> None:
     with subprocess.Popen(["true"]) as ended:
         ended.wait()
-    dead, alive = (spill_files._stem_of(pid) for pid in (ended.pid, os.getppid()))
+    dead, alive = (spill_names.stem_of(pid) for pid in (ended.pid, os.getppid()))
     host = dead.split("-")[2]
-    kept = [f"{alive}00.1", f"{alive}00.2.part", "other", dead.replace(host, "another"), f"{spill_files.PREFIX}x"]
+    kept = [f"{alive}00.1", f"{alive}00.2.part", "other", dead.replace(host, "another"), f"{spill_names.PREFIX}x"]
     for name in [*kept, f"{dead}00.1", f"{dead}00.2.part"]:
         (tmp_path / name).write_bytes(b"x")
     SpillFiles(tmp_path, TINY)
@@ -296,7 +296,7 @@ def test_a_process_that_was_forked_reads_ahead_with_a_thread_of_its_own(tmp_path
     assert read_all(files, file)[:1000] == bytes(numbers(1000))
     parents = files._open_reader()
     assert files._open_reader() is parents
-    monkeypatch.setattr(spill_files.os, "getpid", lambda: -1)
+    monkeypatch.setattr(os, "getpid", lambda: -1)
     own = files._open_reader()
     assert own is not parents
     assert read_all(files, file)[:1000] == bytes(numbers(1000))

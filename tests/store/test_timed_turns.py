@@ -71,14 +71,12 @@ def test_turns_are_complete_up_to_their_time(
 def test_what_leaves_comes_after_what_enters_or_before_it(inputs: list[list], n_rows: int) -> None:
     for tables, _, is_part in turns_of(inputs, n_rows, 9, 1, Instants.ENTERING_FIRST):
         assert not is_part or {sign for table in tables for sign in table[OP].to_pylist()} == {1}
-    seen: dict[int, int] = {}
+    seen: dict[int, tuple[bool, int]] = {}
     for tables, until, is_part in turns_of(inputs, n_rows, 9, 1, Instants.LEAVING_FIRST):
         if is_part:
-            phases = {
-                2 if sign > 0 else number for number, table in enumerate(tables) for sign in table[OP].to_pylist()
-            }
-            assert len(phases) == 1, "what leaves on the left, then on the right, then what enters"
-            assert seen.get(until, 0) <= min(phases)
+            phases = {(sign > 0, number) for number, table in enumerate(tables) for sign in table[OP].to_pylist()}
+            assert len(phases) == 1, "what leaves on the left, then on the right, then what enters, likewise"
+            assert seen.get(until, (False, 0)) <= min(phases)
             seen[until] = min(phases)
 
 

@@ -45,7 +45,7 @@ from sash.operators.running_group_by import MIN_GONE, RunningGroupBySpec
 from sash.operators.sessions import SessionsSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.oracle.reference import row_keys
+from sash.oracle.row_keys import row_keys
 from sash.store import trace
 from sash.store.batch import EXPIRES, NEVER, TS, int64_column, signs
 from sash.store.block_window import CUTS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, given, settings
 
 import sash
-from sash.oracle.reference import row_keys
+from sash.oracle.row_keys import row_keys
 from sash.testing import Advance, Push, draw, stream_of
 from support.shared_case import Add, Drop, Episode, Pause, Resume, SharedCase
 from support.shared_strategies import shared_cases

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
-from sash.oracle.reference import row_keys
+from sash.oracle.row_keys import row_keys
 from sash.testing import Advance, Case, Push, assert_changes, stream_of
 from sash.testing.case import Step
 from sash.testing.strategies import batch_cuts, cases

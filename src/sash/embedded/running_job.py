@@ -15,7 +15,7 @@ from sash.operators.changes import to_changes
 from sash.operators.pipeline import Pipeline
 from sash.operators.place_relation import RelationPlaces
 from sash.operators.stream_clock import StreamClock
-from sash.operators.tapped_join import LWO
+from sash.operators.tap_spec import LWO
 from sash.plan.arrival import load_arrived
 from sash.plan.physical import Plan
 from sash.runtime.table_versions import refuse_changed, versions_of

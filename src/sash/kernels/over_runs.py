@@ -18,7 +18,7 @@ import numpy as np
 
 from sash.kernels.arrays import Bools, Int8s, Int64s
 from sash.kernels.jit import kernel
-from sash.kernels.top_k_runs import compare_keys
+from sash.kernels.rank_classes import compare_keys
 from sash.kernels.treaps import LEFT, MULTIPLICITY, RIGHT, ROOT, SIZE, VALUE, Treaps, insert, multiplicity, rank, remove
 from sash.kernels.treaps import size as size_of
 

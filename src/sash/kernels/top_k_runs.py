@@ -24,15 +24,9 @@ import numpy as np
 
 from sash.kernels.arrays import Int8s, Int64s
 from sash.kernels.jit import kernel
+from sash.kernels.rank_classes import ROW_NUMBER, RankBounds, class_end, find_high, is_behind
 from sash.kernels.treaps import (
-    LEFT,
-    MULTIPLICITY,
-    RIGHT,
-    ROOT,
-    SIZE,
-    VALUE,
     Treaps,
-    compare,
     greatest,
     insert,
     kth,
@@ -42,20 +36,11 @@ from sash.kernels.treaps import (
     size,
 )
 
-ROW_NUMBER, RANK, DENSE_RANK = 0, 1, 2
 HIGH, BOUND, N_REST = 0, 1, 2
 PARTITION_WIDTH = 3
 LEAST_ORDERED, ORDERED_SHARE = 1024, 32
 """At least so many rows of a partition are in order, and at least one of so many."""
 N_SAMPLED = 256
-
-
-class RankBounds(NamedTuple):
-    """Which rows are shown."""
-
-    function: int
-    first: int
-    last: int
 
 
 class RankEvents(NamedTuple):
@@ -111,7 +96,7 @@ def _move(
     owner = ranked.owners[row]
     partition = ranked.partitions[owner]
     # 1. What comes behind all that is in order shows nowhere.
-    if partition[BOUND] and _is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
+    if partition[BOUND] and is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
         partition[N_REST] += sign
         ranked.counts[row] += sign
         _unbind(owner, partition, treaps)
@@ -132,7 +117,7 @@ def _move(
     ranked.counts[row] += sign
     if sign < 0:
         _refill(owner, cut, ranked, treaps)
-    is_high = max(_find_high(owner, cut, ranked.key_lengths, treaps)[0], low)
+    is_high = max(find_high(owner, cut, ranked.key_lengths, treaps)[0], low)
     # 3. Below, behind and within: what is shown now and was not, and the other way round.
     n_more = max(min(was_low, is_high) - low, 0) + max(is_high - max(was_high, low), 0) + (low <= hole < is_high)
     n_less = max(min(low, was_high) - was_low, 0) + max(was_high - max(is_high, was_low), 0) + n_gone
@@ -169,57 +154,6 @@ def _show(owner: int, start: int, end: int, sign: int, hole: int, treaps: Treaps
 
 
 @kernel
-def _find_high(owner: int, cut: RankBounds, key_lengths: Int64s, treaps: Treaps) -> tuple[int, bool]:
-    """Where the last row ends that may be shown, and whether rows that come later make no difference to it."""
-    n_rows = size(owner, treaps.roots, treaps.nodes)
-    if n_rows < cut.last:
-        return n_rows, False
-    if cut.function == ROW_NUMBER:
-        return cut.last, True
-    if cut.function == RANK:
-        return _class_end(owner, kth(owner, cut.last - 1, treaps.roots, treaps.nodes), key_lengths, treaps), True
-    high, n_classes = 0, 0
-    while n_classes < cut.last and high < n_rows:
-        high = _class_end(owner, kth(owner, high, treaps.roots, treaps.nodes), key_lengths, treaps)
-        n_classes += 1
-    return high, n_classes == cut.last
-
-
-@kernel
-def _class_end(owner: int, row: int, key_lengths: Int64s, treaps: Treaps) -> int:
-    """How many rows of a partition come no later than those of a row's class."""
-    nodes = treaps.nodes
-    n_rows, node = 0, treaps.roots[owner, ROOT]
-    while node:
-        if compare_keys(nodes[node, VALUE], row, key_lengths, treaps) <= 0:
-            n_rows += nodes[nodes[node, LEFT], SIZE] + nodes[node, MULTIPLICITY]
-            node = nodes[node, RIGHT]
-        else:
-            node = nodes[node, LEFT]
-    return n_rows
-
-
-@kernel
-def compare_keys(a: int, b: int, key_lengths: Int64s, treaps: Treaps) -> int:
-    """Below 0, 0 or above 0 as the class of one row comes before that of another, is the same, or comes after it."""
-    offsets, data = treaps.words
-    for i in range(min(key_lengths[a], key_lengths[b])):
-        byte_a, byte_b = data[offsets[a] + i], data[offsets[b] + i]
-        if byte_a != byte_b:
-            return -1 if byte_a < byte_b else 1
-    # No string of a class is the beginning of another's.
-    return 0
-
-
-@kernel
-def _is_behind(row: int, bound: int, cut: RankBounds, key_lengths: Int64s, treaps: Treaps) -> bool:
-    """Whether a row comes later than another, and, where classes count, than all of its class."""
-    if cut.function == ROW_NUMBER:
-        return compare(row, bound, treaps.words) > 0
-    return compare_keys(row, bound, key_lengths, treaps) > 0
-
-
-@kernel
 def _n_wanted(n_rows: int, cut: RankBounds) -> int:
     """How many rows of a partition should be in order."""
     return max(4 * cut.last, LEAST_ORDERED, n_rows // ORDERED_SHARE)
@@ -237,7 +171,7 @@ def _shorten(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) ->
     if cut.function == ROW_NUMBER:
         end = rank(owner, bound, roots, nodes, words) + multiplicity(owner, bound, roots, nodes, words)
     else:
-        end = _class_end(owner, bound, ranked.key_lengths, treaps)
+        end = class_end(owner, bound, ranked.key_lengths, treaps)
     if end == n_ordered:
         return
     partition[BOUND] = bound + 1
@@ -251,7 +185,7 @@ def _shorten(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) ->
 def _refill(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> None:
     """Takes rows that lie in no order until so many are in order that the others make no difference."""
     partition = ranked.partitions[owner]
-    while partition[N_REST] and not _find_high(owner, cut, ranked.key_lengths, treaps)[1]:
+    while partition[N_REST] and not find_high(owner, cut, ranked.key_lengths, treaps)[1]:
         waiting = _find_waiting(owner, cut, ranked, treaps)
         n_ordered = size(owner, treaps.roots, treaps.nodes)
         n_wanted = _n_wanted(n_ordered + partition[N_REST], cut) - n_ordered
@@ -260,7 +194,7 @@ def _refill(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treaps) -> 
         else:
             partition[BOUND] = _choose_bound(waiting, n_wanted, cut, ranked, treaps) + 1
         for row in waiting:
-            if not partition[BOUND] or not _is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
+            if not partition[BOUND] or not is_behind(row, partition[BOUND] - 1, cut, ranked.key_lengths, treaps):
                 for _ in range(ranked.counts[row]):
                     insert(owner, row, treaps.roots, treaps.nodes, treaps.pool, treaps.words)
                 partition[N_REST] -= ranked.counts[row]
@@ -273,7 +207,7 @@ def _find_waiting(owner: int, cut: RankBounds, ranked: RankedRows, treaps: Treap
     bound, n_found = ranked.partitions[owner, BOUND] - 1, 0
     for row in range(ranked.owners.shape[0]):
         is_there = ranked.owners[row] == owner and ranked.counts[row] > 0
-        if is_there and _is_behind(row, bound, cut, ranked.key_lengths, treaps):
+        if is_there and is_behind(row, bound, cut, ranked.key_lengths, treaps):
             waiting[n_found] = row
             n_found += 1
     return waiting[:n_found]
@@ -287,7 +221,7 @@ def _choose_bound(waiting: Int64s, n_wanted: int, cut: RankBounds, ranked: Ranke
     for i in range(n_sampled):
         row = waiting[i * waiting.shape[0] // n_sampled]
         at = i
-        while at > 0 and _is_behind(sample[at - 1], row, cut, ranked.key_lengths, treaps):
+        while at > 0 and is_behind(sample[at - 1], row, cut, ranked.key_lengths, treaps):
             sample[at] = sample[at - 1]
             at -= 1
         sample[at] = row

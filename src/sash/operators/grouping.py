@@ -14,6 +14,7 @@ from sash.operators.accumulators import Accumulator, AggregateRuns
 from sash.operators.accumulators.manner import PLAIN, CallManner
 from sash.operators.evaluator import run
 from sash.operators.keyed import Keys
+from sash.operators.project import ProjectSpec
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
 from sash.store.trace import Events
 from sash.store.vector import Arena
@@ -58,6 +59,8 @@ class Grouping:
 
     `moving` are aggregates, by name, that belong to what tells the rows of the answer apart: a row in which one has
     changed replaces none, so the older one has a negative.
+
+    `results` (name, SQL) are put out in place of the aggregates of which they are made: a row stays as long as they do.
     """
 
     keys: tuple[str, ...]
@@ -67,6 +70,12 @@ class Grouping:
     time: str | None = None
     id_column: str | None = None
     moving: tuple[str, ...] = ()
+    results: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """What its rows hold beside the keys."""
+        return tuple(name for name, _ in self.results) or tuple(call.name for call in self.calls)
 
     @property
     def columns(self) -> list[str]:
@@ -96,7 +105,10 @@ class GroupRows:
         self.types = [call.argument_type(input) for call in spec.calls]
         calls = [pa.field(call.name, call.type) for call in spec.calls]
         ids = [pa.field(spec.id_column, pa.int64())] if spec.id_column else []
-        self.schema = pa.schema([*self.key_schema, *calls, *ids, *SIGNED_FIELDS])
+        self._aggregated = pa.schema([*self.key_schema, *calls, *ids, *SIGNED_FIELDS])
+        passed = tuple(field.name for field in (*self.key_schema, *ids, *SIGNED_FIELDS))
+        self._results = ProjectSpec(spec.results, passed) if spec.results else None
+        self.schema = self._results.schema(self._aggregated) if self._results else self._aggregated
 
     def make_accumulators(self, make: Callable[..., T], arena: Arena) -> list[T]:
         """One for each aggregate, by `make_accumulator` or `make_running_accumulator`."""
@@ -139,9 +151,17 @@ class GroupRows:
         old = self._rows(keys, [values.take(pa.array(changed)) for values in course.before], ids, times, -1)
         new = self._rows(keys, [values.take(pa.array(changed)) for values in course.after], ids, times, +1)
         leaves, enters = course.was_there[changed] & self._satisfy(old), course.is_there[changed] & self._satisfy(new)
+        if self._results:
+            stays = leaves & enters & ~self._results_differ(old, new)
+            leaves, enters = leaves & ~stays, enters & ~stays
         if not self._spec.retracts:
             leaves &= ~enters | self._moves(course)[changed]
         return [old.filter(pa.array(leaves)), new.filter(pa.array(enters))]
+
+    def _results_differ(self, old: pa.Table, new: pa.Table) -> np.ndarray:
+        """Of every row, whether what is made of its aggregates is another than before."""
+        pairs = ([rows.column(name).combine_chunks() for rows in (old, new)] for name in self._spec.made)
+        return np.logical_or.reduce([differ(before, after) for before, after in pairs])
 
     def _moves(self, course: Course) -> np.ndarray:
         """Of every run, whether the row after it does not replace the one before."""
@@ -157,7 +177,8 @@ class GroupRows:
         if self._spec.id_column:
             columns[self._spec.id_column] = keys.identities(ids)
         columns |= {TS: times, EXPIRES: np.full(len(ids), NEVER), OP: np.full(len(ids), sign, np.int8)}
-        return pa.table([columns[name] for name in self.schema.names], schema=self.schema)
+        rows = pa.table([columns[name] for name in self._aggregated.names], schema=self._aggregated)
+        return self._results.apply(rows) if self._results else rows
 
     def _satisfy(self, rows: pa.Table) -> np.ndarray:
         """Which rows satisfy HAVING."""

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import top_k_runs as kernel
+from sash.kernels.rank_classes import RankBounds
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.row_order import RowOrder
 from sash.store.group_array import GroupArray
@@ -18,9 +19,7 @@ CHANGES_PER_CALL = 1 << 12
 class ShownRows:
     """Rows 0, 1, … of the partitions 0, 1, …; none is there before it has come by `follow`."""
 
-    def __init__(
-        self, cut: kernel.RankBounds, order: tuple[tuple[str, SortKey], ...], ties: tuple[str, ...], arena: Arena
-    ):
+    def __init__(self, cut: RankBounds, order: tuple[tuple[str, SortKey], ...], ties: tuple[str, ...], arena: Arena):
         """Rows are ordered by `order`, and those that it leaves equal by `ties`: no two may be equal in both."""
         self._cut = cut
         self._order = RowOrder(order, ties, arena)

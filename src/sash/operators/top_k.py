@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels import top_k_runs as kernel
+from sash.kernels.rank_classes import DENSE_RANK, RANK, ROW_NUMBER, RankBounds
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.keyed import Keys, with_identity
 from sash.operators.shown_rows import ShownRows
@@ -31,7 +32,7 @@ from sash.store.key_index import KeyIndex
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory
 
-FUNCTIONS = {"row_number": kernel.ROW_NUMBER, "rank": kernel.RANK, "dense_rank": kernel.DENSE_RANK}
+FUNCTIONS = {"row_number": ROW_NUMBER, "rank": RANK, "dense_rank": DENSE_RANK}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +60,9 @@ class TopKSpec:
         assert set(self.unique_by) <= set(self.read)
 
     @property
-    def bounds(self) -> kernel.RankBounds:
+    def bounds(self) -> RankBounds:
         """Which rows are shown, for the kernels."""
-        return kernel.RankBounds(FUNCTIONS[self.function], self.first, self.last)
+        return RankBounds(FUNCTIONS[self.function], self.first, self.last)
 
     @property
     def read(self) -> tuple[str, ...]:

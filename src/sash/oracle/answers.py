@@ -19,7 +19,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sash.oracle.reference import row_keys
+from sash.oracle.row_keys import row_keys
 from sash.store.batch import BEGINNING, EXPIRES, OP, TS
 
 SYSTEM = (OP, TS, EXPIRES)

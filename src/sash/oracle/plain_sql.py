@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -35,24 +35,21 @@ from sqlglot.errors import ErrorLevel
 from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
-from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates, own_nodes
+from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates
 from sash.oracle.asof_partners import leave_one_partner
 from sash.oracle.first_rows import spell_out_first_rows
+from sash.oracle.from_items import add_condition, as_item, inline_named_queries, joins_of, window_of
 from sash.oracle.hop_walks import spread_rows
-from sash.oracle.over_order import has_over, spell_out_over
+from sash.oracle.lateral_queries import can_be_lateral
+from sash.oracle.over_order import spell_out_over
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.dialect import Sash
-from sash.sql.functions import is_aggregate
-from sash.sql.join_trees import ASOF, within_brackets
-from sash.sql.parsed_ranks import read_ranks
 from sash.sql.window_graph import PairWindow
 from sash.sql.window_kinds import (
     WINDOW_COLUMNS,
-    RowsWindow,
-    SessionWindow,
     SinceWindow,
     TableWindow,
     TimeWindow,
@@ -92,14 +89,14 @@ class RelationalQuery:
         tree = self.tree.copy()
         if "emit_final" in tree.meta and not any(_is_closing(table) for table in tree.find_all(exp.Table)):
             raise PlanError("what `EMIT FINAL` gives is no answer at an instant; leave it out to compare the query")
-        _inline_named_queries(tree)
+        inline_named_queries(tree)
         for select in list(tree.find_all(exp.Select)):
             order_aggregates(select)
             self._spell_out_pair_windows(select)
             self._spell_out_periods(select)
             select.set("hint", None)
         tree = spell_out_over(spell_out_first_rows(tree))
-        for join in [join for select in tree.find_all(exp.Select) for join in _joins_of(select)]:
+        for join in [join for select in tree.find_all(exp.Select) for join in joins_of(select)]:
             leave_one_partner(join, self.catalog)
         for table in list(tree.find_all(exp.Table)):
             table.replace(self._read(table))
@@ -133,7 +130,7 @@ class RelationalQuery:
                 for name in (info.validity.start, info.validity.end)
             )
             begun, lasts = start.is_(exp.Null()).or_(start <= time.copy()), end.is_(exp.Null()).or_(time.copy() < end)
-            _add_condition(select, item, exp.and_(begun, lasts))
+            add_condition(select, item, exp.and_(begun, lasts))
 
     def _time_us(self, table: exp.Expr) -> exp.Expr:
         """The time of a stream's rows, in microseconds."""
@@ -172,7 +169,7 @@ class RelationalQuery:
                 yield chunk, answer.rename_columns([INSTANT, *answer.column_names[1:]])
 
     def _ask(self, connection: duckdb.DuckDBPyConnection, instants: Sequence[int]) -> pa.Table:
-        if len(instants) > 1 and _can_be_lateral(self.tree):
+        if len(instants) > 1 and can_be_lateral(self.tree):
             connection.register("#instants", pa.table({"instant": pa.array(instants, pa.int64())}))
             sql = f'SELECT "#i".instant, "#q".* FROM "#instants" "#i", LATERAL ({self.sql}) "#q"'
             with suppress(duckdb.BinderException, duckdb.NotImplementedException):
@@ -189,7 +186,7 @@ class RelationalQuery:
         """What stands in FROM instead of a table of the catalog."""
         name = table.name.lower()
         info = self.catalog[name]
-        reading = _Reading(name, _window_of(table, info) if isinstance(info, StreamInfo) else None)
+        reading = _Reading(name, window_of(table, info) if isinstance(info, StreamInfo) else None)
         if reading not in self._readings:
             self._readings[reading] = f"#{len(self._readings)}"
             self._rows[self._readings[reading]] = self._rows_of(reading)
@@ -198,7 +195,7 @@ class RelationalQuery:
         columns = [*info.schema.names, *shown, *([TIME] if table.meta.get("shows_time") else [])]
         names = [exp.to_identifier(column, quoted=True) for column in columns]
         held = exp.select(*names).from_(exp.table_(rows, quoted=True)).where(_HELD, dialect=Sash)
-        return _as_item(held, table)
+        return as_item(held, table)
 
     def _rows_of(self, reading: _Reading) -> pa.Table:
         """The rows with their lives; those of a relation are always there."""
@@ -217,104 +214,7 @@ class RelationalQuery:
         return read_times(self.tables[name].column(info.time)).tolist() if isinstance(info, StreamInfo) else []
 
 
-def _add_condition(select: exp.Select, item: exp.Expr, condition: exp.Expr) -> None:
-    """Asks a condition of an item's rows: in WHERE, or beside outer joins in ON of the join in which it stands."""
-    if not any(join.args.get("side") or join.args.get("kind") in ("SEMI", "ANTI") for join in _joins_of(select)):
-        select.where(condition, copy=False)
-        return
-    following = (select if isinstance(item.parent, exp.From) else item).args.get("joins") or []
-    join = item.parent if isinstance(item.parent, exp.Join) and not following else next(iter(following), None)
-    if join is None or join.meta.get("is_comma"):
-        select.where(condition, copy=False)
-    elif join.args.get("on"):
-        join.set("on", exp.and_(join.args["on"], condition))
-    else:
-        raise PlanError("FOR SYSTEM_TIME beside outer joins is known here with `ON` alone; use it in place of `USING`")
-
-
 def _is_closing(table: exp.Table) -> bool:
     """Whether a stream shows its rows when their windows are over."""
     clause = table.meta.get("window")
     return clause is not None and isinstance(clause.window, TableWindow) and clause.window.is_final
-
-
-def _joins_of(node: exp.Expr) -> Iterator[exp.Join]:
-    """The joins of FROM, also those in brackets."""
-    inner = node.args["from_"].this if isinstance(node, exp.Select) else within_brackets(node)
-    if inner is not None:
-        yield from _joins_of(inner)
-    for join in node.args.get("joins") or ():
-        yield join
-        yield from _joins_of(join.this)
-
-
-def _inline_named_queries(tree: exp.Query) -> None:
-    """What WITH names means the same as a subquery in its place; there, it has the window of the query around it."""
-    for clause in list(tree.find_all(exp.With)):
-        query = clause.parent
-        assert query is not None
-        query.set("with_", None)
-        for number, named in enumerate(clause.expressions):
-            for reader in (query, *(later.this for later in clause.expressions[number + 1 :])):
-                for table in list(reader.find_all(exp.Table)):
-                    if table.name.lower() == named.alias.lower():
-                        table.replace(_as_item(named.this.copy(), table))
-
-
-def _as_item(query: exp.Query, table: exp.Table) -> exp.Subquery:
-    """A query in the place of a table of FROM."""
-    alias = exp.TableAlias(this=alias_of(table).copy(), columns=_names_of(table, query))
-    item = exp.Subquery(this=query, alias=alias)
-    item.set("joins", table.args.get("joins"))
-    return item
-
-
-def _names_of(table: exp.Table, query: exp.Query) -> list[exp.Identifier]:
-    """What columns are called behind an alias, or by WITH."""
-    alias = table.args.get("alias")
-    own = (alias.args.get("columns") if alias else None) or []
-    return [name.copy() for name in (*own, *query.meta.get("columns", [])[len(own) :])]
-
-
-def _window_of(table: exp.Table, info: StreamInfo) -> Window | None:
-    """The window of a stream: its own, or that of the innermost query around it that has one."""
-    for node in (table, table.args.get("alias"), *_ancestors(table)):
-        clause = node.meta.get("window") if node else None
-        if clause is not None:
-            names = {name.lower(): name for name in info.schema.names}
-            columns = tuple(names[column.name.lower()] for column in clause.partition_by)
-            is_partitioned = isinstance(clause.window, RowsWindow | SessionWindow)
-            return replace(clause.window, partition_by=columns) if is_partitioned else clause.window
-    return None
-
-
-def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
-    while (parent := node.parent) is not None:
-        node = parent
-        if isinstance(node, exp.Query):
-            yield node
-
-
-def _can_be_lateral(tree: exp.Query) -> bool:
-    """Whether DuckDB answers for many instants at once.
-
-    DuckDB 2.0 loses the one row of an aggregate over no rows there if DISTINCT, a set operation or IN stands above it.
-    An ASOF join is asked as it is written.
-    """
-    if any(join.args.get("method") == ASOF for join in tree.find_all(exp.Join)):
-        return False
-    if has_over(tree) or any(read_ranks(query, "") for query in tree.find_all(exp.Select, exp.SetOperation)):
-        return False
-    alone = [select for select in tree.find_all(exp.Select) if _is_aggregate(select) and not _has_groups(select)]
-    return not alone or (alone == [tree] and not tree.args.get("distinct"))
-
-
-def _has_groups(select: exp.Select) -> bool:
-    """Whether there may be no group at all; not where GROUP BY ALL finds nothing to group by."""
-    group = select.args.get("group")
-    return group is not None and (bool(group.expressions) or not group.args.get("all"))
-
-
-def _is_aggregate(select: exp.Select) -> bool:
-    names = {node.name.lower() for node in own_nodes(select) if isinstance(node, exp.Anonymous)}
-    return any(map(is_aggregate, names)) or any(isinstance(node, exp.AggFunc) for node in own_nodes(select))

@@ -20,11 +20,10 @@ Scalar expressions are evaluated by DuckDB, over the cross product of all rows.
 from __future__ import annotations
 
 import math
-import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +31,7 @@ import pyarrow.compute as pc
 from sash.operators.changes import read_times
 from sash.oracle.hop_walks import spread_rows
 from sash.oracle.pair_walks import are_in_windows
+from sash.oracle.row_keys import positive_zero, row_key, total_order
 from sash.oracle.session_walks import session_stays
 from sash.sql import duck
 from sash.sql.bound_query import BoundQuery
@@ -204,56 +204,11 @@ def _times_of(source: Source, table: pa.Table) -> list[int]:
     return read_times(table.column(source.info.time)).tolist()
 
 
-def total_order(table: pa.Table, ts: Sequence[int], tie: tuple[str, ...]) -> list[int]:
-    """Row numbers in the stream's total order: by time, tie-breakers, then content; arrival never counts.
-
-    Zeros of either sign are equal there, and so are all NaN; rows that are equal in all columns go by their bits.
-    """
-    columns = [column.to_pylist() for column in table.select([*tie, *table.column_names]).columns]
-    content = [row_key(list(map(_one_of_equals, row))) for row in zip(*columns)]
-    bits = row_keys(table)
-    return sorted(range(len(ts)), key=lambda number: (ts[number], content[number], bits[number]))
-
-
-def row_keys(table: pa.Table) -> list[tuple]:
-    """The key of every row; see `value_key`."""
-    columns = [column.to_pylist() for column in table.columns]
-    return [row_key(row) for row in zip(*columns)] if columns else [()] * table.num_rows
-
-
-def row_key(values: Iterable[Any]) -> tuple:
-    return tuple(map(value_key, values))
-
-
-def value_key(value: Any) -> tuple:
-    """A key by which values of a column compare: NULL first, floats by their bits, so that -0.0 comes before 0.0.
-
-    The same value has the same key, also where it does not equal itself, as NaN does not.
-    """
-    if value is None:
-        return (0,)
-    if isinstance(value, float):
-        (bits,) = struct.unpack(">q", struct.pack(">d", value))
-        return (1, bits if bits >= 0 else bits ^ NEVER, repr(value))
-    return (1, tuple(map(value_key, value))) if isinstance(value, list) else (1, value)
-
-
-def value_of(key: tuple) -> Any:
-    """The value that a `value_key` was made of."""
-    if not key[0]:
-        return None
-    if isinstance(key[1], tuple):
-        return list(map(value_of, key[1]))
-    return key[1] if len(key) == 2 else float(key[2])
-
-
 def _displaced_lives(
     table: pa.Table, ts: list[int], tie: tuple[str, ...], n_rows: int, partition_by: tuple[str, ...]
 ) -> list[Life]:
     partitions: dict[tuple, list[int]] = defaultdict(list)
-    keys = [
-        row_key([_positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()
-    ]
+    keys = [row_key([positive_zero(value) for value in row.values()]) for row in table.select(partition_by).to_pylist()]
     for number in total_order(table, ts, tie):
         partitions[keys[number]].append(number)
     lives = [NOT_AT_ALL] * len(ts)
@@ -262,15 +217,6 @@ def _displaced_lives(
             is_displaced = place + n_rows < len(members)
             lives[number] = Life(ts[number], ts[members[place + n_rows]] if is_displaced else NEVER, NEVER)
     return lives
-
-
-def _one_of_equals(value: Any) -> Any:
-    return math.nan if isinstance(value, float) and math.isnan(value) else _positive_zero(value)
-
-
-def _positive_zero(value: Any) -> Any:
-    """Zeros of either sign are equal, so they are in one partition."""
-    return value + 0.0 if isinstance(value, float) else value
 
 
 def find_rows(bound: BoundQuery, tables: Tables) -> list[tuple[tuple[int | None, ...], tuple]]:

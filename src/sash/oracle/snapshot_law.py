@@ -17,7 +17,8 @@ from sash.frames import table_catalog
 from sash.oracle.answers import SYSTEM, Answer, differences, positive_zeros, walk_answers
 from sash.oracle.literals import draw, write_cell
 from sash.oracle.plain_sql import INSTANT, RelationalQuery
-from sash.oracle.reference import Tables, accept, row_keys, value_of
+from sash.oracle.reference import Tables, accept
+from sash.oracle.row_keys import row_keys, value_of
 from sash.sql.bind import bind
 from sash.sql.bound_query import Block, BoundSet, replaced_by, sources_in
 from sash.sql.catalog import Catalog, DerivedInfo

@@ -24,7 +24,8 @@ from sash.io.files import FileSource, list_files
 from sash.io.timed import read_stream_file
 from sash.oracle.literals import draw
 from sash.oracle.plain_sql import RelationalQuery
-from sash.oracle.reference import accept, value_of
+from sash.oracle.reference import accept
+from sash.oracle.row_keys import value_of
 from sash.oracle.snapshot_law import Comparison, Step
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 import pyarrow as pa
@@ -102,11 +102,9 @@ class GroupByClause:
         flow = flow.then(partial, columns=partial.columns, life_us=None, retracts=False)
         flow = self._draft.distribute(flow, ())
         calls = tuple(Call("sum", name, f"_all{name}", _sum_type(name, parts.values())) for name in partial.columns)
-        values = [self._put_together(each) for each in self._bound.aggregates]
-        having = conjunction(condition.transform(_replace_aggregate, values) for condition in self._bound.having)
-        grouping = self._grouping((), calls, having, None, with_ids)
-        items = [(f"_agg.{idx}", value) for idx, value in enumerate(values)]
-        return self._draft.project(self._grouped(flow, _group_by_spec(grouping, flow)), items)
+        results = tuple((f"_agg.{idx}", self._put_together(each)) for idx, each in enumerate(self._bound.aggregates))
+        grouping = self._grouping((), calls, conjunction(self._bound.having), None, with_ids)
+        return self._grouped(flow, _group_by_spec(replace(grouping, results=results), flow))
 
     def _put_together(self, aggregate: Aggregate) -> str:
         """An aggregate, of sums over all that the parts say."""
@@ -158,18 +156,12 @@ class GroupByClause:
     def _grouped(self, flow: Flow, spec: GroupBySpec | RunningGroupBySpec) -> Flow:
         return flow.then(
             spec,
-            columns=(*spec.keys, *(call.name for call in spec.calls)),
+            columns=(*spec.keys, *spec.made),
             ids=(spec.id_column,) if spec.id_column else (),
             life_us=None,
             retracts=True,
             distribution=flow.distribution.renamed({name: [name] for name in spec.keys}),
         )
-
-
-def _replace_aggregate(node: exp.Expr, values: Sequence[str]) -> exp.Expr:
-    """An aggregate in an expression, written as what it is put together of, which stays as it is written."""
-    is_aggregate = isinstance(node, exp.Column) and node.table == "_agg"
-    return exp.Paren(this=exp.Var(this=values[int(node.name)])) if is_aggregate else node
 
 
 def _group_by_spec(grouping: Grouping, flow: Flow) -> GroupBySpec | RunningGroupBySpec:

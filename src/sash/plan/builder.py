@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,30 +13,24 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
-from sash.operators.unmet import UnmetSpec
 from sash.plan.aggregation import ROW_ID, GroupByClause
 from sash.plan.asof import join_asof
-from sash.plan.column_names import columns_of
+from sash.plan.body_facts import emits_once, graphs_of, is_final, retracts, time_type
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
-from sash.plan.logical import Body, RowTest, Scan, Select, SetOperation, bodies_of, scans_of
+from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
 from sash.plan.numbering import add_over
 from sash.plan.one_of_each import Parts, one_of_each
 from sash.plan.query_plan import QueryPlan
 from sash.plan.ranking import add_ranking
 from sash.plan.relational import FromClause
-from sash.plan.rules.prune_columns import read_on_top
+from sash.plan.row_tests import RowTests, add_membership
 from sash.sql.bound_query import Output, replaced_by
-from sash.sql.casts import without_read
-from sash.sql.catalog import StreamInfo
 from sash.sql.expressions import to_column
-from sash.sql.interval_graph import IntervalGraph
-from sash.sql.window_graph import WindowGraph
 from sash.sql.window_kinds import TimeWindow
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
-from sash.store.keys import is_hashable
 
 EXPIRY_ID = f"{ID_PREFIX}{EXPIRES}"
 
@@ -53,7 +47,7 @@ class _Builder:
         self._body = body
         self._hints = read_hints(body.bound)
         self._schedule = self._hints.expiry_schedule or "tpa"
-        if _emits_once(body) and self._schedule != "tpa":
+        if emits_once(body) and self._schedule != "tpa":
             reason = f"`EMIT FINAL` leaves no choice of schedule; leave the hint `{self._schedule}` out"
             raise PlanError(reason, body.bound.text, body.bound.spans.get("hint"))
         self._built: dict[tuple[int, bool], Flow] = {}
@@ -72,25 +66,25 @@ class _Builder:
             slots=parts.slots,
             lookups=parts.lookups,
             outputs=tuple((output.name, output.type) for output in bound.outputs),
-            time_type=_time_type([slot.info for slot in parts.slots]),
+            time_type=time_type([slot.info for slot in parts.slots]),
             is_ordered=self._draft.is_ordered,
             emit_changes=bound.emit_changes,
             expiry_schedule=self._schedule,
             is_expiry_hinted=self._hints.expiry_schedule is not None,
             serving_order=self._hints.serving_order,
-            graphs=tuple(_graphs(self._body)),
-            emits_once=_emits_once(self._body),
+            graphs=tuple(graphs_of(self._body)),
+            emits_once=emits_once(self._body),
             may_grow=bound.may_grow,
         )
 
     def _emitted(self) -> Flow:
         """The answer; where changes are asked for, with a negative for all that expires."""
         body = self._body
-        if _is_final(body) or _emits_once(body):
+        if is_final(body) or emits_once(body):
             return self._draft.finish(self._build(body, False))
         if not body.bound.emit_changes:
             return self._build(body, False)
-        flow = self._build(body, self._schedule == "tpa" and _retracts(body))
+        flow = self._build(body, self._schedule == "tpa" and retracts(body))
         return self._draft.expire(flow)
 
     def _build(self, body: Body, with_ids: bool) -> Flow:
@@ -122,6 +116,8 @@ class _Builder:
 
     def _rows(self, query: Select, with_ids: bool) -> Flow:
         """FROM and WHERE."""
+        # Identities are for whoever is told of a tuple that leaves before it expires: the answer, if nothing above
+        # makes rows of its own; a join, to find the pairs of that tuple; and what makes negatives of it.
         is_consumed = query.is_grouped or query.bound.is_distinct or query.bound.chooses
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
         has_identities = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
@@ -130,17 +126,7 @@ class _Builder:
         flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
         if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
-        if query.tests:
-            flow = self._told_apart(flow, query)
-        for test in query.tests:
-            flow = self._test(flow, test, with_ids and not is_consumed)
-        return flow
-
-    def _told_apart(self, flow: Flow, query: Select) -> Flow:
-        """The flow without columns that nobody reads and by which a test could not tell rows apart."""
-        unread = set(_unhashable_unread(query))
-        kept = [name for name in flow.columns if name not in unread]
-        return self._draft.project(flow, [(name, quote(name)) for name in kept]) if unread else flow
+        return RowTests(self._draft, query, self._build).build(flow, with_ids and not is_consumed)
 
     def _relies_on_order(self, body: Body) -> bool:
         """Whether a part of a query has an operator that needs to know the order of what happens."""
@@ -148,68 +134,13 @@ class _Builder:
             return body.bound.operation != "union" or not body.bound.is_all
         scans = scans_of(body.input)
         slides = any(isinstance(scan.source.window, TimeWindow) and scan.source.window.slide_us for scan in scans)
-        slides = slides or _is_final(body)
+        slides = slides or is_final(body)
         counts = any(scan.is_of_all_rows for scan in scans)
         is_consumed = body.is_grouped or body.bound.is_distinct or body.bound.chooses or body.tests
         return bool(slides or counts or is_consumed or joins_many(body, self._hints))
 
     def _may_take_back(self, scan: Scan) -> bool:
-        return scan.takes_back or (scan.body is not None and (self._schedule != "tpa" or _retracts(scan.body)))
-
-    def _test(self, flow: Flow, test: RowTest, with_ids: bool) -> Flow:
-        """The rows for which a subquery has, or has not, an equal row."""
-        operands = list(map(to_column, test.operands))
-        rule = "absent" if test.is_negated else "present"
-        if test.is_final:
-            return self._unmet(flow, operands, self._build(test.body, False), test.nulls_match)
-        if not test.is_null_aware:
-            return self._member(flow, operands, self._build(test.body, False), rule, with_ids, test.nulls_match)
-        (operand,) = test.operands
-        any_row, null_row = self._build(test.body, False), self._build(test.body, False)
-        (column,) = any_row.columns
-        flow = self._member(flow, operands, self._build(test.body, False), rule, with_ids)
-        # NULL in the subquery equals, for all we know, every operand; and a NULL operand any row of it.
-        null_row = self._draft.project(null_row, [(column, f"CASE WHEN {quote(column)} IS NULL THEN 0 END")])
-        flow = self._member(flow, ["0"], null_row, rule, with_ids)
-        any_row = self._draft.project(any_row, [(column, "0")])
-        return self._member(flow, [f"CASE WHEN {_operand_sql(operand)} IS NULL THEN 0 END"], any_row, rule, with_ids)
-
-    def _member(
-        self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool, nulls_match: bool = False
-    ) -> Flow:
-        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked."""
-        columns = flow.columns
-        flow, keys, matches = self._meeting(flow, operands, matches)
-        content = (*columns, *(flow.ids if with_ids else ()))
-        ids = flow.ids if with_ids else ()
-        return self._membership(flow, matches, MembershipSpec(
-            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
-            nulls_match,
-        ), columns=columns, ids=ids)  # fmt: skip
-
-    def _unmet(self, flow: Flow, operands: list[str], matches: Flow, nulls_match: bool) -> Flow:
-        """The rows of a flow whose operands no row of another has equalled as long as they were there."""
-        columns = flow.columns
-        flow, keys, matches = self._meeting(replace(flow, ids=()), operands, matches)
-        assert flow.life_us is not None
-        assert matches.life_us is not None
-        spec = UnmetSpec(columns, keys, matches.columns, (flow.life_us, matches.life_us), nulls_match)
-        distribution = flow.distribution.renamed({name: [name] for name in columns})
-        return flow.then(spec, matches, columns=columns, life_us=None, distribution=distribution)
-
-    def _meeting(self, flow: Flow, operands: list[str], matches: Flow) -> tuple[Flow, tuple[str, ...], Flow]:
-        """A flow with operands as columns, and another, such that they meet where those equal its columns."""
-        keys = tuple(f"_operand.{idx}" for idx in range(len(operands)))
-        items = [*((name, quote(name)) for name in flow.columns), *zip(keys, operands)]
-        flow, matches = self._draft.project(flow, items), replace(matches, ids=())
-        flow, matches = self._draft.meet(flow, keys, matches, matches.columns)
-        return flow, keys, matches
-
-    def _membership(
-        self, flow: Flow, matches: Flow, spec: MembershipSpec, columns: tuple[str, ...], ids: tuple[str, ...]
-    ) -> Flow:
-        distribution = flow.distribution.renamed({name: [name] for name in columns})
-        return flow.then(spec, matches, columns=columns, ids=ids, retracts=True, distribution=distribution)
+        return scan.takes_back or (scan.body is not None and (self._schedule != "tpa" or retracts(scan.body)))
 
     def _distinct(self, flow: Flow, with_ids: bool) -> Flow:
         flow = self._draft.gather(replace(flow, ids=()), flow.columns)
@@ -226,6 +157,7 @@ class _Builder:
         left, right = (self._named(self._build(side, has_ids), names) for side in (body.left, body.right))
         if not has_ids:
             left, right = replace(left, ids=()), replace(right, ids=())
+        # Rows that may not come twice are gathered once, behind the union, or behind the test.
         if is_union:
             flow = self._union(left, right, names if not bound.is_all else None)
             return flow if bound.is_all else self._distinct(flow, with_ids)
@@ -236,7 +168,7 @@ class _Builder:
             f"{bound.operation}_all" if bound.is_all else rule, names, names, names,
             (left.life_us, right.life_us), left.expires_by_negatives, nulls_match=True, id_columns=ids,
         )  # fmt: skip
-        flow = self._membership(left, right, spec, names, ids)
+        flow = add_membership(left, right, spec, names, ids)
         return flow if bound.is_all else self._distinct(flow, with_ids)
 
     def _named(self, flow: Flow, names: tuple[str, ...]) -> Flow:
@@ -275,63 +207,3 @@ class _Builder:
         if not query.is_grouped or not self._replaces(query) or not is_aggregate:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
-
-
-def _is_final(body: Body) -> bool:
-    """Whether a query shows what is final alone, when its window is over."""
-    return isinstance(body, Select) and any(scan.source.is_final for scan in scans_of(body.input))
-
-
-def _emits_once(body: Body) -> bool:
-    """Whether a query shows each row once, when nothing can change it."""
-    return isinstance(body, Select) and body.bound.emits_once
-
-
-def _operand_sql(expr: exp.Expr) -> str:
-    """An expression as the operand of an operator: in brackets, unless it is a name."""
-    sql = to_column(expr)
-    return sql if isinstance(without_read(expr), exp.Column) else f"({sql})"
-
-
-def _unhashable_unread(query: Select) -> Iterator[str]:
-    """A test tells rows apart by all that is read of them, beside which a window that counts rows keeps all columns."""
-    read = {name for expr in read_on_top(query) for name in columns_of(expr)}
-    for scan in scans_of(query.input):
-        for name in scan.columns:
-            type, column = scan.source.schema.field(name).type, f"{scan.source.alias}.{name}"
-            if is_hashable(type):
-                continue
-            if column not in read:
-                yield column
-            else:
-                raise PlanError(
-                    f"`IN` and `EXISTS` cannot pass on `{scan.source.alias}.{name}`, whose values of type {type} they "
-                    "cannot tell apart; leave the column out, or cast it in a subquery",
-                    query.bound.text,
-                    query.bound.spans["select"],
-                )
-
-
-def _graphs(body: Body) -> Iterator[WindowGraph | IntervalGraph]:
-    for each in bodies_of(body):
-        graph = (each.bound.window_graph or each.bound.interval_graph) if isinstance(each, Select) else None
-        if graph is not None:
-            yield graph
-
-
-def _retracts(body: Body) -> bool:
-    """Whether a part of a query takes rows back before they expire."""
-    if isinstance(body, SetOperation):
-        return body.bound.operation != "union" or _retracts(body.left) or _retracts(body.right)
-    if body.is_grouped or body.tests or body.bound.chooses:
-        return True
-    return any(scan.takes_back or (scan.body is not None and _retracts(scan.body)) for scan in scans_of(body.input))
-
-
-def _time_type(infos: list[StreamInfo]) -> pa.DataType:
-    """Of `_ts`: integers if all streams tell time in integers, else a timestamp, with zone if any of them has one."""
-    types = [info.schema.field(info.time).type for info in infos]
-    if all(pa.types.is_integer(type) for type in types):
-        return pa.int64()
-    is_zoned = any(pa.types.is_timestamp(type) and type.tz is not None for type in types)
-    return pa.timestamp("us", tz="UTC" if is_zoned else None)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -36,6 +37,8 @@ from sash.spark.stage import Answer, GroupStage
 from sash.store.byte_sizes import format_bytes
 from sash.store.codec import decode_table
 
+MakeMessages: TypeAlias = Callable[[Job, int, Control], DataFrame]
+"""The frame of the messages that the groups of a run answer with; the number of groups and the control directory."""
 GROUPS_PER_PARTITION = 2
 CONTROL = "_sash_control"
 STREAMS = "_sash_streams"
@@ -84,6 +87,15 @@ def file_message_frame(
     arrivals = str(Path(job.checkpoint) / DIRECTORY) if job.arrivals else None
     make_answer = partial(Writer, job.without_arrivals())
     return _group_frame(placed, packed, n_groups, control, make_answer, arrivals)
+
+
+def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
+    """Messages over a run's files, of which a batch takes at most so many of each stream."""
+
+    def make(job: Job, n_groups: int, control: Control) -> DataFrame:
+        return file_message_frame(job, spark, n_groups, control, files_per_batch)
+
+    return make
 
 
 def row_message_frame(job: Job, streams: Mapping[str, DataFrame], n_groups: int, control: Control) -> DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from itertools import chain, count
 from threading import Lock, get_ident
 from typing import TypeAlias
@@ -16,20 +15,25 @@ from pyspark.sql.streaming import StreamingQuery
 from sash.errors import ResourceError, SashError
 from sash.io.ledger import Ledger
 from sash.io.output_dir import CHANGES
-from sash.io.places import absolute_path, real_place
 from sash.io.sink import FileSink, Part
 from sash.runtime.arrival_tables import ArrivalTables
-from sash.runtime.job import Job, QueryRun, Report, Tally, new_identity, strict_error
+from sash.runtime.job import Job, Report, Tally, strict_error
+from sash.spark.answer_tallies import count_answers
 from sash.spark.arrival_log import ArrivalLog
 from sash.spark.checkpoint import Checkpoint
-from sash.spark.control import Control, Punctuation
+from sash.spark.control import Punctuation
 from sash.spark.exchange import Message
 from sash.spark.failures import is_start_failure, translate
-from sash.spark.frame import count_groups, file_message_frame
+from sash.spark.frame import MakeMessages, count_groups, read_files
+from sash.spark.placed_jobs import placed
 from sash.spark.query_watch import Watch
 from sash.spark.source_log import check_all_read, check_heard, check_present, find_changed, heard_files, refuse_unread
 from sash.spark.spark_notes import ArrivalNotes, progress_of
-from sash.store.batch import BEGINNING
+
+START_ATTEMPTS = 3
+"""How often a query is started whose workers do not start in time."""
+HandOver: TypeAlias = Callable[[str, FileSink, int], None]
+"""Called with a query, its sink, and the number of a batch that has been published there."""
 
 
 def run_on_spark(
@@ -65,23 +69,6 @@ def _blame(running: Sequence[RunningQuery], failure: Exception) -> SashError:
     return next((query.failure for query in running if query.failure), None) or translate(failure)
 
 
-MakeMessages: TypeAlias = Callable[[Job, int, Control], DataFrame]
-"""The frame of the messages that the groups of a run answer with; the number of groups and the control directory."""
-START_ATTEMPTS = 3
-"""How often a query is started whose workers do not start in time."""
-HandOver: TypeAlias = Callable[[str, FileSink, int], None]
-"""Called with a query, its sink, and the number of a batch that has been published there."""
-
-
-def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
-    """Messages over a run's files, of which a batch takes at most so many of each stream."""
-
-    def make(job: Job, n_groups: int, control: Control) -> DataFrame:
-        return file_message_frame(job, spark, n_groups, control, files_per_batch)
-
-    return make
-
-
 class RunningQuery:
     """One streaming query, of one query or of several that share a join, and what it has done so far."""
 
@@ -93,7 +80,7 @@ class RunningQuery:
         make_messages: MakeMessages,
         hand_over: HandOver | None = None,
     ):
-        self.job = _placed(job)
+        self.job = placed(job)
         self.tallies = {each.name: Tally() for each in self.job.members}
         self._spark = spark
         self._report = report
@@ -132,7 +119,7 @@ class RunningQuery:
         if self.job.arrivals:
             tables = ArrivalTables(self.job.arrivals, self.job.plan, is_in_order=False)
             self._arrivals = ArrivalLog(self._checkpoint.path, tables)
-        if self._query is None:
+        if self._query is None:  # when it goes on in this process, they have been told
             for note in find_changed(self.job, self._checkpoint.spark):
                 for tally in self.tallies.values():
                     tally.notes.append(note)
@@ -295,40 +282,9 @@ class RunningQuery:
                     raise strict_error(each.facts["sample"])
 
     def _count(self, answers: list[Message]) -> None:
-        states = [each.facts for each in answers if each.kind == "state"]
         self._notes.see(answers)
-        progress, is_first = progress_of(answers).values(), not self.n_batches
+        is_first = not self.n_batches
         for name, tally in self.tallies.items():
-            for each in answers:
-                if each.kind == "arrival":
-                    tally.n_read += each.facts["n_read"]
-                elif each.kind == "rejects":
-                    tally.n_rejected += each.facts["n_rows"]
-                elif each.kind == "late":
-                    tally.add_late(each.stream, each.facts["n_rows"])
-                elif each.kind == "changes" and each.query == name:
-                    tally.n_changes += each.facts["n_rows"]
-            if states:
-                tally.add_states(states)
-                clock = min(state["clock"] for state in states)
-                tally.clock_us = None if clock <= BEGINNING + 1 else clock
-                until = [state["partial_until"][name] for state in states if name in state["partial_until"]]
-                tally.partial_until_us = max(until, default=tally.partial_until_us)
+            count_answers(tally, name, answers, is_first)
             tally.notes = self._notes.notes
-            if progress:
-                tally.n_held = sum(each["after"]["n_held"] for each in progress)
-                if is_first:
-                    tally.n_held_before = sum(each["before"]["n_held"] for each in progress)
-            tally.n_batches += 1
             self._report(name, tally)
-
-
-def _placed(job: Job) -> Job:
-    """The job with an identity of its own, and one name for each directory: workers have directories of their own."""
-    return replace(job, members=tuple(map(_placed_query, job.members)), checkpoint=real_place(job.checkpoint))
-
-
-def _placed_query(run: QueryRun) -> QueryRun:
-    streams = {name: replace(source, path=absolute_path(source.path)) for name, source in run.streams.items()}
-    sink = FileSink(real_place(run.sink.path), run.sink.format)
-    return replace(run, streams=streams, sink=sink, identity=new_identity())

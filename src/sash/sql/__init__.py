@@ -2,7 +2,8 @@
 
 The way of a query through the modules:
 
-    text -> dialect, grammar (tokens, sqlglot tree) -> parsed, statements -> bind -> query.Block
+    text -> dialect, grammar (tokens, sqlglot tree) -> read_query, statements -> bind
+    -> bound_query
 
 `bind` asks `sources` for FROM, `memberships` for subqueries in WHERE, `outputs` and `aggregates` for SELECT and GROUP
 BY, `sets` for UNION and the like; `scope` finds columns and `expressions` types.

@@ -1,18 +1,16 @@
-"""Sash's grammar for sqlglot: DuckDB's with windows on streams, less the clauses that cannot run on them yet.
-
-What cannot run is refused here, while the parser still knows the very token, so that the error can underline it.
-"""
+"""Sash's grammar for sqlglot: DuckDB's, as far as it can run, with windows on streams, hints, and EMIT."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from sqlglot import Token, TokenType, exp
 
-from sash.errors import ParseError, Span
-from sash.sql.cursor import IS_ARRIVAL, Cursor
+from sash.errors import ParseError
+from sash.sql.cursor import IS_ARRIVAL
+from sash.sql.duck_grammar import MODIFIERS_THAT_RUN, DuckParser
 from sash.sql.foreign_functions import read_foreign
 from sash.sql.table_windows import (
     close_windows,
@@ -25,79 +23,22 @@ from sash.sql.table_windows import (
 from sash.sql.unbounded_state import UNBOUNDED_STATE
 from sash.sql.windows import parse_stream_window, parse_window
 
-_GROUPING = "write one SELECT for each grouping and put `UNION ALL` between them"
-_REMEDIES = {
-    TokenType.CUBE: _GROUPING,
-    TokenType.GROUPING_SETS: _GROUPING,
-    TokenType.LATERAL: "join the subquery with `ON`, and put there what it compares with the outside",
-    TokenType.ROLLUP: _GROUPING,
-}
-_RANKS = (TokenType.QUALIFY, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET)
-_MODIFIERS_THAT_RUN = (TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, *_RANKS)
 _CLAUSES_OF_THE_WHOLE = ("window", "emit_changes", UNBOUNDED_STATE)
 _CLAUSE_WORDS = (("DWINDOW", "("), ("EMIT", "CHANGES"), ("EMIT", "ON"), ("EMIT", "FINAL"), ("WITH", "UNBOUNDED"))
 _CLAUSES = (*_CLAUSES_OF_THE_WHOLE, "pair_windows")
-_JOINS_THAT_RUN = (
-    *("", "INNER", "CROSS", "LEFT", "RIGHT", "FULL", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "SEMI", "ANTI"),
-    *("NATURAL", "NATURAL INNER", "NATURAL LEFT", "NATURAL RIGHT", "NATURAL FULL", "NATURAL LEFT OUTER"),
-    *("NATURAL RIGHT OUTER", "NATURAL FULL OUTER", "NATURAL SEMI", "NATURAL ANTI"),
-    *("ASOF", "ASOF INNER", "ASOF LEFT", "ASOF LEFT OUTER"),
-)
-_JOIN_WORDS = (
-    "JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, CROSS JOIN, SEMI JOIN, ANTI JOIN, NATURAL JOIN, ASOF JOIN "
-    "and ASOF LEFT JOIN"
-)
-_AGGREGATES = {"AVG", "COUNT", "MAX", "MIN", "SUM"}
-_PLAIN_AGGREGATES = {
-    "APPROX_QUANTILE", "ARGMAX", "ARGMIN", "ARG_MAX", "ARG_MIN", "GROUP_CONCAT", "LISTAGG", "MAX_BY", "MIN_BY",
-    "QUANTILE", "QUANTILE_CONT", "QUANTILE_DISC", "STRING_AGG",
-}  # fmt: skip
-_LITERAL_TYPES = Cursor.TYPE_TOKENS - {TokenType.INTERVAL}
 _HINT = re.compile(r"[^\s,(]+(?:\s*\([^)]*\))?")
 
-# sqlglot does not say what these hold.
-_FUNCTIONS = cast(
-    dict[str, Callable[..., exp.Expr]],
-    Cursor.FUNCTIONS,  # pyright: ignore[reportUnknownMemberType]
-)
-_FUNCTION_PARSERS = cast(
-    dict[str, Callable[[Cursor], Any]],
-    Cursor.FUNCTION_PARSERS,  # pyright: ignore[reportUnknownMemberType]
-)
-_MODIFIERS = cast(
-    dict[TokenType, Callable[[Cursor], Any]],
-    Cursor.QUERY_MODIFIER_PARSERS,  # pyright: ignore[reportUnknownMemberType]
-)
 
 T = TypeVar("T")
 
 
-class SashParser(Cursor):
+class SashParser(DuckParser):
     """DuckDB's parser with Sash's clauses.
 
     The tree is sqlglot's own. What sqlglot has no place for is in `meta`: `window` on tables and on SELECTs and set
     operations (a WindowClause), `emit_changes` on the latter two (its Span), `pair_windows` on SELECTs (a tuple of
-    ParsedPairWindow), `word` on set operations.
+    ParsedPairWindow); and what `DuckParser` puts there.
     """
-
-    # Calls stay as they were written: DuckDB itself will run them, and sqlglot's rewriting for other engines can only
-    # change what they mean. The aggregates keep their classes because plans ask for them.
-    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
-        name: builder for name, builder in _FUNCTIONS.items() if name in _AGGREGATES
-    }
-
-    # Likewise the aggregates that sqlglot reads in ways of their own.
-    FUNCTION_PARSERS: ClassVar[dict[str, Callable[[SashParser], Any]]] = {
-        name: parse for name, parse in _FUNCTION_PARSERS.items() if name not in _PLAIN_AGGREGATES
-    }
-
-    # `list(x)[1]` is the first of a list, as is `list[1]` if a column is called so; sqlglot would make a list of 1.
-    ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {"ARRAY": exp.Array}
-
-    QUERY_MODIFIER_PARSERS: ClassVar[dict[TokenType, Callable[[SashParser], Any]]] = {
-        **{token: lambda self: self.refuse_token() for token in _MODIFIERS.keys() - {TokenType.WINDOW}},
-        **{token: _MODIFIERS[token] for token in _MODIFIERS_THAT_RUN},
-    }
 
     def statements(self, tokens: list[Token], text: str, parse: Callable[[SashParser], T]) -> list[T]:
         """What `parse` makes of each statement of the text; statements end at semicolons."""
@@ -112,11 +53,6 @@ class SashParser(Cursor):
 
     def data_type(self) -> exp.Expr:
         return self._parse_types(schema=True) or self.fail("expected a type")
-
-    def refuse_token(self) -> Any:
-        """Refuse the clause whose keyword is the current token."""
-        remedy = _REMEDIES.get(self._curr.token_type, "remove it")
-        self.refuse(f"`{' '.join(self._curr.text.upper().split())}`", remedy)
 
     def _parse_batch_statements(self, parse_method: Any, sep_first_statement: bool = True) -> list[Any]:
         # sqlglot's own loop takes a statement that starts with ELSE or END for the end of a block, and stops.
@@ -166,58 +102,9 @@ class SashParser(Cursor):
             hint = exp.Hint(expressions=[exp.var(word) for word in words]).update_positions(self._prev)
         return hint
 
-    def _parse_group(self, *args: Any, **kwargs: Any) -> exp.Group | None:
-        if self._match_pair(TokenType.GROUP_BY, TokenType.ALL):
-            return self.expression(exp.Group(all=True))
-        group = super()._parse_group(*args, **kwargs)
-        if group and not group.expressions:
-            self.fail("expected what to group by")
-        return group
-
-    def _parse_cube_or_rollup(self, *args: Any, **kwargs: Any) -> Any:
-        if self._match_set((TokenType.CUBE, TokenType.ROLLUP), advance=False):
-            self.refuse_token()
-        return super()._parse_cube_or_rollup(*args, **kwargs)
-
-    def _parse_grouping_sets(self) -> Any:
-        if self._match(TokenType.GROUPING_SETS, advance=False):
-            self.refuse_token()
-        return super()._parse_grouping_sets()
-
-    def _parse_lateral(self) -> exp.Lateral | None:
-        if self._match(TokenType.LATERAL, advance=False):
-            self.refuse_token()
-        return super()._parse_lateral()
-
-    def _span_of_two(self) -> Span:
-        return Span(self._curr.start, self._next.end + 1)
-
-    def _parse_projections(self) -> Any:
-        projections, exclude = super()._parse_projections()
-        if not projections:
-            self.fail("expected columns or `*` after `SELECT`")
-        return projections, exclude
-
     def _parse_into(self) -> None:
         if self._match(TokenType.INTO, advance=False):
             self.fail("expected `FROM`, with `INTO` at the end of a CREATE QUERY,")
-
-    def _parse_join(self, *args: Any, **kwargs: Any) -> exp.Join | None:
-        # sqlglot tries what follows a comma and forgets the comma, and the error, when it is no table.
-        if self._match(TokenType.COMMA):
-            join = self.expression(exp.Join(this=self._parse_table()))
-            join.meta["is_comma"] = True
-            return join
-        return super()._parse_join(*args, **kwargs)
-
-    def _parse_join_parts(self) -> Any:
-        start = self._index
-        parts = super()._parse_join_parts()
-        kind = " ".join(part.text.upper() for part in parts if part)
-        if self._match(TokenType.JOIN, advance=False) and kind not in _JOINS_THAT_RUN:
-            span = Span(self._tokens[start].start, self._curr.end + 1)
-            self.refuse(f"`{kind} JOIN`", f"the joins that run are {_JOIN_WORDS}", span)
-        return parts
 
     def _parse_table_parts(self, *args: Any, **kwargs: Any) -> exp.Table | exp.Dot | None:
         if is_table_window(self):
@@ -269,17 +156,6 @@ class SashParser(Cursor):
             self._parse_clauses(this)
         return this
 
-    def parse_set_operation(self, *args: Any, **kwargs: Any) -> exp.SetOperation | None:
-        word = self._curr
-        operation = super().parse_set_operation(*args, **kwargs)
-        if operation is None:
-            return None
-        operation.meta["word"] = word.text.upper()
-        if operation.args.get("by_name"):
-            remedy = "list the columns of both sides in the same order"
-            self.refuse(f"`{word.text.upper()} BY NAME`", remedy, Span(word.start, word.end + 1))
-        return operation
-
     def _hoist_clauses(self, operation: exp.SetOperation) -> None:
         """Clauses after the last SELECT belong to the whole, unless they stand in brackets with it.
 
@@ -296,9 +172,8 @@ class SashParser(Cursor):
     def _parse_clauses(self, query: exp.Query) -> None:
         while self._is_clause_ahead():
             self._parse_clause(query)
-        if self._curr.token_type in _REMEDIES:
-            self.refuse_token()
-        if self._match_set(_MODIFIERS_THAT_RUN, advance=False) and any(name in query.meta for name in _CLAUSES):
+        self.refuse_unknown_clause()
+        if self._match_set(MODIFIERS_THAT_RUN, advance=False) and any(name in query.meta for name in _CLAUSES):
             self.fail("expected `WINDOW` and `EMIT CHANGES` at the end, behind all other clauses,")
 
     def _is_clause_ahead(self) -> bool:
@@ -334,24 +209,3 @@ class SashParser(Cursor):
         if isinstance(read, str):
             raise ParseError(read, self.sql, self.span_since(start))
         return read
-
-    def _parse_type(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
-        # sqlglot takes `DATE '2026-01-31'::VARCHAR` for a DATE of the cast string; DuckDB casts the date.
-        start = self._index
-        if self._next.token_type is TokenType.STRING and self._curr.token_type in _LITERAL_TYPES:
-            data_type = self._parse_types(check_func=True, allow_identifiers=False)
-            if isinstance(data_type, exp.DataType) and (literal := self._parse_string()):
-                return self._parse_column_ops(self.expression(exp.Cast(this=literal, to=data_type)))
-        self._retreat(start)
-        return super()._parse_type(*args, **kwargs)
-
-    def _parse_in(self, this: exp.Expr | None, alias: bool = False) -> exp.In:
-        # sqlglot takes `IN [1, 2]` for `IN (1, 2)`; DuckDB looks into a list, in which a NULL equals nothing.
-        if self._match(TokenType.L_BRACKET, advance=False):
-            return self.expression(exp.In(this=this, field=self._parse_column()))
-        return super()._parse_in(this, alias)
-
-    def _parse_respect_or_ignore_nulls(self, this: exp.Expr | None) -> exp.Expr | None:
-        if self._match_text_seq("IGNORE", "NULLS", advance=False):
-            self.refuse("`IGNORE NULLS`", "leave NULLs out by `FILTER (WHERE x IS NOT NULL)` behind it")
-        return super()._parse_respect_or_ignore_nulls(this)

@@ -21,8 +21,9 @@ from sash.sql.correlation import find_correlation
 from sash.sql.expressions import ScalarBinder, incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import is_aggregating
-from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query, refuse_statement_clauses
+from sash.sql.parsed import ParsedQuery, ParsedSelect, refuse_statement_clauses
 from sash.sql.ranks import without_limit
+from sash.sql.read_query import read_query
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
 from sash.sql.sources import Context, bind_sources

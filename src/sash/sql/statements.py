@@ -28,7 +28,8 @@ from sash.sql.declared_times import DEFAULT_AHEAD_US, UNIT_NAMES, UNLIMITED, cho
 from sash.sql.declared_validity import parse_validity
 from sash.sql.dialect import Sash
 from sash.sql.grammar import SashParser
-from sash.sql.parsed import ParsedQuery, read_query
+from sash.sql.parsed import ParsedQuery
+from sash.sql.read_query import read_query
 from sash.sql.windows import parse_interval, parse_length
 
 Options: TypeAlias = tuple[tuple[str, str], ...]

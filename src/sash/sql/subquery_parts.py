@@ -11,7 +11,8 @@ from sash.errors import BindError, PlanError
 from sash.sql.correlation import Correlation
 from sash.sql.expressions import span_of
 from sash.sql.outputs import is_aggregating
-from sash.sql.parsed import ParsedQuery, ParsedSelect, read_query
+from sash.sql.parsed import ParsedQuery, ParsedSelect
+from sash.sql.read_query import read_query
 from sash.sql.stars import star_of
 from sash.sql.table_queries import to_tree
 

@@ -13,21 +13,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import replace
 
 from sqlglot import exp
 
-from sash.errors import PlanError, Span
 from sash.sql.aggregates import is_in_call
-from sash.sql.catalog import UNNESTED
 from sash.sql.correlation import Correlation, column_of, find_correlation
 from sash.sql.expressions import span_of, split_conjuncts
-from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, ParsedJoin, ParsedTree, are_plain
+from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, are_plain
 from sash.sql.outputs import is_aggregating
-from sash.sql.parsed import ParsedQuery, ParsedSelect, ParsedSource, read_query, refuse_statement_clauses
+from sash.sql.parsed import ParsedQuery, ParsedSelect, refuse_statement_clauses
 from sash.sql.rank_conditions import refuse_windows
+from sash.sql.read_query import read_query
 from sash.sql.scope import Scope, place
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
@@ -43,6 +40,7 @@ from sash.sql.subquery_parts import (
     single_operand,
 )
 from sash.sql.table_queries import reads_stream
+from sash.sql.unnested_items import UnnestedItems, all_of, without_on
 
 _ANY, _HAS_NULL = "any", "has_null"
 _ONE = exp.Literal.number(1)
@@ -70,26 +68,14 @@ def _expressions(select: ParsedSelect) -> list[exp.Expr]:
     return [*select.outputs, *select.on, *(select.groups or ()), *clauses]
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """A subquery that has become an item of FROM."""
-
-    kind: str
-    source: ParsedSource
-    on: exp.Expr | None = None
-
-
 class _Unnesting:
     """Takes the subqueries out of one SELECT."""
 
     def __init__(self, select: ParsedSelect, context: Context):
         self._select = select
         self._context = context.within(select, None)
-        self._joined: list[_Joined] = []
-        self._lifted: list[ParsedSource] = []
+        self._items = UnnestedItems(select.text)
         self._is_grouped = False
-        self._is_lifting = False
-        self._n_aliases = 0
         self._scope: Scope | None = None
 
     def apply(self) -> ParsedSelect:
@@ -104,31 +90,19 @@ class _Unnesting:
         self._is_grouped = is_aggregating(select)
         outputs = tuple(map(self._output, select.outputs))
         having = None if select.having is None else self._rewrite(select.having)
-        if not self._joined and not self._lifted:
+        if not self._items:
             return select
-        first = len(select.sources)
+        trees = select.trees if on or not select.on else without_on(select.trees)
         return replace(
             select,
             outputs=outputs,
             having=having,
-            lifted=tuple(self._lifted),
+            lifted=tuple(self._items.lifted),
             on=on,
-            where=_all([part for part in where if part is not None]),
-            sources=(*select.sources, *(each.source for each in self._joined)),
-            trees=self._trees(select.trees if on or not select.on else _without_on(select.trees), first),
+            where=all_of([part for part in where if part is not None]),
+            sources=(*select.sources, *self._items.sources),
+            trees=self._items.joined_to(trees, len(select.sources)),
         )
-
-    def _trees(self, trees: Sequence[ParsedTree], first: int) -> tuple[ParsedTree, ...]:
-        """FROM with what has been added to it: first what is joined with every row, then what is looked up."""
-        numbered = list(enumerate(self._joined, first))
-        plain = [*trees, *(number for number, each in numbered if each.kind == INNER)]
-        others = [(number, each) for number, each in numbered if each.kind != INNER]
-        if not others:
-            return tuple(plain)
-        tree = reduce(lambda left, right: ParsedJoin(INNER, left, right, None, (), False), plain)
-        for number, each in others:
-            tree = ParsedJoin(each.kind, tree, number, each.on, (), False)
-        return (tree,)
 
     def _output(self, output: exp.Expr) -> exp.Expr:
         """An item of SELECT; without an alias it is called as it is written."""
@@ -148,9 +122,9 @@ class _Unnesting:
         refuse_quantified(node, self._select.text)
         if not is_predicate(node) and not isinstance(node, exp.Query):
             return node
-        self._is_lifting = self._is_grouped and not is_in_call(node)
+        self._items.is_lifting = self._is_grouped and not is_in_call(node)
         changed = self._mark(node) if is_predicate(node) else self._value(node)
-        self._is_lifting = False
+        self._items.is_lifting = False
         return place(changed, node)
 
     def _conjunct(self, part: exp.Expr) -> exp.Expr | None:
@@ -176,7 +150,7 @@ class _Unnesting:
     def _look_up(self, predicate: exp.Expr, correlation: Correlation, is_negated: bool) -> None:
         """A condition by itself, as a join that asks whether there is a partner."""
         operands = [self._rewrite(operand) for operand in operands_of(predicate)]
-        alias = self._next_alias()
+        alias = self._items.next_alias()
         query, conditions, names = correlation.over(alias)
         if isinstance(predicate, exp.In):
             values = selected(correlation.query, predicate, self._select.text)
@@ -187,9 +161,9 @@ class _Unnesting:
             ]
             if is_negated:
                 # NOT IN does not hold where an equality is unknown.
-                equal = [exp.Coalesce(this=exp.Paren(this=_all(equal)), expressions=[exp.true()])]
+                equal = [exp.Coalesce(this=exp.Paren(this=all_of(equal)), expressions=[exp.true()])]
             query, conditions = replace(query, outputs=(*query.outputs, *values)), [*conditions, *equal]
-        self._add(ANTI if is_negated else SEMI, alias, query, names, predicate, conditions)
+        self._items.add(ANTI if is_negated else SEMI, alias, query, names, predicate, conditions)
 
     def _mark(self, predicate: exp.Expr) -> exp.Expr:
         """What IN or EXISTS is worth: true, false or NULL."""
@@ -204,11 +178,11 @@ class _Unnesting:
         (value,) = selected(correlation.query, predicate, self._select.text)
         (operand,) = single_operand(predicate, self._select.text)
         operand = exp.Paren(this=self._rewrite(operand))
-        alias = self._next_alias()
+        alias = self._items.next_alias()
         keyed, conditions, names = correlation.keyed(alias)
         keyed = replace(keyed, outputs=(*keyed.outputs, value), is_distinct=True)
         conditions.append(exp.EQ(this=operand.copy(), expression=column_of(alias, VALUE)))
-        self._add(LEFT, alias, keyed, [*names, VALUE], predicate, conditions)
+        self._items.add(LEFT, alias, keyed, [*names, VALUE], predicate, conditions)
         unknown = exp.Or(this=exp.Is(this=operand.copy(), expression=exp.Null()), expression=there[_HAS_NULL])
         case = (
             exp.Case()
@@ -221,7 +195,7 @@ class _Unnesting:
 
     def _exists(self, predicate: exp.Expr, correlation: Correlation) -> dict[str, exp.Expr]:
         """Whether a subquery has a row, and one that is NULL, for which it is compared with the outside."""
-        alias = self._next_alias()
+        alias = self._items.next_alias()
         query, conditions, names = correlation.keyed(alias)
         flags = [bool_or(exp.true())]
         if isinstance(predicate, exp.In):
@@ -229,7 +203,7 @@ class _Unnesting:
             flags.append(bool_or(exp.Is(this=exp.Paren(this=value.unalias()), expression=exp.Null())))
         query = grouped(query, flags, correlation)
         names = [*names, _ANY, _HAS_NULL][: len(names) + len(flags)]
-        self._add(LEFT if conditions else INNER, alias, query, names, predicate, conditions)
+        self._items.add(LEFT if conditions else INNER, alias, query, names, predicate, conditions)
         return {name: column_of(alias, name) for name in (_ANY, _HAS_NULL)}
 
     def _value(self, node: exp.Expr) -> exp.Expr:
@@ -239,16 +213,16 @@ class _Unnesting:
             refuse_windows(output, query.text)
         refuse_statement_clauses(query, "a subquery")
         correlation = self._correlation(query, as_value=True)
-        alias = self._next_alias()
+        alias = self._items.next_alias()
         correlation.require_equalities(self._select.text)
         single = as_value(correlation, not self._reads_stream(query), span_of(node), self._select.text)
         keyed, conditions, names = correlation.keyed(alias)
         keyed = replace(keyed, outputs=(*keyed.outputs, single.expr), having=None, groups=single.groups)
         if single.is_checked:
-            self._add(LEFT, alias, keyed, [*names, VALUE], node, conditions or [exp.true()], unique=tuple(names))
+            self._items.add(LEFT, alias, keyed, [*names, VALUE], node, conditions or [exp.true()], unique=tuple(names))
             return column_of(alias, VALUE)
         keyed = replace(keyed, is_distinct=False)
-        self._add(LEFT if conditions else INNER, alias, keyed, [*names, VALUE], node, conditions)
+        self._items.add(LEFT if conditions else INNER, alias, keyed, [*names, VALUE], node, conditions)
         value = column_of(alias, VALUE)
         if not conditions or single.of_nothing is None:
             return value
@@ -277,43 +251,3 @@ class _Unnesting:
 
     def _reads_stream(self, query: ParsedQuery) -> bool:
         return reads_stream(query, self._context.catalog)
-
-    def _next_alias(self) -> str:
-        self._n_aliases += 1
-        return f"{UNNESTED} {self._n_aliases}"
-
-    def _add(
-        self,
-        kind: str,
-        alias: str,
-        query: ParsedSelect,
-        names: Sequence[str],
-        node: exp.Expr,
-        conditions: Sequence[exp.Expr],
-        unique: tuple[str, ...] | None = None,
-    ) -> None:
-        name = exp.to_identifier(alias, quoted=True)
-        columns = tuple(exp.to_identifier(each, quoted=True) for each in names)
-        span = span_of(node) or Span(0, 0)
-        source = ParsedSource(name, name, None, (), span, query, columns=columns, is_unnested=True, unique=unique)
-        if not self._is_lifting:
-            self._joined.append(_Joined(kind, source, _all(conditions)))
-        elif kind == INNER:
-            self._lifted.append(source)
-        else:
-            reason = "beside aggregates, a subquery cannot be compared with anything; aggregate in a subquery in `FROM`"
-            raise PlanError(f"{reason}, and put this one into the query around it", self._select.text, span)
-
-
-def _all(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
-    return exp.and_(*conditions, copy=True) if conditions else None
-
-
-def _without_on(trees: Sequence[ParsedTree]) -> tuple[ParsedTree, ...]:
-    """Inner joins whose conditions stand in WHERE."""
-    return tuple(
-        tree
-        if isinstance(tree, int)
-        else replace(tree, left=_without_on((tree.left,))[0], right=_without_on((tree.right,))[0], on=None)
-        for tree in trees
-    )

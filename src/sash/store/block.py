@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from sash.store.codec import encode_table
+from sash.store.memory_budget import MemoryBudget
 from sash.store.segment import WindowSegment
 
 BLOCK_PREFIX, NOTE_PREFIX = "b", "d"
@@ -83,3 +84,16 @@ class BlockEntries(Mapping[str, bytes]):
         _, origins, rows = self._read
         first, last = np.searchsorted(origins, (block.first, block.last))
         return rows.slice(first, last - first)
+
+
+def at_once(blocks: Iterable[Block], budget: MemoryBudget | None) -> Iterator[list[Block]]:
+    """Blocks in their order, as many at a time as a step may have in memory; all where nothing limits it."""
+    some, n_bytes = list[Block](), 0
+    for block in blocks:
+        if budget is not None and some and n_bytes + block.n_bytes > budget.step_bytes:
+            yield some
+            some, n_bytes = [], 0
+        some.append(block)
+        n_bytes += block.n_bytes
+    if some:
+        yield some

@@ -22,9 +22,9 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import ResourceError
-from sash.store.block import BLOCK_PREFIX, NOTE_PREFIX, Block, BlockEntries
+from sash.store.block import BLOCK_PREFIX, NOTE_PREFIX, Block, BlockEntries, at_once
 from sash.store.codec import decode_table, encode_table
+from sash.store.log_segments import free_unused, original_rows, put_guides_away, split_by_segment
 from sash.store.rows import Rows
 from sash.store.segment import WindowSegment
 from sash.store.vector import Arena, Memory, Vector
@@ -84,11 +84,7 @@ class BlockLog:
 
     def by_segment(self, rows: np.ndarray) -> Iterator[tuple[WindowSegment, np.ndarray]]:
         """The segments that hold some of the rows, and which of them; those in memory are left out."""
-        order = np.arange(len(rows)) if np.all(rows[1:] >= rows[:-1]) else np.argsort(rows, kind="stable")
-        bounds = np.searchsorted(rows[order], [*(segment.first for segment in self.segments), self.rows.base])
-        for segment, low, high in zip(self.segments, bounds[:-1], bounds[1:]):
-            if high > low:
-                yield segment, order[low:high]
+        return split_by_segment(self.segments, self.rows.base, rows)
 
     def is_dead(self, block: Block) -> np.ndarray:
         """Which of a block's rows were taken back; good until the log changes."""
@@ -101,7 +97,7 @@ class BlockLog:
 
     def delete(self, rows: np.ndarray) -> None:
         """Marks rows dead; blocks without a living row are dropped."""
-        rows = np.sort(self._origins(rows))
+        rows = np.sort(original_rows(self.segments, self.rows.base, rows))
         touched = []
         for block in self.blocks:
             low, high = np.searchsorted(rows, (block.first, block.last))
@@ -119,7 +115,7 @@ class BlockLog:
             if block.first in gone and block.is_kept:
                 self._forget([f"{BLOCK_PREFIX}{block.number}", *block.notes])
         self.blocks = [block for block in self.blocks if block.first not in gone]
-        self._free_segments()
+        self.segments = free_unused(self.segments, self.blocks)
 
     def trim(self, *aligned: Vector) -> None:
         """Gives back the room of rows that are gone, once they are most. `aligned` are vectors with an item per row."""
@@ -143,7 +139,7 @@ class BlockLog:
             block.segment = segment
         self.segments.append(segment)
         self._drop_before(self.base, aligned)
-        self._put_guides_away()
+        put_guides_away(self.segments, self, self.arena.budget)
 
     def gone_in_segments(self) -> dict[str, np.ndarray]:
         """By the name of a segment's file, the dead rows among its own, by the numbers that they had; ascending."""
@@ -203,7 +199,7 @@ class BlockLog:
 
         `cut` makes blocks of them, one if it is not given; what it leaves out is gone.
         """
-        for blocks in self.at_once(self.head):
+        for blocks in at_once(self.head, self.arena.budget):
             alive = pa.concat_tables(self.read(block).filter(pa.array(~self.is_dead(block))) for block in blocks)
             self.drop(blocks)
             if self.n_head_rows:
@@ -212,18 +208,6 @@ class BlockLog:
                 self._clear(self.next_row)
             for rows in cut(alive.combine_chunks()):
                 self.append(rows)
-
-    def at_once(self, blocks: Iterable[Block]) -> Iterator[list[Block]]:
-        """Blocks in their order, as many at a time as a step may have in memory; all where nothing limits it."""
-        budget, some, n_bytes = self.arena.budget, list[Block](), 0
-        for block in blocks:
-            if budget is not None and some and n_bytes + block.n_bytes > budget.step_bytes:
-                yield some
-                some, n_bytes = [], 0
-            some.append(block)
-            n_bytes += block.n_bytes
-        if some:
-            yield some
 
     def take_changes(self) -> tuple[dict[str, bytes], list[str]]:
         """The entries to put and the keys to delete since the last call."""
@@ -281,34 +265,6 @@ class BlockLog:
         for vector in (self._dead, *aligned):
             vector.drop(n_gone, n_rows)
         self.rows.drop_before(row)
-
-    def _origins(self, rows: np.ndarray) -> np.ndarray:
-        """The numbers that rows had when their blocks were appended."""
-        origins = rows.copy()
-        for segment, mine in self.by_segment(rows) if self.segments else ():
-            origins[mine] = segment.origins(rows[mine])
-        return origins
-
-    def _free_segments(self) -> None:
-        """Removes segments none of whose blocks is left."""
-        used = {id(block.segment) for block in self.blocks}
-        for segment in self.segments:
-            if id(segment) not in used:
-                segment.free()
-        self.segments = [segment for segment in self.segments if id(segment) in used]
-
-    def _put_guides_away(self) -> None:
-        """Those of the oldest segments, as long as all take more than they may."""
-        budget = self.arena.budget
-        assert budget is not None
-        for segment in self.segments:
-            if budget.has_room_for_guides(self):
-                return
-            try:
-                segment.put_guides_away()
-            except ResourceError as error:
-                budget.refused = error
-                return
 
     def _clear(self, base: int) -> None:
         self.rows.clear(base)

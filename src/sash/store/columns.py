@@ -5,16 +5,16 @@ There is one kind of column for each layout: fixed width, booleans, strings and 
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias, TypeGuard
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from sash.errors import InternalError
 from sash.kernels.gather import gather_words
+from sash.store.column_buffers import Bits, NullMask, Offsets
+from sash.store.offset_widths import is_list, list_offsets
 from sash.store.vector import Arena, Vector
-
-_AnyList: TypeAlias = pa.ListType | pa.LargeListType | pa.MapType
 
 
 class Column(Protocol):
@@ -32,59 +32,13 @@ class Column(Protocol):
     def drop(self, n_gone: int, n_rows: int) -> None: ...
 
 
-class _Bits:
-    """A bitmap, least bit first."""
-
-    def __init__(self, arena: Arena):
-        self._bytes = Vector(np.uint8, arena)
-
-    def append(self, flags: np.ndarray, at: int) -> None:
-        first, shift = divmod(at, 8)
-        if shift:
-            before = np.unpackbits(self._bytes.array[first : first + 1], count=shift, bitorder="little")
-            flags = np.concatenate([before, flags])
-        self._bytes.write(first, np.packbits(flags, bitorder="little"))
-
-    def buffer(self) -> pa.Buffer:
-        return pa.py_buffer(self._bytes.array)
-
-    def drop(self, n_gone: int, n_bits: int) -> None:
-        left = np.unpackbits(self._bytes.array, count=n_bits, bitorder="little")[n_gone:]
-        self._bytes.resize(len(left) // 8 + 1)
-        self.append(left, 0)
-
-
-class _Validity:
-    """Which values are not NULL; a bitmap from the first NULL on."""
-
-    def __init__(self, arena: Arena):
-        self._arena = arena
-        self._bits: _Bits | None = None
-
-    def append(self, array: pa.Array, n_rows: int) -> None:
-        if self._bits is None and array.null_count:
-            self._bits = _Bits(self._arena)
-            self._bits.append(np.ones(n_rows, np.uint8), 0)
-        if self._bits is not None:
-            self._bits.append(array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8), n_rows)
-
-    def buffer(self) -> pa.Buffer | None:
-        return None if self._bits is None else self._bits.buffer()
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        if n_gone == n_rows:
-            self._bits = None
-        elif self._bits is not None:
-            self._bits.drop(n_gone, n_rows)
-
-
 class FixedColumn:
     """Numbers, times, decimals: all that has a fixed width in bytes."""
 
     def __init__(self, type: pa.DataType, arena: Arena):
         self.type = type
         self._width = type.bit_width // 8
-        self._valid = _Validity(arena)
+        self._valid = NullMask(arena)
         self.items = Vector(f"V{self._width}", arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -118,8 +72,8 @@ class _BooleanColumn:
     type = pa.bool_()
 
     def __init__(self, type: pa.DataType, arena: Arena):
-        self._valid = _Validity(arena)
-        self._values = _Bits(arena)
+        self._valid = NullMask(arena)
+        self._values = Bits(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         self._valid.append(array, n_rows)
@@ -149,37 +103,14 @@ class _NullColumn:
         pass
 
 
-class _Offsets:
-    """Where each value of a column of varying length begins, and where the last one ends."""
-
-    def __init__(self, arena: Arena):
-        self._starts = Vector(np.int64, arena)
-        self._starts.array[0] = 0
-
-    def append(self, offsets: np.ndarray, n_rows: int) -> None:
-        end = self._starts.array[n_rows]
-        self._starts.write(n_rows + 1, offsets[1:].astype(np.int64) + (end - offsets[0]))
-
-    def at(self, row: int) -> int:
-        return int(self._starts.array[row])
-
-    def buffer(self) -> pa.Buffer:
-        return pa.py_buffer(self._starts.array)
-
-    def drop(self, n_gone: int, n_rows: int) -> None:
-        self._starts.drop(n_gone, n_rows + 1)
-        starts = self._starts.array[: n_rows + 1 - n_gone]
-        starts -= starts[0]
-
-
 class _BytesColumn:
     """Strings and byte strings."""
 
     def __init__(self, type: pa.DataType, arena: Arena):
         is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
         self.type = pa.large_string() if is_text else pa.large_binary()
-        self._valid = _Validity(arena)
-        self._offsets = _Offsets(arena)
+        self._valid = NullMask(arena)
+        self._offsets = Offsets(arena)
         self._data = Vector(np.uint8, arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
@@ -209,7 +140,7 @@ class _StructColumn:
         fields = [type.field(idx) for idx in range(type.num_fields)]
         self._fields = [make_column(field.type, arena) for field in fields]
         self.type = pa.struct([field.with_type(own.type) for field, own in zip(fields, self._fields, strict=True)])
-        self._valid = _Validity(arena)
+        self._valid = NullMask(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.StructArray)
@@ -231,18 +162,18 @@ class _ListColumn:
     """Lists, and maps as lists of their entries."""
 
     def __init__(self, type: pa.DataType, arena: Arena):
-        assert _is_list(type)
+        assert is_list(type)
         is_map = pa.types.is_map(type)
         self._items = make_column(pa.struct([type.key_field, type.item_field]) if is_map else type.value_type, arena)
         self.type = pa.large_list(self._items.type)
-        self._valid = _Validity(arena)
-        self._offsets = _Offsets(arena)
+        self._valid = NullMask(arena)
+        self._offsets = Offsets(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         self._valid.append(array, n_rows)
         if not len(array):
             return
-        offsets = _list_offsets(array)
+        offsets = list_offsets(array)
         self._items.append(_entries(array).slice(offsets[0], offsets[-1] - offsets[0]), self._offsets.at(n_rows))
         self._offsets.append(offsets, n_rows)
 
@@ -265,7 +196,7 @@ class _FixedListColumn:
         self._size = type.list_size
         self._items = make_column(type.value_type, arena)
         self.type = pa.list_(self._items.type, self._size)
-        self._valid = _Validity(arena)
+        self._valid = NullMask(arena)
 
     def append(self, array: pa.Array, n_rows: int) -> None:
         assert isinstance(array, pa.FixedSizeListArray)
@@ -288,7 +219,7 @@ def make_column(type: pa.DataType, arena: Arena) -> Column:
         (pa.types.is_boolean, _BooleanColumn),
         (_is_bytes, _BytesColumn),
         (pa.types.is_struct, _StructColumn),
-        (_is_list, _ListColumn),
+        (is_list, _ListColumn),
         (pa.types.is_fixed_size_list, _FixedListColumn),
         (_is_fixed, FixedColumn),
     )
@@ -303,23 +234,11 @@ def _is_bytes(type: pa.DataType) -> bool:
     return any(test(type) for test in tests)
 
 
-def _is_list(type: pa.DataType) -> TypeGuard[_AnyList]:
-    return pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_map(type)
-
-
 def _is_fixed(type: pa.DataType) -> bool:
     try:
         return type.bit_width % 8 == 0 and not pa.types.is_dictionary(type)
     except ValueError:
         return False
-
-
-def _list_offsets(array: pa.Array) -> np.ndarray:
-    """Where the lists begin among all entries, and where the last one ends."""
-    width = np.int64 if pa.types.is_large_list(array.type) else np.int32
-    starts = array.buffers()[1]
-    assert starts is not None
-    return np.frombuffer(starts, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def _entries(array: pa.Array) -> pa.Array:
@@ -329,35 +248,3 @@ def _entries(array: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
     assert isinstance(array, (pa.ListArray, pa.LargeListArray))
     return array.values
-
-
-def to_type(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Values as they were declared: all offsets with 32 bits that had 32 bits when they came."""
-    if array.type == type:
-        return array
-    if pa.types.is_struct(type):
-        assert isinstance(array, pa.StructArray)
-        fields = [to_type(array.field(idx), type.field(idx).type) for idx in range(type.num_fields)]
-        return _assemble(type, array, [], fields)
-    if pa.types.is_fixed_size_list(type):
-        assert isinstance(array, pa.FixedSizeListArray)
-        items = array.values.slice(array.offset * type.list_size, len(array) * type.list_size)
-        return _assemble(type, array, [], [to_type(items, type.value_type)])
-    if not _is_list(type):
-        return array.cast(type)
-    assert isinstance(array, (pa.ListArray, pa.LargeListArray))
-    offsets = _list_offsets(array)
-    entries = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-    is_map = pa.types.is_map(type)
-    entries = to_type(entries, pa.struct([type.key_field, type.item_field]) if is_map else type.value_type)
-    width = np.int64 if pa.types.is_large_list(type) else np.int32
-    return _assemble(type, array, [pa.py_buffer((offsets - offsets[0]).astype(width))], [entries])
-
-
-def _assemble(type: pa.DataType, array: pa.Array, buffers: list[pa.Buffer], children: list[pa.Array]) -> pa.Array:
-    """An array with the NULLs of another and these parts, which begin with its first value."""
-    valid = None
-    if array.null_count:
-        flags = array.is_valid().to_numpy(zero_copy_only=False).astype(np.uint8)
-        valid = pa.py_buffer(np.packbits(flags, bitorder="little"))
-    return pa.Array.from_buffers(type, len(array), [valid, *buffers], children=children)

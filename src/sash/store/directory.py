@@ -16,13 +16,13 @@ import mmap
 import os
 import shutil
 import tempfile
-import weakref
 from pathlib import Path
 
 from sash.errors import ResourceError
 from sash.store.memory_budget import ROOMY_GROWTH, MemoryBudget
 from sash.store.spill_files import SpillCounts, SpillFiles, SpillSettings
 from sash.store.vector import NO_LIMIT, Room
+from sash.store.weighed_rooms import WeighedRooms
 
 DISK = "disk"
 LEAST_FILE_BYTES = 1 << 12
@@ -48,11 +48,12 @@ class Directory:
         self._disk = disk
         self._resident_bytes = resident_bytes
         self._budget = budget
-        self._maps: weakref.WeakValueDictionary[str, _Map] = weakref.WeakValueDictionary()
+        self._maps = WeighedRooms[_Map]()
         self._names = itertools.count()
         self._files: SpillFiles | None = None
         self._sizes = {entry.name: entry.stat().st_size for entry in os.scandir(path) if entry.is_file()}
         """By name, the bytes of what is right here."""
+        self._n_bytes = sum(self._sizes.values())
         if budget is not None:
             budget.count(self)
 
@@ -87,11 +88,11 @@ class Directory:
     @property
     def n_bytes(self) -> int:
         """Bytes of what is right here, not on the larger file system."""
-        return sum(self._sizes.values())
+        return self._n_bytes
 
     @property
     def n_mapped_bytes(self) -> int:
-        return sum(len(each) for each in self._maps.values())
+        return self._maps.n_bytes
 
     def open_files(self, page_bytes: int) -> SpillFiles:
         if self._files is None:
@@ -104,9 +105,7 @@ class Directory:
 
     def resize(self, name: str, old: Room | None, n_bytes: int) -> Room:
         path = self._place(name, n_bytes)
-        self._sizes.pop(name, None)
-        if path.parent == self.path:
-            self._sizes[name] = n_bytes
+        self._weigh(name, n_bytes if path.parent == self.path else 0)
         return self._map(name, path, n_bytes)
 
     def open(self, name: str, n_bytes: int) -> Room:
@@ -114,12 +113,12 @@ class Directory:
 
     def free(self, name: str) -> None:
         self._find(name).unlink(missing_ok=True)
-        self._sizes.pop(name, None)
+        self._weigh(name, 0)
 
     def release_pages(self) -> None:
         if self._resident_bytes is None or self.n_mapped_bytes <= self._resident_bytes:
             return
-        for each in list(self._maps.values()):
+        for each in self._maps.alive():
             each.madvise(mmap.MADV_DONTNEED)
 
     def leave(self, name: str, data: bytes) -> None:
@@ -183,13 +182,19 @@ class Directory:
         settings = SpillSettings.within(self._budget.disk_bytes, page_bytes, self._budget.n_reads)
         return SpillFiles(self._link(), settings, outlives=True)
 
+    def _weigh(self, name: str, n_bytes: int) -> None:
+        """A file right here has so many bytes from now on. The sum is kept, as it is asked for with every growth."""
+        self._n_bytes += n_bytes - self._sizes.pop(name, 0)
+        if n_bytes:
+            self._sizes[name] = n_bytes
+
     def _map(self, name: str, path: Path, n_bytes: int) -> Room:
         handle = os.open(path, os.O_RDWR)
         try:
             mapped = _Map(handle, n_bytes)
         finally:
             os.close(handle)
-        self._maps[name] = mapped
+        self._maps.put(name, mapped)
         return mapped
 
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from sash.store.columns import FixedColumn, make_column, to_type
+from sash.store.columns import FixedColumn, make_column
+from sash.store.offset_widths import to_type
 from sash.store.vector import Arena
 
 

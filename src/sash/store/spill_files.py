@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import weakref
-import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -28,9 +26,9 @@ import numpy as np
 
 from sash.errors import ResourceError, describe_os_error
 from sash.store.allowance import Allowance, Boundless, taking
+from sash.store.spill_names import PREFIX, find_abandoned, remove_own, stem_of
 from sash.store.spill_pages import PagedFile, PagedRead, PageSpan, PageWriter, plan_reads, read_pages
 
-PREFIX = "sash-spill-"
 PART = ".part"
 PAGE_BYTES = 1 << 16
 FRAME_BYTES = 1 << 20
@@ -127,11 +125,11 @@ class SpillFiles:
         self.allowance = allowance or Boundless()
         self.counts = SpillCounts()
         self._hear = hear
-        self._stem = f"{PREFIX if outlives else _stem_of(os.getpid())}{os.urandom(8).hex()}"
+        self._stem = f"{PREFIX if outlives else stem_of(os.getpid())}{os.urandom(8).hex()}"
         self._n_names = 0
         self._reader: ThreadPoolExecutor | None = None
         self._reader_pid = 0
-        self._at_exit = weakref.finalize(self, _remove_own, directory, self._stem, os.getpid())
+        self._at_exit = weakref.finalize(self, remove_own, directory, self._stem, os.getpid())
         self._make_directory()
         if outlives:
             self._at_exit.detach()
@@ -195,7 +193,7 @@ class SpillFiles:
                 self.directory.mkdir(parents=True, exist_ok=True)
 
     def _remove_abandoned(self) -> None:
-        for path in _abandoned(self.directory):
+        for path in find_abandoned(self.directory):
             with suppress(ResourceError):  # another user's: it is in nobody's way
                 self._remove(path)
 
@@ -284,35 +282,3 @@ class SpillFiles:
                 f"no room for a window in `{place}`: {os.strerror(error.errno)}, after {n_bytes} bytes of a file; make "
                 "room there, or choose another directory"
             ) from error
-
-
-def _stem_of(pid: int) -> str:
-    """How the names of a process's files begin. Processes of different machines may have one number."""
-    return f"{PREFIX}{zlib.crc32(socket.gethostname().encode()):08x}-{pid}-"
-
-
-def _abandoned(directory: Path) -> Iterator[Path]:
-    """Files of processes of this machine that have died; no one else will remove them."""
-    own = _stem_of(0).removesuffix("0-")
-    for path in sorted(directory.glob(f"{own}*")):
-        pid = path.name.removeprefix(own).split("-")[0]
-        if pid.isdigit() and not _is_running(int(pid)):
-            yield path
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass
-    return True
-
-
-def _remove_own(directory: Path, stem: str, pid: int) -> None:
-    """When the owner is forgotten, or its process ends; a process that was forked from it owns nothing."""
-    if os.getpid() == pid:
-        for path in directory.glob(f"{stem}*"):
-            with suppress(OSError):
-                path.unlink()

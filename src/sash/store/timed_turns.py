@@ -26,7 +26,7 @@ class Instants(Enum):
     ENTERING_FIRST = auto()
     """What enters in parts, and then what leaves."""
     LEAVING_FIRST = auto()
-    """What leaves in parts, input by input, and then what enters. Inputs have to be in this order."""
+    """What leaves in parts, input by input, and then what enters, likewise. Inputs have to be in this order."""
 
 
 class TimedTurn(NamedTuple):
@@ -161,10 +161,13 @@ def _entering_first(inputs: Sequence[OrderedTuples], instant: int, most_bytes: i
 
 
 def _leaving_first(inputs: Sequence[OrderedTuples], instant: int, most_bytes: int) -> Iterator[TimedTurn]:
-    """An instant in parts: what leaves of the first input, then of the next, and at last what enters."""
+    """An instant in parts: what leaves of the first input, then of the next, and at last what enters, input by input as
+    well: of tuples of the same time that join, one of the last input finds the others, which must be there by then.
+    """
+    nothing = [each.schema.empty_table() for each in inputs]
     for number, each in enumerate(inputs):
         while each.load_up_to(instant, most_bytes) and (leaving := each.take_leaving(instant)).num_rows:
-            nothing = [other.schema.empty_table() for other in inputs]
             yield TimedTurn([*nothing[:number], leaving, *nothing[number + 1 :]], instant, is_part=True)
-    while any(each.load_up_to(instant, most_bytes) for each in inputs):
-        yield TimedTurn([each.take(instant) for each in inputs], instant, is_part=True)
+    for number, each in enumerate(inputs):
+        while each.load_up_to(instant, most_bytes):
+            yield TimedTurn([*nothing[:number], each.take(instant), *nothing[number + 1 :]], instant, is_part=True)

@@ -23,7 +23,7 @@ from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
 from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
-from sash.store.block import Block
+from sash.store.block import Block, at_once
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
 from sash.store.memory_budget import MemoryBudget
 from sash.store.segment import WindowSegment
@@ -190,7 +190,7 @@ class Window(BlockWindow):
         origins = segment.origins(np.arange(segment.first, segment.last))
         order = np.argsort(origins)
         origins = origins[order]
-        for some in self.log.at_once(blocks):
+        for some in at_once(blocks, self.log.arena.budget):
             alive = np.concatenate([np.flatnonzero(~self.log.is_dead(block)) + block.first for block in some])
             tuples = segment.take(segment.first + order[np.searchsorted(origins, alive)])
             self.log.drop(some)

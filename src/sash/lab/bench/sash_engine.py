@@ -41,7 +41,8 @@ def run_sash(workload: JoinWorkload, files: Path, output: Path, spark: SparkSess
 
 def measure_run(job: Job, workload: JoinWorkload, spark: SparkSession, note: Note) -> Measured:
     """Runs a job on Spark over the workload's files, and measures every batch."""
-    from sash.spark.spark_run import RunningQuery, read_files
+    from sash.spark.frame import read_files
+    from sash.spark.spark_run import RunningQuery
 
     session = bench_session(spark, workload)
     tallies = _Tallies(job, note)

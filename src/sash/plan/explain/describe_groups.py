@@ -52,6 +52,7 @@ def _(spec: RunningGroupBySpec, node: Node, plan: QueryPlan) -> Description:
     return "RunningGroupBy", [
         ("groups", ", ".join(sql.get(key, key) for key in spec.keys) or "one, which is always there"),
         ("aggregates", ", ".join(f"{call} AS {name}" for name, call in calls.items()) or "none"),
+        *([("results", ", ".join(f"{plain(sql)} AS {name}" for name, sql in spec.results))] if spec.results else []),
         ("having", plain(spec.having)),
         ("state", f"{rows}, for ever: what the aggregates have come to, and no tuple"),
         ("emission", "a group's row when it changes; what happens at one instant changes it once"),

@@ -49,7 +49,9 @@ def _meanings_of(node: Node, below: dict[str, str], plan: QueryPlan) -> dict[str
         case OverSpec() as over:
             return below | {call.name: over_text(call, below) for call in over.calls}
         case Grouping() as grouping:
-            return {key: below[key] for key in grouping.keys if key in below} | call_meanings(grouping, below)
+            calls = call_meanings(grouping, below)
+            keys = {key: below[key] for key in grouping.keys if key in below}
+            return keys | (result_meanings(grouping, calls) or calls)
         case _:
             return below
 
@@ -73,6 +75,11 @@ def part_meanings(partial: PartialAggregateSpec, below: Mapping[str, str]) -> di
 def call_meanings(grouping: Grouping, below: Mapping[str, str]) -> dict[str, str]:
     """The aggregates of a grouping; a sum of parts means what they are parts of."""
     return {call.name: below[part] if (part := part_of(call)) else call_text(call, below) for call in grouping.calls}
+
+
+def result_meanings(grouping: Grouping, calls: Mapping[str, str]) -> dict[str, str]:
+    """What is put out in place of aggregates, of which it is made."""
+    return {name: plain(sql, calls) for name, sql in grouping.results}
 
 
 def part_of(call: Call) -> str | None:

@@ -30,13 +30,14 @@ from sash.operators.top_k import TopKSpec
 from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
+from sash.plan.explain.aliases import aliases_in
 from sash.plan.explain.describe_flow import alias_given, asked_of_tables, relation_title, subquery_title
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
 from sash.plan.explain.describe_over import summary_text
 from sash.plan.explain.describe_partners import LOOKUP_KINDS, ROW_RULES, TEST_RULES, asof_rule
 from sash.plan.explain.describe_top_k import kept_text
-from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of
+from sash.plan.explain.meanings import call_meanings, meanings, part_meanings, part_of, result_meanings
 from sash.plan.explain.wording import format_duration, format_window, is_last_word, plain
 from sash.plan.query_plan import QueryPlan
 from sash.store.batch import ID_PREFIX, OP
@@ -59,12 +60,6 @@ def summarize(spec: object, node: Node, plan: QueryPlan) -> Summary:
     raise AssertionError(f"EXPLAIN does not know {type(spec).__name__}")
 
 
-@singledispatch
-def aliases_in(spec: object, node: Node, plan: QueryPlan) -> list[str]:
-    """The aliases of the streams, relations and subqueries whose rows are in a node's tuples."""
-    return [alias for child in node.inputs for alias in aliases_in(child.spec, child, plan)]
-
-
 @summarize.register
 def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Summary:
     slot = plan.slots[spec.slot]
@@ -74,11 +69,6 @@ def _(spec: InputSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary(f"Stream {slot.source.name} AS {slot.source.alias}", _listed(window, slack, where))
 
 
-@aliases_in.register
-def _(spec: InputSpec, node: Node, plan: QueryPlan) -> list[str]:
-    return [plan.slots[spec.slot].source.alias]
-
-
 @summarize.register
 def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     lookup = next(lookup for lookup in plan.lookups if lookup.label == spec.alias)
@@ -86,11 +76,6 @@ def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> Summary:
     what = _listed(f"once: {asked}" if asked else "", _where(lookup.ingest.project.predicate))
     kept = "its versions, in memory" if lookup.source.is_arrival else "all of it, in memory"
     return Summary(relation_title(lookup), what, kept)
-
-
-@aliases_in.register
-def _(spec: RelationSpec, node: Node, plan: QueryPlan) -> list[str]:
-    return [next(lookup.source.alias for lookup in plan.lookups if lookup.label == spec.alias)]
 
 
 @summarize.register
@@ -109,16 +94,8 @@ def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> Summary:
     if is_last_word(spec):
         return Summary("Project", "what enters, for ever")
     known = meanings(node.inputs[0], plan)
-    if names and all(name.startswith("_agg.") for name in names):
-        return Summary("Project", f"the aggregates, of {', '.join(known.values())}")
     made = [_made(name, sql, plain(sql, known)) for name, sql in spec.columns if sql != quote(name) and name in names]
     return Summary("Project", _listed(", ".join(made or names), _where(spec.predicate, known)))
-
-
-@aliases_in.register
-def _(spec: ProjectSpec, node: Node, plan: QueryPlan) -> list[str]:
-    alias = alias_given(spec)
-    return [alias] if alias is not None else aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
@@ -209,12 +186,6 @@ def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> Summary:
     return Summary((ROW_RULES if spec.nulls_match else TEST_RULES)[spec.rule], does, ", ".join(lives))
 
 
-@aliases_in.register
-def _(spec: MembershipSpec, node: Node, plan: QueryPlan) -> list[str]:
-    """Only left tuples are passed on."""
-    return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
-
-
 @summarize.register
 def _(spec: AsofJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     lives = [f"{side} {_life(life)}" for side, life in zip(("left", "right"), spec.windows_us, strict=True)]
@@ -232,12 +203,6 @@ def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> Summary:
     ]
     kept = f"left {_life(spec.windows_us[0])}, right {_life(sum(spec.windows_us))}"
     return Summary("Unmet", " and ".join(pairs), kept)
-
-
-@aliases_in.register
-def _(spec: UnmetSpec, node: Node, plan: QueryPlan) -> list[str]:
-    """Only left tuples are passed on."""
-    return aliases_in(node.inputs[0].spec, node.inputs[0], plan)
 
 
 @summarize.register
@@ -268,7 +233,7 @@ def _grouped(spec: Grouping, node: Node, plan: QueryPlan) -> str:
     groups = f"by {', '.join(known.get(key, key) for key in spec.keys)}" if spec.keys else "all rows"
     if any(map(part_of, spec.calls)):
         groups = "all groups"
-    having = f" having {plain(spec.having, known | calls)}" if spec.having else ""
+    having = f" having {plain(spec.having, known | calls | result_meanings(spec, calls))}" if spec.having else ""
     return f"{groups}{having}" + (f": {', '.join(calls.values())}" if calls else "")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sash.operators.node import Node
+from sash.plan.explain.aliases import aliases_in
 from sash.plan.explain.describe import Description, describe
-from sash.plan.explain.summarize import Summary, aliases_in, summarize
+from sash.plan.explain.summarize import Summary, summarize
 from sash.plan.explain.wording import format_duration, plain
 from sash.plan.query_plan import QueryPlan, Slot
 from sash.plan.sharing.join_sites import Site

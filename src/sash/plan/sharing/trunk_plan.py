@@ -18,7 +18,8 @@ from sash.operators.operator_tree import OperatorTree
 from sash.operators.project import ProjectSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.retention import Retention
-from sash.operators.tapped_join import LWO, Tap, TappedJoin, TappedJoinSpec
+from sash.operators.tap_spec import LWO, Tap, TappedJoinSpec
+from sash.operators.tapped_join import TappedJoin
 from sash.operators.trunk import SIDES, Trunk
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.fragment import BranchPlan, Input
