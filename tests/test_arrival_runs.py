@@ -98,10 +98,10 @@ def at_polls(monkeypatch: pytest.MonkeyPatch, kind: type, act: Callable[[int], N
     """Does something before the n-th time that a table is asked for its version."""
     poll, n_polled = kind.poll, []
 
-    def counted(self, name: str, known: str | None) -> TableVersion:
+    def counted(self, name: str, *others) -> TableVersion:
         act(len(n_polled))
         n_polled.append(name)
-        return poll(self, name, known)
+        return poll(self, name, *others)
 
     monkeypatch.setattr(kind, "poll", counted)
 

@@ -238,7 +238,7 @@ class OperatorTree(OperatorSet):
             return arrivals.up_to(until)
         return arrivals.slice(0, int(np.searchsorted(int64_column(arrivals, TS), until, "right")))
 
-    def replace_relations(self, relations: Mapping[str, pa.Table]) -> None:
+    def replace_relations(self, relations: Mapping[str, pa.Table | SegmentedRelation]) -> None:
         """Looks up in other relations from now on, by label; they have the same columns."""
         for node in self.root.walk():
             operator = self._operators.get(id(node))

@@ -33,6 +33,7 @@ from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import Arriving, OperatorTree, Work, paces
 from sash.operators.retention import Retention
+from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.tapped_join import TapOutput, TappedJoin
 from sash.store.batch import BEGINNING, TS, concat, int64_column
 from sash.store.sorted_runs import SortedRuns
@@ -147,7 +148,7 @@ class Pipeline(OperatorSet):
                     is_uneven = any(progress[tap] > until for tap in taps.values())
                     yield from self._run(name, _drain(held, until) if is_uneven else _drain(held), min(until, clock))
 
-    def replace_relations(self, relations: Mapping[str, Mapping[str, pa.Table]]) -> None:
+    def replace_relations(self, relations: Mapping[str, Mapping[str, pa.Table | SegmentedRelation]]) -> None:
         """Looks up in other relations from now on, by query and label."""
         for branch in self._branches.values():
             branch.tree.replace_relations(relations.get(branch.name.query, {}))
