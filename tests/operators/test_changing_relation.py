@@ -5,6 +5,7 @@ written.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def _surplus(rows: list[Row], others: Counter) -> list[Row]:
 def test_every_batch_finds_its_version(method, versions, n_kept) -> None:
     """Whether a version comes whole or as a difference, and as long as it may be asked for."""
     relation = made(method, versions[0][0])
-    for batch, ((old, _), (new, is_whole)) in enumerate(zip(versions, versions[1:]), 1):
+    for batch, ((old, _), (new, is_whole)) in enumerate(pairwise(versions), 1):
         step = VersionStep(batch, max(0, batch - n_kept))
         gone, came = (None, new) if is_whole else difference(old, new)
         relation.meet(None if gone is None else rows_of(gone, batch), rows_of(came, batch), step)

@@ -127,7 +127,8 @@ class LookupJoin(TimeKeeping, Stateless):
     def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Places among the keys, and the row of the relation for each, valid at the time of that place."""
         if self._segmented is None:
-            assert self._index is not None and self._relation is not None
+            assert self._index is not None
+            assert self._relation is not None
             for at, rows in self._index.find(keys, times):
                 yield at, self._relation.take(rows)
         elif found := in_order(list(self._segmented.open().find(keys))):

@@ -1,4 +1,4 @@
-"""Tables that come part by part and may not fit into memory: then they are in a file without a name, which is mapped."""
+"""Tables that come part by part and may not fit into memory: then they are in a file without a name, and mapped."""
 
 from __future__ import annotations
 
