@@ -116,6 +116,8 @@ class ArrivedRelations:
             if lookup.label == relation.alias and lookup.source.is_arrival
         }
         self._has_changed = False
+        self._told: set[tuple[str, str]] = set()
+        """Of which it was said that segments are too large."""
         if budget is not None:
             budget.count(self)
 
@@ -131,6 +133,18 @@ class ArrivedRelations:
         for each in self._relations.values():
             if each.lookup.source.name == name and each.meet(version, step):
                 self._has_changed = True
+
+    def take_notes(self) -> list[str]:
+        """What whoever runs the queries should know, each once."""
+        notes: list[str] = []
+        for place, each in self._relations.items():
+            if isinstance(each.held, ChangingRelation) and each.held.n_overfull and place not in self._told:
+                self._told.add(place)
+                notes.append(
+                    f"table `{each.lookup.source.name}`: of some keys there are so many rows that their segment is more "
+                    "than twice as large as others; it is read whole whenever one of them is asked for"
+                )
+        return notes
 
     def take_changed(self) -> bool:
         """Whether something has changed since this was asked."""

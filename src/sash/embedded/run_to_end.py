@@ -107,8 +107,10 @@ def _meet(running: RunningJob, tables: ArrivalTables | None, writers: Mapping[st
         tables.leave(batch - 1, running.intake.clock, running.intake.newest_us)
     tables.enter(batch)
     running.meet(batch)
+    notes = running.arrived.take_notes()
     for writer in writers.values():
         writer.versions = dict(tables.versions)
+        writer.tally.notes += notes
 
 
 class _Writer:
