@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.cost.lookup_cost import INL, MESH, PARTITIONED_HASH, PARTITIONED_RANGE
+from sash.operators import changing_relation
 from sash.operators.changing_relation import ChangingRelation, ChangingRules
 from sash.operators.relation_parts import RelationParts
 from sash.operators.segmented_lookup import SegmentedLookup, in_order
@@ -131,6 +132,19 @@ def test_what_has_not_changed_is_neither_read_nor_written(method, tmp_path) -> N
     assert not (lookup.file.n_reads - n_reads).any()
     assert seen(relation, [3998], 1) == expected([(3998, -1.0)], [3998])
     assert seen(relation, [3998], 0) == expected([(3998, 1999.0)], [3998])
+
+
+@pytest.mark.parametrize("n_bytes", [1, 3000, 1 << 30])
+def test_however_much_of_it_is_compared_at_once(n_bytes, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(changing_relation, "COMPARED_BYTES", n_bytes)
+    relation = made(PARTITIONED_RANGE, many(1000), tmp_path)
+    version = [*many(500), (1500, -1.0), *many(1000)[700:], (1998, -2.0)]
+    n_segments = len(relation.open().file)
+    n_written = relation.meet(None, rows_of(version, 1), VersionStep(1, 0))
+    assert 0.15 * n_segments < n_written < 0.3 * n_segments
+    keys = list(range(0, 2000, 2))
+    assert seen(relation, keys, 1) == expected(version, keys)
+    assert seen(relation, keys, 0) == expected(many(1000), keys)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -144,6 +144,14 @@ JOINS = (
         ("tests/operators/test_changing_relation.py", "tests/test_arrival.py"),
     ),
     Mistake(
+        "rows-of-a-segment-that-are-not-in-order-of-their-keys",
+        "relation_cut",
+        "operators/segment_buckets.py",
+        "np.lexsort((int64_column(rows, ROW_COLUMN), int64_column(rows, KEY_COLUMN), segments))",
+        "np.lexsort((int64_column(rows, ROW_COLUMN), segments))",
+        ("tests/operators/test_segmented_lookup.py",),
+    ),
+    Mistake(
         "a-segment-in-memory-that-has-changed-in-its-file",
         "changing_relation",
         "operators/changing_relation.py",

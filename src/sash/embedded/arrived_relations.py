@@ -141,8 +141,8 @@ class ArrivedRelations:
             if isinstance(each.held, ChangingRelation) and each.held.n_overfull and place not in self._told:
                 self._told.add(place)
                 notes.append(
-                    f"table `{each.lookup.source.name}`: of some keys there are so many rows that their segment is more "
-                    "than twice as large as others; it is read whole whenever one of them is asked for"
+                    f"table `{each.lookup.source.name}`: a key has so many rows that its segment is more than twice as "
+                    "large as others; it is read whole whenever a row asks for it"
                 )
         return notes
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +33,12 @@ from sash.papers.exact.key_fences import KeyFences
 from sash.store.batch import int64_column
 from sash.store.memory_budget import MemoryBudget
 from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile
+from sash.store.row_match import match_rows
 from sash.store.seen_rows import SeenColumns, VersionStep, change_rows
 
 _NO_MORE = np.iinfo(np.int64).max
+COMPARED_BYTES = 1 << 20
+"""So much of segments is compared with a version at once."""
 _NUMBER_BYTES = 16
 """What a row has in a segment beside its columns: its key and its number."""
 
@@ -112,11 +116,23 @@ class ChangingRelation:
             yield rows.rename_columns(self.schema.names)
 
     def _meet_whole(self, rows: RelationParts, step: VersionStep) -> None:
-        """Compares all segments that there are now: what is not in the version has gone."""
-        n_parts = self._layout.partitions.n_parts
-        ahead = _Ahead(self._by_segment(rows))
-        for segment in range(n_parts):
-            self._change(segment, None, ahead.take(segment, self._nothing), step)
+        """Compares all segments that there are now, some at a time: what is not in the version has gone."""
+        ahead, groups = _Ahead(self._by_segment(rows)), np.cumsum(self._file.sizes) // COMPARED_BYTES
+        for first, last in pairwise([0, *np.searchsorted(groups, np.unique(groups), "right").tolist()]):
+            came = [ahead.take(segment, self._nothing) for segment in range(first, last)]
+            for segment in self._differing(first, came):
+                self._change(segment, None, came[segment - first], step)
+
+    def _differing(self, first: int, came: list[pa.Table]) -> list[int]:
+        """Of neighbouring segments, those that do not have the rows that they should have now. Equal rows have equal
+        keys, so they are compared all at once.
+        """
+        held = [self._read(segment) for segment in range(first, first + len(came))]
+        current = [rows.filter(rows.column(self._seen.end).is_null()) for rows in held]
+        names = list(self._seen.content)
+        found = match_rows(*(pa.concat_tables(rows).select(names) for rows in (current, came)))
+        owners = [np.repeat(np.arange(len(came)), [each.num_rows for each in rows]) for rows in (current, came)]
+        return (first + np.union1d(*(own[~is_found] for own, is_found in zip(owners, found)))).tolist()
 
     def _meet_difference(self, gone: RelationParts, came: RelationParts, step: VersionStep) -> None:
         """All rows are given to segments before the first of them is split."""
@@ -127,11 +143,13 @@ class ChangingRelation:
                 self._change(segment, went, own, step)
 
     def _change(self, segment: int, gone: pa.Table | None, came: pa.Table, step: VersionStep) -> None:
-        kept = self._lookup.find_kept(segment)
-        held = self._file.read(segment) if kept is None else kept
-        changed = change_rows(held, gone, came, self._seen, step)
+        changed = change_rows(self._read(segment), gone, came, self._seen, step)
         if changed is not None:
             self._write(segment, _in_order(changed))
+
+    def _read(self, segment: int) -> pa.Table:
+        kept = self._lookup.find_kept(segment)
+        return self._file.read(segment) if kept is None else kept
 
     def _write(self, segment: int, rows: pa.Table) -> None:
         """A segment anew, and what is split off it."""

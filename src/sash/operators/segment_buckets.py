@@ -101,4 +101,4 @@ def _segments(rows: pa.Table | None, first: int, last: int) -> Iterator[tuple[in
     bounds = np.searchsorted(segments[order], np.arange(first, last + 1)).tolist()
     kept = rows.drop_columns([SEGMENT_COLUMN])
     for number, (low, high) in enumerate(pairwise(bounds), first):
-        yield number, kept.take(pa.array(order[low:high]))
+        yield number, kept.take(pa.array(order[low:high])) if low < high else kept.slice(0, 0)
