@@ -199,7 +199,7 @@ class _Ahead:
 
     def take(self, segment: int, nothing: pa.Table) -> pa.Table:
         """The rows of a segment that is not beyond the next one."""
-        if segment < self.segment:
+        if segment < self.segment or self._rows is None:
             return nothing
         rows = self._rows
         self._go_on()
