@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# uv takes less than half of pip's time, but does not read pip's settings: where only these know an index, pip goes on.
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # One process runs all that needs Spark, the other begins with the long tests of the rest; see tests/conftest.py.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 
@@ -21,8 +23,11 @@ $(READY): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Sash needs Python 3.11 or newer, but $(PYTHON) is older; run make setup PYTHON=python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@awk '/^uv==/ { found = 1 } found { print } found && !/\\$$/ { exit }' requirements.lock > .venv/uv.lock
+	$(PIP) install --requirement .venv/uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirement requirements.lock || \
+		$(PIP) install --requirement requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY) ## run the example queries on a small data centre

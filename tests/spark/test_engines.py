@@ -24,6 +24,8 @@ from support.profiles import SEED, everyday, volume
 StreamingQueryException = pytest.importorskip("pyspark.errors").StreamingQueryException
 
 SECOND = 1_000_000
+N_FILES = volume(dev=2, ci=2, deep=3)
+"""Each brings two batches, with the one that follows when the watermark has moved."""
 TIMESTAMP = pa.timestamp("us", "UTC")
 
 
@@ -208,8 +210,8 @@ def test_spark_and_embedded_agree(spark, tmp_path, name):
     expected = sash.sql(QUERIES[name], a=a, b=b, r=sash.relation(r))
     out = sash.sql(
         QUERIES[name],
-        a=stream_frame(spark, a, tmp_path / "a", 1),
-        b=stream_frame(spark, b, tmp_path / "b", 2),
+        a=stream_frame(spark, a, tmp_path / "a", 1, N_FILES),
+        b=stream_frame(spark, b, tmp_path / "b", 2, N_FILES),
         r=spark.createDataFrame(r.to_pandas()),
     )
     assert expected.num_rows > 5
