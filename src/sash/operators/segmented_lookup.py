@@ -52,7 +52,7 @@ class SegmentedRelation(Protocol):
         ...
 
 
-class Layout(Protocol):
+class SegmentMap(Protocol):
     """Which segments there are."""
 
     @property
@@ -74,7 +74,7 @@ class Layout(Protocol):
 class SegmentedLookup:
     """A relation by key, in a file. Who looks up the same rows by the same key may share it."""
 
-    def __init__(self, layout: Layout, file: RelationFile, cache: SegmentCache):
+    def __init__(self, layout: SegmentMap, file: RelationFile, cache: SegmentCache):
         self.layout = layout
         self.file = file
         self.frequencies = np.zeros(len(file))
