@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sash.embedded.running_job import RunningJob
 from sash.errors import BindError, PlanError
-from sash.io.table_version import Gather, KnownVersion, TableVersion
+from sash.io.table_version import Gather, KnownVersion, TableVersion, gather_in_memory
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.runtime.arrival_rows import forget_before, meet_version, rows_seen_by, without_rows
@@ -71,7 +71,7 @@ class Changing:
     def read(self, name: str) -> pa.Table:
         return self.versions[0]
 
-    def poll(self, name: str, known: KnownVersion | None, gather: Gather) -> TableVersion:
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
         number = min(self.n_polled, len(self.versions) - 1)
         self.n_polled += 1
         version = f"version {number}"

@@ -15,7 +15,7 @@ import pytest
 
 from sash.embedded.running_job import RunningJob
 from sash.embedded.snapshot import seal, unseal
-from sash.io.table_version import Gather, KnownVersion, TableVersion
+from sash.io.table_version import Gather, KnownVersion, TableVersion, gather_in_memory
 from sash.operators.changing_relation import ChangingRelation
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -102,7 +102,7 @@ class Table:
     def read(self, name: str) -> pa.Table:
         return self._versions[-1]
 
-    def poll(self, name: str, known: KnownVersion | None, gather: Gather) -> TableVersion:
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
         at, self._batch = self._batch, self._batch + 1
         version, now = f"version {at}", self._versions[at]
         if known is None or not self._tells:

@@ -5,6 +5,7 @@ written.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -31,7 +32,7 @@ MEMORY = 1 << 14
 Row = tuple[int | None, float]
 
 
-def rows_of(rows: list[Row], batch: int) -> RelationParts:
+def rows_of(rows: Sequence[Row], batch: int) -> RelationParts:
     """In parts of a few rows."""
     columns = [[k for k, _ in rows], [v for _, v in rows], [batch] * len(rows), [None] * len(rows)]
     table = pa.table([pa.array(each, field.type) for each, field in zip(columns, SCHEMA)], schema=SCHEMA)
