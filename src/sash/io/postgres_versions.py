@@ -22,7 +22,17 @@ import pyarrow as pa
 
 from sash.errors import PlanError, SourceError
 from sash.io.postgres_connection import ask_server, identifiers_of
-from sash.io.postgres_history import FROM, SYSTEM, TO, TRIGGERS, HistoryMark, count_triggers, history_of
+from sash.io.postgres_history import (
+    CREATED,
+    DELETED,
+    FROM,
+    SYSTEM,
+    TO,
+    TRIGGERS,
+    HistoryMark,
+    count_triggers,
+    history_of,
+)
 from sash.io.postgresql import PostgresTable
 from sash.io.table_version import VERSION, Gather, KnownVersion, TableVersion, gather_in_memory
 
@@ -44,14 +54,12 @@ SELECT pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax({0}::pg_snaps
   SELECT FROM pg_snapshot_xip(pg_current_snapshot()) AS x WHERE pg_visible_in_snapshot(x, {0}::pg_snapshot)
 ), pg_visible_in_snapshot({1}::xid8, {0}::pg_snapshot)
 """
-_CHANGED = """
-(sash_created >= pg_snapshot_xmin({1}::pg_snapshot) AND pg_visible_in_snapshot(sash_created, {2})
-  AND NOT pg_visible_in_snapshot(sash_created, {1})
- OR sash_deleted >= pg_snapshot_xmin({1}::pg_snapshot) AND pg_visible_in_snapshot(sash_deleted, {2})
-  AND NOT pg_visible_in_snapshot(sash_deleted, {1}))
+_SINCE = """
+({0} >= pg_snapshot_xmin({1}::pg_snapshot) AND pg_visible_in_snapshot({0}, {2})
+ AND NOT pg_visible_in_snapshot({0}, {1}))
 """
-"""Of rows of a history: whether they are in one of two versions alone, or in both with another end."""
-_HAS_CHANGED = "SELECT EXISTS (SELECT FROM {0} WHERE {1})"
+"""Of a transaction: whether it was over at the second of two horizons, and not at the first. With what indexes find."""
+_HAS_CHANGED = "SELECT EXISTS (SELECT FROM {0} WHERE {1}) OR EXISTS (SELECT FROM {0} WHERE {2})"
 _COUNT = "SELECT count(*) FROM {0} WHERE pg_visible_in_snapshot(sash_created, {1}) AND {2}"
 _SHAPE = """
 SELECT coalesce(string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid,
@@ -194,15 +202,23 @@ class HistorySource:
         is_whole = {FROM, TO} & {name.lower() for name in self.table.schema.names}
         return sql.SQL("true") if is_whole else sql.SQL(_THERE).format(sql.Literal(horizon))
 
-    def _changed(self, before: str, horizon: str) -> sql.Composable:
+    def _since(self, before: str, horizon: str) -> list[sql.Composed]:
+        """Of a row of the history: whether it was written, or deleted, between two horizons."""
         from psycopg import sql
 
-        return sql.SQL(_CHANGED).format(self._history, sql.Literal(before), sql.Literal(horizon))
+        bounds = sql.Literal(before), sql.Literal(horizon)
+        return [sql.SQL(_SINCE).format(sql.Identifier(column), *bounds) for column in (CREATED, DELETED)]
+
+    def _changed(self, before: str, horizon: str) -> sql.Composable:
+        """Whether a row is in one of two versions alone, or in both with another end."""
+        from psycopg import sql
+
+        return sql.SQL("({} OR {})").format(*self._since(before, horizon))
 
     def _has_changed(self, connection: psycopg.Connection, before: str, horizon: str) -> bool:
         from psycopg import sql
 
-        query = sql.SQL(_HAS_CHANGED).format(self._history, self._changed(before, horizon))
+        query = sql.SQL(_HAS_CHANGED).format(self._history, *self._since(before, horizon))
         found = connection.execute(query).fetchone()
         return found is None or found[0]
 
