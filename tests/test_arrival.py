@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sash.embedded.running_job import RunningJob
 from sash.errors import BindError, PlanError
-from sash.io.table_version import TableVersion
+from sash.io.table_version import Gather, KnownVersion, TableVersion, gather_in_memory
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.runtime.arrival_rows import forget_before, meet_version, rows_seen_by, without_rows
@@ -71,11 +71,11 @@ class Changing:
     def read(self, name: str) -> pa.Table:
         return self.versions[0]
 
-    def poll(self, name: str, known: str | None) -> TableVersion:
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
         number = min(self.n_polled, len(self.versions) - 1)
         self.n_polled += 1
         version = f"version {number}"
-        return TableVersion(version, None if version == known else self.versions[number])
+        return TableVersion(version, None if known and version == known.name else self.versions[number])
 
 
 STREAM = StreamInfo(pa.schema([("k", pa.int64()), ("n", pa.int64()), ("ts", pa.int64())]), "ts", slack_us=3, tie=("n",))
@@ -94,10 +94,11 @@ def run(text: str, batches: list[list[tuple]], versions: list[list[tuple]], othe
     plan = plan_query(bind(parse_query(text), CATALOG))
     alone = Plan.alone(plan)
     source = Changing([table(rows) for rows in versions])
-    tables = ArrivalTables({"r": ArrivalSource("r", source, ROWS, None)}, alone, is_in_order=True)
     job, parts, n_rows = RunningJob(alone, {}), [plan.schema.empty_table()], 0
+    tables = ArrivalTables({"r": ArrivalSource("r", source, ROWS, None)}, alone, is_in_order=True, holder=job.arrived)
     for batch, rows in enumerate(batches):
-        job.meet(batch, {name: tables.rows[name] for name in tables.enter(batch)})
+        tables.enter(batch)
+        job.meet(batch)
         arrived = [{"k": k, "n": n_rows + place, "ts": ts} for place, (k, ts) in enumerate(rows)]
         n_rows += len(rows)
         parts += [changes for _, changes in job.push("s", pa.Table.from_pylist(arrived, STREAM.schema))]

@@ -24,8 +24,10 @@ from sash.io.postgres_versions import HistorySource
 from sash.io.sink import read_sink
 from sash.io.table_version import VERSION, TableVersion
 from sash.io.tables import declared_table
+from sash.operators.changing_relation import ChangingRelation
 from sash.plan.explain.tree import explain_plan
 from sash.plan.physical import Plan
+from sash.plan.query_plan import LOOKUP_METHODS
 from sash.runtime.arrival_tables import ArrivalTables
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
@@ -98,10 +100,10 @@ def at_polls(monkeypatch: pytest.MonkeyPatch, kind: type, act: Callable[[int], N
     """Does something before the n-th time that a table is asked for its version."""
     poll, n_polled = kind.poll, []
 
-    def counted(self, name: str, known: str | None) -> TableVersion:
+    def counted(self, name: str, *others) -> TableVersion:
         act(len(n_polled))
         n_polled.append(name)
-        return poll(self, name, known)
+        return poll(self, name, *others)
 
     monkeypatch.setattr(kind, "poll", counted)
 
@@ -222,6 +224,58 @@ def test_delta_in_this_process(monkeypatch):
     assert list(versions_met(run).values()) == [f"version {number}" for number in (0, 1, 1, 2, 3, 3)]
 
 
+def watch_versions(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int, int]]:
+    """Of each version that changes a relation in a file: whether it was told as a difference, how many segments it has
+    written, and how many there are.
+    """
+    seen, meet = [], ChangingRelation.meet
+
+    def watched(self, gone, came, step) -> int:
+        n_written = meet(self, gone, came, step)
+        seen.append((gone is not None, n_written, len(self.open().file)))
+        return n_written
+
+    monkeypatch.setattr(ChangingRelation, "meet", watched)
+    return seen
+
+
+@pytest.mark.parametrize("hint", ["", "/*+ partitioned_hash */ "])
+def test_postgresql_beyond_memory(hint, prices, monkeypatch):
+    """Only the difference between two versions is read, and written to the segments that it is of."""
+    prices.execute("INSERT INTO prices SELECT n, n FROM generate_series(3, 5000) AS n")
+    changes = [
+        "UPDATE prices SET price = 7 WHERE k < 2",
+        "DELETE FROM prices WHERE k = 1; INSERT INTO prices VALUES (2, 2)",
+        "TRUNCATE prices; INSERT INTO prices VALUES (1, 9)",
+    ]
+    acts = dict(enumerate([None, *changes]))
+    at_polls(monkeypatch, HistorySource, lambda n: prices.execute(acts[n]) if acts.get(n) else None)
+    seen = watch_versions(monkeypatch)
+    run = run_of(script(prices.address(), "postgresql", OPTIONS).replace("SELECT S.n", f"SELECT {hint}S.n"))
+    tallies = run_files(Job.alone(run), lambda name, tally: None, memory="64k")
+    check_rows(run, history(prices))
+    assert [is_told for is_told, _, _ in seen] == [True] * 3
+    assert seen[0][2] > 30
+    assert all(n_written <= 2 for _, n_written, _ in seen[:2])
+    assert not tallies["q"].notes
+
+
+def test_delta_beyond_memory(monkeypatch):
+    """It is read whole, and compared; one key becomes so frequent that its segment cannot be split, which is said."""
+    many = [(k, k) for k in range(3, 5000)]
+    write_delta([(0, 1), (1, 1), *many])
+    changes = {1: [(0, 1), (1, 2), *many], 2: [(0, 1), *many, *((2, n) for n in range(800))], 3: [(0, 5)]}
+    at_polls(monkeypatch, DeltaSource, lambda n_polled: write_delta(changes[n_polled]) if n_polled in changes else None)
+    seen = watch_versions(monkeypatch)
+    run = run_of(script("prices", "delta"))
+    tallies = run_files(Job.alone(run), lambda name, tally: None, memory="64k")
+    check_rows(run, read_delta)
+    assert [is_told for is_told, _, _ in seen] == [False] * 3
+    assert seen[0][1] == 1
+    (note,) = tallies["q"].notes
+    assert note.startswith("table `prices`: a key has so many rows that its segment is more than twice as large")
+
+
 def test_as_of_a_time_over_a_history(prices):
     """What was valid at the time of each row, of all that the history knows."""
     prices.execute("UPDATE prices SET price = 5 WHERE k = 1", "DELETE FROM prices WHERE k = 0")
@@ -327,6 +381,19 @@ class TestKeptVersions:
         assert "as of arrival: the version that the batch of a tuple has met, which is recorded before" in verbose
         assert "_arrival" not in verbose
         assert "_seen" not in verbose
+
+    def test_explain_says_how_it_is_looked_up(self, monkeypatch, capsys):
+        write_delta([(k, k) for k in range(5000)])
+        for hint, methods in (("", LOOKUP_METHODS), ("/*+ partitioned_hash */ ", ["partitioned_hash"])):
+            Path("script.sql").write_text(script("prices", "delta").replace("SELECT S.n", f"SELECT {hint}S.n"))
+            assert run_command(monkeypatch, "explain", "--verbose", "--memory", "64k", "script.sql") == 0
+            said = " ".join(capsys.readouterr().out.split())
+            why = "hint" if hint else "cost"
+            assert any(f"algorithm {LOOKUP_METHODS[each]}, by {why}" in said for each in methods)
+            assert any(f"chosen {each}, by {why}; steps of 10,000 tuples" in said for each in methods)
+            assert "which does not fit the 8 KiB for a relation" in said
+            assert "may still ask for, in a file, in order of keys; a new version writes the segments whose" in said
+            assert ("hint on Spark without effect: a table as of arrival is in the memory" in said) == bool(hint)
 
     @pytest.mark.slow
     def test_other_commands_read_it_once(self, monkeypatch, capsys):

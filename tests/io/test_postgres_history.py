@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 
 from sash.errors import PlanError, SourceError
 from sash.io.postgres_history import remove_history, set_up_history
-from sash.io.table_version import VERSION
-from sash.io.tables import TableSource, declared_table
+from sash.io.table_version import VERSION, KnownVersion, TableVersion
+from sash.io.tables import TableSource, VersionedSource, declared_table
 from support.commands import run_command
 from support.postgres_server import PASSWORD, Server
 from support.profiles import volume
@@ -329,3 +330,125 @@ class TestChangesOfTheTable:
         assert rows_of(source(rooms, floors).read("rooms")) == [(0, 1), (1, None)]
         rooms.execute("ALTER TABLE rooms DROP room", "UPDATE rooms SET floor = 2 WHERE location = 0")
         assert rows_of(source(rooms, floors).read("rooms")) == [(0, 2), (1, None)]
+
+
+class Follower:
+    """Asks for versions one after the other, and has what it was told of them."""
+
+    def __init__(self, server: Server, schema: pa.Schema = ROOMS):
+        found = source(server, schema)
+        assert isinstance(found, VersionedSource)
+        self._source, self._known = found, None
+        self.rows: Counter = Counter()
+
+    def poll(self) -> TableVersion:
+        version, known = self._source.poll("rooms", self._known), self._known
+        came = Counter(rows_of(version.rows)) if version.rows is not None else Counter()
+        if version.gone is not None:
+            gone = Counter(rows_of(version.gone))
+            assert gone <= self.rows
+            self.rows = self.rows - gone + came
+        elif version.rows is not None:
+            self.rows = came
+        self._known = KnownVersion(version.name, version.n_rows(known), version.shape)
+        assert self._known.n_rows == self.rows.total()
+        return version
+
+
+class TestDifferences:
+    @settings(max_examples=volume(dev=10, ci=15, deep=300))
+    @given(STEPS)
+    def test_they_lead_from_version_to_version(self, postgres, steps):
+        """Of the rows that are there, and of all that ever were."""
+        make_rooms(postgres)
+        set_up_history(postgres.address(), "rooms")
+        followers = [(Follower(postgres), ROOMS), (Follower(postgres, WHOLE), WHOLE)]
+        with ExitStack() as held:
+            writers = Writers(postgres, held)
+            for number, step in enumerate(steps):
+                writers.take(*step)
+                if number % 3 == 0:
+                    self._check(postgres, followers)
+        self._check(postgres, followers)
+
+    def _check(self, server: Server, followers: list[tuple[Follower, pa.Schema]]) -> None:
+        for follower, schema in followers:
+            is_first = follower._known is None
+            version = follower.poll()
+            horizon = version.name.removeprefix("horizon ")
+            assert follower.rows == Counter(rows_of(source(server, schema, horizon=horizon).read("rooms")))
+            assert (version.rows is not None and version.gone is None) == is_first
+
+    def test_only_what_has_changed_is_read(self, rooms):
+        rooms.execute("INSERT INTO rooms SELECT n, 'room ' || n FROM generate_series(10, 999) AS n")
+        follower = Follower(rooms)
+        assert follower.poll().gone is None
+        assert follower.poll().rows is None
+        rooms.execute(
+            "UPDATE rooms SET room = 'new' WHERE location = 10", "DELETE FROM rooms WHERE location IN (11, 12)"
+        )
+        version = follower.poll()
+        assert version.rows is not None
+        assert version.gone is not None
+        assert rows_of(version.rows) == [(10, "new")]
+        assert rows_of(version.gone) == [(10, "room 10"), (11, "room 11"), (12, "room 12")]
+
+    def test_what_was_deleted_from_the_history_is_noticed(self, rooms):
+        """Rows that went and are not there any more cannot be told: all is read."""
+        follower = Follower(rooms)
+        follower.poll()
+        rooms.execute("DELETE FROM rooms WHERE location = 0", "INSERT INTO rooms VALUES (5, 'five')")
+        rooms.execute("DELETE FROM rooms_history WHERE sash_to IS NOT NULL")
+        assert follower.poll().gone is None
+        assert follower.rows == Counter([(1, None), (5, "five")])
+
+    @pytest.mark.parametrize(
+        "ddl",
+        [
+            "ALTER TABLE rooms DROP COLUMN room; ALTER TABLE rooms ADD COLUMN room text",
+            "ALTER TABLE rooms ADD COLUMN other text; ALTER TABLE rooms RENAME room TO old; "
+            "ALTER TABLE rooms RENAME other TO room",
+        ],
+    )
+    def test_columns_that_are_others_are_read_anew(self, rooms, ddl):
+        follower = Follower(rooms)
+        follower.poll()
+        rooms.execute(ddl)
+        assert follower.poll().gone is None
+        assert follower.rows == Counter([(0, None), (1, None)])
+
+    def test_a_value_of_an_enumeration_that_is_renamed(self, rooms):
+        rooms.execute(
+            "SELECT 1; DROP TABLE rooms_history, rooms CASCADE; CREATE TYPE kind AS ENUM ('a', 'b')",
+            "CREATE TABLE rooms (location integer PRIMARY KEY, room kind)",
+            "INSERT INTO rooms VALUES (0, 'a'), (1, 'b')",
+            "DROP FUNCTION rooms_history_keeper",
+        )
+        set_up_history(rooms.address(), "rooms")
+        follower = Follower(rooms)
+        follower.poll()
+        rooms.execute("ALTER TYPE kind RENAME VALUE 'a' TO 'z'", "DELETE FROM rooms WHERE location = 1")
+        assert follower.poll().gone is None
+        assert follower.rows == Counter([(0, "z")])
+
+    def test_a_history_that_began_anew(self, rooms):
+        follower = Follower(rooms)
+        follower.poll()
+        remove_history(rooms.address(), "rooms")
+        rooms.execute("UPDATE rooms SET room = 'unseen' WHERE location = 0")
+        set_up_history(rooms.address(), "rooms")
+        assert follower.poll().gone is None
+        assert follower.rows == Counter([(0, "unseen"), (1, None)])
+
+    def test_after_a_restart_all_is_read_once(self, rooms):
+        """It is not known of what columns were then."""
+        follower = Follower(rooms)
+        follower.poll()
+        assert follower._known is not None
+        follower._known = KnownVersion(follower._known.name, 2)
+        assert follower.poll().rows is None
+        rooms.execute("DELETE FROM rooms WHERE location = 0")
+        assert follower.poll().gone is None
+        rooms.execute("DELETE FROM rooms WHERE location = 1")
+        assert follower.poll().gone is not None
+        assert not follower.rows.total()

@@ -12,7 +12,7 @@ import pytest
 import sash
 from sash.cost.lookup_cost import INL, MESH, PARTITIONED_HASH, PARTITIONED_RANGE
 from sash.errors import SourceError
-from sash.operators import place_relation, relation_cut
+from sash.operators import place_relation, segment_buckets
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.place_relation import RelationPlaces
 from sash.operators.relation_cut import CutRules, cut_relation
@@ -122,7 +122,7 @@ def test_parts_that_are_sorted_one_after_the_other_give_the_same_file(
     found = []
     for number, (parts, n_bytes) in enumerate([(RelationParts.of(table), 1 << 20), (cut, 1 << 20), (cut, 3000)]):
         if method != INL:
-            monkeypatch.setattr(relation_cut, "BUCKET_BYTES", n_bytes)
+            monkeypatch.setattr(segment_buckets, "BUCKET_BYTES", n_bytes)
         file = RelationFile.named(tmp_path / str(number) / "segments")
         layout = cut_relation(parts, ("r.k",), survey(parts, ("r.k",)), rules, file)
         assert len(file) == layout.firsts[-1] > (0 if method == INL else 20)

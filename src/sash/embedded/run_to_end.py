@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs
 
+from sash.cost.lookup_cost import relation_room
 from sash.embedded.intake import Intake
 from sash.embedded.query import Query
 from sash.embedded.row_notes import REASON, REJECTED
@@ -16,6 +17,7 @@ from sash.embedded.running_job import RunningJob
 from sash.io.files import FileSource, StreamFile, list_files
 from sash.io.output_dir import CHANGES, REJECTS
 from sash.io.sink import Part
+from sash.io.table_version import gather_in_memory
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
 from sash.plan.least_memory import require_memory
@@ -26,6 +28,8 @@ from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.runtime.memory_settings import Size, configured
 from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING
+from sash.store.mapped_table import MappedGather
+from sash.store.memory_budget import MemoryBudget
 
 BYTES_PER_PART = 1 << 27
 """About so many bytes of changes are written at once."""
@@ -58,7 +62,7 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
     most_bytes = BYTES_PER_PART if budget is None else min(BYTES_PER_PART, budget.step_bytes)
     writers = {each.name: _Writer(each, most_bytes) for each in job.members}
     tallies = {name: writer.tally for name, writer in writers.items()}
-    intake, tables = running.intake, ArrivalTables(job.arrivals, job.plan, is_in_order=True) if job.arrivals else None
+    intake, tables = running.intake, _arrival_tables(job, running, budget)
     for stream, file in in_order_of_arrival(job.streams, job.filesystem):
         info = job.plan.streams[stream]
         for records in read_stream_file(job.streams[stream], file.path, info.time, job.filesystem, info.unit):
@@ -84,6 +88,16 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
     return tallies
 
 
+def _arrival_tables(job: Job, running: RunningJob, budget: MemoryBudget | None) -> ArrivalTables | None:
+    """What is read as of arrival, if anything is. Under a limit, a table that is read may be in a file meanwhile."""
+    if not job.arrivals:
+        return None
+    gather = gather_in_memory
+    if budget is not None:
+        gather = MappedGather(budget.spill, relation_room(budget.state_bytes))
+    return ArrivalTables(job.arrivals, job.plan, is_in_order=True, holder=running.arrived, gather=gather)
+
+
 def _meet(running: RunningJob, tables: ArrivalTables | None, writers: Mapping[str, _Writer]) -> None:
     """Begins a batch with what is now in the tables that are read as of arrival."""
     if tables is None:
@@ -91,9 +105,12 @@ def _meet(running: RunningJob, tables: ArrivalTables | None, writers: Mapping[st
     batch = 0 if tables.batch is None else tables.batch + 1
     if batch:
         tables.leave(batch - 1, running.intake.clock, running.intake.newest_us)
-    running.meet(batch, {name: tables.rows[name] for name in tables.enter(batch)})
+    tables.enter(batch)
+    running.meet(batch)
+    notes = running.arrived.take_notes()
     for writer in writers.values():
         writer.versions = dict(tables.versions)
+        writer.tally.notes += notes
 
 
 class _Writer:

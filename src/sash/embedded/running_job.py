@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.cost.choose_schedule import BurstWatch, choose_schedule
+from sash.embedded.arrived_relations import ArrivedRelations
 from sash.embedded.intake import Intake
 from sash.errors import SourceError
 from sash.operators.changes import to_changes
@@ -16,7 +17,6 @@ from sash.operators.pipeline import Pipeline
 from sash.operators.place_relation import RelationPlaces
 from sash.operators.stream_clock import StreamClock
 from sash.operators.tap_spec import LWO
-from sash.plan.arrival import load_arrived
 from sash.plan.physical import Plan
 from sash.runtime.table_versions import refuse_changed, versions_of
 from sash.store.memory_budget import MemoryBudget
@@ -55,7 +55,7 @@ class RunningJob:
         self.intake = Intake(plan.streams, clocks, waiting)
         """How far its streams have come, and what was put aside of them."""
         self._batch = 0
-        self._arrived: dict[str, pa.Table] = {}
+        self.arrived = ArrivedRelations(plan, budget)
         """What the batches so far have met of tables that are read as of arrival."""
         self.pipeline = self._make_pipeline(plan)
         """The operators that run."""
@@ -77,14 +77,11 @@ class RunningJob:
         self.require_room()
         return self.step(self.intake.complete_all(self.plan.slots))
 
-    def meet(self, batch: int, tables: Mapping[str, pa.Table]) -> None:
-        """Begins a batch: what comes in until the next one is of it. `tables` are those that have changed, of those
-        that are read as of arrival.
-        """
+    def meet(self, batch: int) -> None:
+        """Begins a batch: what comes in until the next one is of it, and looks up in what has arrived for it."""
         self._batch = batch
-        if tables:
-            self._arrived |= tables
-            self.pipeline.replace_relations(load_arrived(self.plan, self._arrived))
+        if self.arrived.take_changed():
+            self.pipeline.replace_relations(self.arrived.relations())
 
     def require_room(self) -> None:
         """Raises ResourceError, before anything is taken, if the disk has no room for what should leave memory."""
@@ -117,11 +114,12 @@ class RunningJob:
     def export_state(self) -> Any:
         """All that is needed to go on in another process; see `import_state`."""
         pipeline = self.pipeline.entries(), self.pipeline.registers()
-        return self.plan.fingerprint, self._tables, pipeline, self.intake.export_state()
+        arrived = self._batch, self.arrived.export_state()
+        return self.plan.fingerprint, self._tables, pipeline, self.intake.export_state(), arrived
 
     def import_state(self, held: Any) -> None:
         """Goes on with what `export_state` gave: of queries that share, those with the same join, if not the same."""
-        fingerprint, tables, (entries, registers), intake = held
+        fingerprint, tables, (entries, registers), intake, (batch, arrived) = held
         if fingerprint != self.plan.fingerprint:
             of = "another query; restore it into the query it was taken of"
             if self.plan.trunk is not None:
@@ -129,6 +127,9 @@ class RunningJob:
             raise SourceError(f"the snapshot belongs to {of}")
         refuse_changed(tables, self._tables, "begin anew")
         self.intake.import_state(intake)
+        self._batch = batch
+        self.arrived.import_state(arrived)
+        self.pipeline.replace_relations(self.arrived.relations())
         self.pipeline.restore(entries, registers, self.intake.newest_us)
 
     @property
@@ -157,8 +158,7 @@ class RunningJob:
     def _make_pipeline(self, plan: Plan) -> Pipeline:
         self._places = RelationPlaces(self._budget)
         pipeline = plan.pipeline(self._relations, self._places)
-        if self._arrived:
-            pipeline.replace_relations(load_arrived(plan, self._arrived))
+        pipeline.replace_relations(self.arrived.relations())
         if self._budget is not None:
             self.arena = SpillArena(self._budget)
             pipeline.reset(self.arena)

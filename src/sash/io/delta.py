@@ -17,7 +17,7 @@ import pyarrow as pa
 from sash.errors import PlanError, SourceError, require_extra, suggest
 from sash.io.parquet import fit_declared
 from sash.io.places import absolute_path
-from sash.io.table_version import VERSION, TableVersion
+from sash.io.table_version import VERSION, Gather, KnownVersion, TableVersion, gather_in_memory
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -56,20 +56,26 @@ class DeltaSource:
             return None
         return f"it is declared with version {self.version} alone; leave the option `version` out"
 
-    def poll(self, name: str, known: str | None) -> TableVersion:
-        """The version that it has now; SourceError if a row of it cannot be had."""
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
+        """The version that it has now, whole; SourceError if a row of it cannot be had. Its log would tell which files
+        have changed, but not all that may be in a file can be read without the table.
+        """
         require_extra("delta", "a Delta table", "export it to Parquet files")
         from deltalake.exceptions import DeltaError
 
         try:
             table = self._open()
             version = f"version {table.version()}"
-            if version == known:
+            if known is not None and version == known.name:
                 return TableVersion(version, None)
             self._check_files(table)
             chosen = self._find_columns(table)
-            rows = pa.RecordBatchReader.from_stream(table.scan(columns=list(dict.fromkeys(chosen)))).read_all()
-            fitted = _fit_rows(rows, chosen, self.schema, f"{version} of `{self.path}`")
+            parts = pa.RecordBatchReader.from_stream(table.scan(columns=list(dict.fromkeys(chosen))))
+            where = f"{version} of `{self.path}`"
+            fitted = gather(
+                self.schema,
+                (_fit_rows(pa.Table.from_batches([part]), chosen, self.schema, where) for part in parts),
+            )
             return TableVersion(version, fitted.replace_schema_metadata({VERSION: version.encode()}))
         except SourceError as error:
             raise SourceError(f"table `{name}`: {error}") from None

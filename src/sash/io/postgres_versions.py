@@ -22,9 +22,19 @@ import pyarrow as pa
 
 from sash.errors import PlanError, SourceError
 from sash.io.postgres_connection import ask_server, identifiers_of
-from sash.io.postgres_history import FROM, SYSTEM, TO, TRIGGERS, HistoryMark, count_triggers, history_of
+from sash.io.postgres_history import (
+    CREATED,
+    DELETED,
+    FROM,
+    SYSTEM,
+    TO,
+    TRIGGERS,
+    HistoryMark,
+    count_triggers,
+    history_of,
+)
 from sash.io.postgresql import PostgresTable
-from sash.io.table_version import VERSION, TableVersion
+from sash.io.table_version import VERSION, Gather, KnownVersion, TableVersion, gather_in_memory
 
 if TYPE_CHECKING:
     import psycopg
@@ -44,11 +54,17 @@ SELECT pg_snapshot_xmax(pg_current_snapshot()) >= pg_snapshot_xmax({0}::pg_snaps
   SELECT FROM pg_snapshot_xip(pg_current_snapshot()) AS x WHERE pg_visible_in_snapshot(x, {0}::pg_snapshot)
 ), pg_visible_in_snapshot({1}::xid8, {0}::pg_snapshot)
 """
-_HAS_CHANGED = """
-SELECT EXISTS (SELECT FROM {0} WHERE sash_created >= pg_snapshot_xmin({1}::pg_snapshot)
-  AND pg_visible_in_snapshot(sash_created, {2}) AND NOT pg_visible_in_snapshot(sash_created, {1}))
-OR EXISTS (SELECT FROM {0} WHERE sash_deleted >= pg_snapshot_xmin({1}::pg_snapshot)
-  AND pg_visible_in_snapshot(sash_deleted, {2}) AND NOT pg_visible_in_snapshot(sash_deleted, {1}))
+_SINCE = """
+({0} >= pg_snapshot_xmin({1}::pg_snapshot) AND pg_visible_in_snapshot({0}, {2})
+ AND NOT pg_visible_in_snapshot({0}, {1}))
+"""
+"""Of a transaction: whether it was over at the second of two horizons, and not at the first. With what indexes find."""
+_HAS_CHANGED = "SELECT EXISTS (SELECT FROM {0} WHERE {1}) OR EXISTS (SELECT FROM {0} WHERE {2})"
+_COUNT = "SELECT count(*) FROM {0} WHERE pg_visible_in_snapshot(sash_created, {1}) AND {2}"
+_SHAPE = """
+SELECT coalesce(string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid,
+  (SELECT string_agg(e.oid || e.enumlabel, ' ' ORDER BY e.oid) FROM pg_enum e WHERE e.enumtypid = a.atttypid)
+), ',' ORDER BY a.attnum), '') FROM pg_attribute a WHERE a.attrelid = {0} AND a.attnum > 0 AND NOT a.attisdropped
 """
 _ROWS = """
 (SELECT (sash_row).*, sash_from, CASE WHEN pg_visible_in_snapshot(sash_deleted, {1}) THEN sash_to END AS sash_to
@@ -85,17 +101,37 @@ class HistorySource:
 
     def read(self, name: str) -> pa.Table:
         """All rows of the version; SourceError if they cannot be had whole."""
-        return self._asked(name, lambda connection: self._copy(connection, self._begin(connection)))
+        return self._asked(name, lambda connection: self._copy(connection, self._begin(connection)[0]))
 
-    def poll(self, name: str, known: str | None) -> TableVersion:
-        """The version that it has now; SourceError if its rows cannot be had whole."""
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
+        """The version that it has now; SourceError if its rows cannot be had whole.
+
+        What has changed since the known version is read alone, where it is certain that it is all: rows that have gone
+        may have been deleted from the history, and columns may be others.
+        """
 
         def look(connection: psycopg.Connection) -> TableVersion:
-            horizon = self._begin(connection)
-            is_new = known is None or self._has_changed(connection, known.removeprefix(_PREFIX), horizon)
-            return TableVersion(f"{_PREFIX}{horizon}", self._copy(connection, horizon) if is_new else None)
+            horizon, table = self._begin(connection)
+            version, shape = f"{_PREFIX}{horizon}", self._shape(connection, table)
+            if known is not None and known.shape in ("", shape):
+                before = known.name.removeprefix(_PREFIX)
+                if not self._has_changed(connection, before, horizon):
+                    return TableVersion(version, None, shape=known.shape)
+                found = known.shape and self._difference(connection, (before, horizon), known, gather)
+                if found:
+                    return found
+            return TableVersion(version, self._copy(connection, horizon, gather), shape=shape)
 
         return self._asked(name, look)
+
+    def _difference(
+        self, connection: psycopg.Connection, horizons: tuple[str, str], known: KnownVersion, gather: Gather
+    ) -> TableVersion | None:
+        """What has changed between two horizons; None if that is not all."""
+        changed = self._changed(*horizons)
+        gone, came = (self._copy(connection, at, gather, changed) for at in horizons)
+        found = TableVersion(f"{_PREFIX}{horizons[1]}", came, gone, known.shape)
+        return found if found.n_rows(known) == self._count(connection, horizons[1]) else None
 
     def _asked(self, name: str, work: Callable[[psycopg.Connection], T]) -> T:
         try:
@@ -104,8 +140,8 @@ class HistorySource:
             reason = str(error)
         raise SourceError(f"table `{name}`: {reason}")
 
-    def _begin(self, connection: psycopg.Connection) -> str:
-        """Begins the transaction that reads; the horizon to read at."""
+    def _begin(self, connection: psycopg.Connection) -> tuple[str, int]:
+        """Begins the transaction that reads; the horizon to read at, and the table's number."""
         from psycopg import errors, sql
 
         try:
@@ -125,7 +161,7 @@ class HistorySource:
         self._refuse_broken(connection, mark, table)
         if self.horizon is not None:
             self._refuse_unknown(connection, self.horizon, mark, newest)
-        return newest if self.horizon is None else self.horizon
+        return newest if self.horizon is None else self.horizon, table
 
     def _refuse_unknown(self, connection: psycopg.Connection, horizon: str, mark: HistoryMark, newest: str) -> None:
         from psycopg import sql
@@ -144,21 +180,61 @@ class HistorySource:
                 "read a newer version"
             )
 
-    def _copy(self, connection: psycopg.Connection, horizon: str) -> pa.Table:
+    def _copy(
+        self,
+        connection: psycopg.Connection,
+        horizon: str,
+        gather: Gather = gather_in_memory,
+        which: sql.Composable | None = None,
+    ) -> pa.Table:
+        """The rows of a version; of these, those that satisfy a condition."""
+        from psycopg import sql
+
+        conditions = [self._there(horizon), *([] if which is None else [which])]
+        query = sql.SQL(_ROWS).format(self._history, sql.Literal(horizon), sql.SQL(" AND ").join(conditions))
+        rows = self.table.copy(connection, query, gather)
+        return rows.replace_schema_metadata({VERSION: f"{_PREFIX}{horizon}".encode()})
+
+    def _there(self, horizon: str) -> sql.Composable:
+        """Of what was written up to a horizon, what is in the version."""
         from psycopg import sql
 
         is_whole = {FROM, TO} & {name.lower() for name in self.table.schema.names}
-        at = sql.Literal(horizon)
-        which = sql.SQL("true") if is_whole else sql.SQL(_THERE).format(at)
-        rows = self.table.copy(connection, sql.SQL(_ROWS).format(self._history, at, which))
-        return rows.replace_schema_metadata({VERSION: f"{_PREFIX}{horizon}".encode()})
+        return sql.SQL("true") if is_whole else sql.SQL(_THERE).format(sql.Literal(horizon))
+
+    def _since(self, before: str, horizon: str) -> list[sql.Composed]:
+        """Of a row of the history: whether it was written, or deleted, between two horizons."""
+        from psycopg import sql
+
+        bounds = sql.Literal(before), sql.Literal(horizon)
+        return [sql.SQL(_SINCE).format(sql.Identifier(column), *bounds) for column in (CREATED, DELETED)]
+
+    def _changed(self, before: str, horizon: str) -> sql.Composable:
+        """Whether a row is in one of two versions alone, or in both with another end."""
+        from psycopg import sql
+
+        return sql.SQL("({} OR {})").format(*self._since(before, horizon))
 
     def _has_changed(self, connection: psycopg.Connection, before: str, horizon: str) -> bool:
         from psycopg import sql
 
-        query = sql.SQL(_HAS_CHANGED).format(self._history, sql.Literal(before), sql.Literal(horizon))
+        query = sql.SQL(_HAS_CHANGED).format(self._history, *self._since(before, horizon))
         found = connection.execute(query).fetchone()
         return found is None or found[0]
+
+    def _count(self, connection: psycopg.Connection, horizon: str) -> int:
+        from psycopg import sql
+
+        query = sql.SQL(_COUNT).format(self._history, sql.Literal(horizon), self._there(horizon))
+        found = connection.execute(query).fetchone()
+        return found[0] if found else 0
+
+    def _shape(self, connection: psycopg.Connection, table: int) -> str:
+        """Where columns were dropped, renamed or added, or values of an enumeration renamed, it is another one."""
+        from psycopg import sql
+
+        found = connection.execute(sql.SQL(_SHAPE).format(sql.Literal(table))).fetchone()
+        return found[0] if found else ""
 
     def _refuse_broken(self, connection: psycopg.Connection, mark: HistoryMark, table: int) -> None:
         remedy = "begin a new one: `sash relation history --remove`, and then without"

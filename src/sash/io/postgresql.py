@@ -21,6 +21,7 @@ from sash.errors import PlanError, SourceError, suggest
 from sash.io import csv
 from sash.io.postgres_connection import ask_server, check_address, first_line, identifiers_of, is_table_name
 from sash.io.postgres_types import ServerType
+from sash.io.table_version import Gather, gather_in_memory
 from sash.io.values import sql_name
 
 if TYPE_CHECKING:
@@ -98,7 +99,9 @@ class PostgresTable:
         except errors.WrongObjectType:
             pass  # a materialized view or a foreign table, which cannot be locked beforehand
 
-    def copy(self, connection: psycopg.Connection, table: sql.Composable) -> pa.Table:
+    def copy(
+        self, connection: psycopg.Connection, table: sql.Composable, gather: Gather = gather_in_memory
+    ) -> pa.Table:
         """The declared columns of what stands behind FROM."""
         from psycopg import sql
 
@@ -113,7 +116,7 @@ class PostgresTable:
             first=sql.Identifier(self.schema.names[0]),
         )
         with connection.cursor() as cursor, cursor.copy(query) as copy:
-            return pa.concat_tables([self.schema.empty_table(), *self._read_rows(CopiedBytes(copy))])
+            return gather(self.schema, self._read_rows(CopiedBytes(copy)))
 
     def _select(self, connection: psycopg.Connection, table: sql.Composable) -> list[sql.Composed]:
         """What to select for the declared columns, in their order; SourceError for one that is not there or is other

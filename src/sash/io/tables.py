@@ -13,7 +13,7 @@ from sash.io import delta, postgres_versions
 from sash.io.delta import DeltaSource
 from sash.io.files import FORMATS, GO_ON_WITHOUT, FileSource, check_options, list_files, read_file
 from sash.io.postgres_versions import declared_postgres
-from sash.io.table_version import TableVersion
+from sash.io.table_version import Gather, KnownVersion, TableVersion, gather_in_memory
 
 TABLE_FORMATS: dict[str, tuple[str, ...]] = {**FORMATS, "postgresql": postgres_versions.OPTIONS, "delta": delta.OPTIONS}
 """What a table may be in, with the options that each takes. Streams are in files alone."""
@@ -41,8 +41,8 @@ class TableSource(Protocol):
 class VersionedSource(TableSource, Protocol):
     """A table whose versions can be told apart and read again."""
 
-    def poll(self, name: str, known: str | None) -> TableVersion:
-        """The version that it has now; SourceError as of `read`. `known` is one that was polled before."""
+    def poll(self, name: str, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
+        """The version that it has now: whole, or what has changed since the known one. SourceError as of `read`."""
         ...
 
 

@@ -13,8 +13,9 @@ bound. Whatever time T has become, t keeps the row that was valid when it came:
     t                      |----------- t --------|
     (t, r1)                |======================|
 
-State: none beyond the relation, which never changes: all partition groups look it up. It is in memory, indexed by key,
-or in a file (`segmented_lookup`), as `place_relation` decides. Positive and negative tuples look up alike, and are
+State: none beyond the relation: all partition groups look it up. It never changes, or says itself which batches see a
+row, so that a tuple always finds the same. It is in memory, indexed by key, or in a file (`segmented_lookup`), as
+`place_relation` decides. Positive and negative tuples look up alike, and are
 answered at once.
 """
 
@@ -87,14 +88,15 @@ class LookupJoin(TimeKeeping, Stateless):
         self.schema = self._pairs if spec.kind in (INNER, OUTER) else stream
         self._stream_keys, self._own_keys = (tuple(pair[side] for pair in spec.keys) for side in (0, 1))
         self._check = join_keys.pair_condition(spec.keys, spec.residual, stream)
-        self._segmented: SegmentedRelation | None = None
-        if isinstance(relation, pa.Table):
-            self.replace(relation)
-        else:
-            self._segmented = relation
+        self.replace(relation)
 
-    def replace(self, relation: pa.Table) -> None:
-        """Looks up in another relation from now on, with the same columns; it is in memory."""
+    def replace(self, relation: pa.Table | SegmentedRelation) -> None:
+        """Looks up in another relation from now on, with the same columns."""
+        self._segmented: SegmentedRelation | None = None
+        if not isinstance(relation, pa.Table):
+            self._segmented = relation
+            self._relation = self._index = None
+            return
         relation = join_keys.without_null_keys(relation, self._own_keys).combine_chunks()
         self._relation = Rows(relation.schema, Memory())
         self._relation.append(relation)
@@ -125,6 +127,8 @@ class LookupJoin(TimeKeeping, Stateless):
     def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Places among the keys, and the row of the relation for each, valid at the time of that place."""
         if self._segmented is None:
+            assert self._index is not None
+            assert self._relation is not None
             for at, rows in self._index.find(keys, times):
                 yield at, self._relation.take(rows)
         elif found := in_order(list(self._segmented.open().find(keys))):

@@ -95,7 +95,7 @@ class OperatorTree(OperatorSet):
         """A step bit by bit."""
         return paced([each for _, each in self.operators()], self._loose, Pace(arrivals, clock, clocks))
 
-    def replace_relations(self, relations: Mapping[str, pa.Table]) -> None:
+    def replace_relations(self, relations: Mapping[str, pa.Table | SegmentedRelation]) -> None:
         """Looks up in other relations from now on, by label; they have the same columns."""
         for node in self.root.walk():
             operator = self._operators.get(id(node))

@@ -30,6 +30,7 @@ from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import Work
 from sash.operators.pacing import Arriving, paces
+from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.trunk import JOIN, Trunk
 from sash.store.batch import BEGINNING
 from sash.store.vector import Arena, Memory
@@ -111,7 +112,7 @@ class Pipeline(OperatorSet):
                 if due is not None:
                     yield from self._run(each.branch, due[0], min(due[1], clock))
 
-    def replace_relations(self, relations: Mapping[str, Mapping[str, pa.Table]]) -> None:
+    def replace_relations(self, relations: Mapping[str, Mapping[str, pa.Table | SegmentedRelation]]) -> None:
         """Looks up in other relations from now on, by query and label."""
         for branch in self._branches.values():
             branch.tree.replace_relations(relations.get(branch.name.query, {}))

@@ -8,37 +8,30 @@ Whoever is given the tuples of one group needs the segments of that group alone.
 if it is cut by range, and all groups have as much to do. Groups and hash segments go by different bits. What is
 searched where it is (INL) is cut by range as well, into far larger segments.
 
-Of the relation, keys and numbers of segments are in memory, and `BUCKET_BYTES` of rows:
+Of the relation, keys and numbers of segments are in memory, and a bucket of rows (`segment_buckets`):
 
-    parts ── first time: keys, which say how to cut ── again: rows to buckets, files of many segments ── sorted, written
+    parts ── first time: keys, which say how to cut ── again: rows by segment ── written
 """
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from sash.cost.lookup_cost import INL, MESH, PARTITIONED_HASH
 from sash.operators.relation_parts import RelationParts, Survey
+from sash.operators.segment_buckets import BUCKET_BYTES, by_segment, number_rows
 from sash.papers.exact.hash_partitions import HashPartitions
 from sash.papers.exact.slot_array import SlotArray, make_slot_array
-from sash.store.batch import int64_column
-from sash.store.codec import decode_table, encode_table
 from sash.store.keys import hash_rows
-from sash.store.relation_file import KEY_COLUMN, ROW_COLUMN, RelationFile, no_room
+from sash.store.relation_file import RelationFile
 
 MAX_LEVELS = 20
 """A slot array has at most 2 to this power entries."""
-BUCKET_BYTES = 8 << 20
-"""So much of a relation is sorted at once."""
-MOST_BUCKETS = 256
-_SEGMENT = "_sash_segment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,47 +83,11 @@ def cut_relation(
 ) -> SegmentLayout:
     """Writes the segments of a relation that is looked up by some columns. In the file, columns are called 0, 1, 2 …"""
     layout, segments = _lay_out(known, rules)
-    n_buckets = max(1, min(MOST_BUCKETS, layout.firsts[-1], -(-known.n_bytes // BUCKET_BYTES)))
-    bounds = np.linspace(0, layout.firsts[-1], n_buckets + 1).astype(np.int64)
-    with tempfile.TemporaryDirectory(prefix="sash-cut-", dir=file.directory) as place:
-        buckets = [_Bucket(Path(place) / str(number), n_buckets == 1) for number in range(n_buckets)]
-        for rows in _numbered(parts, columns, segments):
-            for bucket, own in zip(buckets, _split(rows, bounds)):
-                bucket.add(own)
-        for bucket, (first, last) in zip(buckets, pairwise(bounds.tolist())):
-            _write_segments(bucket.take(), first, last, file)
+    numbered = _numbered(parts, columns, segments)
+    for number, rows in by_segment(numbered, layout.firsts[-1], known.n_bytes, file.directory):
+        assert number == len(file), "a segment without a row has no columns"
+        file.append(rows)
     return layout
-
-
-class _Bucket:
-    """Rows of neighbouring segments: in memory if there are no others, else in a file."""
-
-    def __init__(self, path: Path, is_alone: bool):
-        self._path, self._is_alone = path, is_alone
-        self._held: list[pa.Table] = []
-        self._sizes: list[int] = []
-        """Bytes of what was written, in order."""
-
-    def add(self, rows: pa.Table) -> None:
-        if self._is_alone:
-            self._held.append(rows)
-            return
-        data = encode_table(rows)
-        self._sizes.append(len(data))
-        try:
-            with self._path.open("ab") as file:
-                file.write(data)
-        except OSError as error:
-            raise no_room(self._path.parent.parent, error) from None
-
-    def take(self) -> pa.Table | None:
-        """All of them; None if there are none."""
-        if self._sizes:
-            with self._path.open("rb") as file:
-                self._held = [decode_table(file.read(size)) for size in self._sizes]
-            self._path.unlink()
-        held, self._held = self._held, []
-        return pa.concat_tables(held).combine_chunks() if held else None
 
 
 def _lay_out(known: Survey, rules: CutRules) -> tuple[SegmentLayout, np.ndarray]:
@@ -172,34 +129,5 @@ def _numbered(parts: RelationParts, columns: tuple[str, ...], segments: np.ndarr
     """The rows, each with its key, its number and its segment."""
     n_before = 0
     for rows, keys in parts.with_keys(columns):
-        numbers = np.arange(n_before, n_before + rows.num_rows)
-        rows = rows.rename_columns([str(number) for number in range(rows.num_columns)])
-        for name, values in ((KEY_COLUMN, keys), (ROW_COLUMN, numbers), (_SEGMENT, segments[numbers])):
-            rows = rows.append_column(name, pa.array(values))
-        yield rows
+        yield number_rows(rows, keys, n_before, segments[n_before : n_before + rows.num_rows])
         n_before += rows.num_rows
-
-
-def _split(rows: pa.Table, bounds: np.ndarray) -> Iterator[pa.Table]:
-    """The rows of each bucket, which has the segments between two bounds."""
-    if len(bounds) == 2:
-        yield rows
-        return
-    buckets = np.searchsorted(bounds, int64_column(rows, _SEGMENT), side="right") - 1
-    order = np.argsort(buckets, kind="stable")
-    ends = np.searchsorted(buckets[order], np.arange(len(bounds))).tolist()
-    for first, last in pairwise(ends):
-        yield rows.take(pa.array(order[first:last]))
-
-
-def _write_segments(rows: pa.Table | None, first: int, last: int, file: RelationFile) -> None:
-    """The segments of a bucket, each in order of keys, and the rows of a key in their own."""
-    if rows is None:
-        assert first == last, "a segment without a row has no columns"
-        return
-    segments = int64_column(rows, _SEGMENT)
-    order = np.lexsort((int64_column(rows, ROW_COLUMN), int64_column(rows, KEY_COLUMN), segments))
-    bounds = np.searchsorted(segments[order], np.arange(first, last + 1)).tolist()
-    kept = rows.drop_columns([_SEGMENT])
-    for low, high in pairwise(bounds):
-        file.append(kept.take(pa.array(order[low:high])))

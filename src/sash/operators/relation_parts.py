@@ -21,11 +21,13 @@ class RelationParts:
     make: Callable[[], Iterator[pa.Table]]
     rows: pa.Table | None = None
     """All of them, if they are one part."""
+    n_bytes: int = 0
+    """About so much they are together."""
 
     @classmethod
     def of(cls, rows: pa.Table) -> RelationParts:
         """One part."""
-        return cls(rows.schema, lambda: iter([rows]), rows)
+        return cls(rows.schema, lambda: iter([rows]), rows, rows.nbytes)
 
     def whole(self) -> pa.Table:
         """All rows, in memory."""

@@ -48,6 +48,8 @@ class SegmentCache:
         """`limit` is in bytes; None: whatever was read stays."""
         self._limit = limit
         self._tables: dict[int, dict[int, pa.Table]] = {}
+        self._sizes: dict[int, dict[int, int]] = {}
+        """Bytes of each, as they were when it came: a segment may change."""
         self._owners: dict[int, weakref.ref[Segmented]] = {}
         self._numbers = itertools.count()
         self.n_bytes = 0
@@ -68,9 +70,9 @@ class SegmentCache:
     def register(self, owner: Segmented) -> int:
         """By which number somebody is known from now on; its segments go with it."""
         number = next(self._numbers)
-        self._tables[number] = {}
+        self._tables[number], self._sizes[number] = {}, {}
         self._owners[number] = weakref.ref(owner)
-        weakref.finalize(owner, self._forget, number, owner.sizes)
+        weakref.finalize(owner, self._forget, number)
         return number
 
     def find(self, owner: int, segment: int) -> pa.Table | None:
@@ -86,16 +88,22 @@ class SegmentCache:
         n_bytes = int(known.sizes[segment])
         if self._limit is not None and self.n_bytes + n_bytes > self._limit and not self._exchange(owner, segment):
             return False
-        self._tables[owner][segment] = table
+        self._tables[owner][segment], self._sizes[owner][segment] = table, n_bytes
         self.n_bytes += n_bytes
         return True
+
+    def renew(self, owner: int, segment: int, table: pa.Table) -> None:
+        """Says that a segment has other rows now: what is here of it is these, or nothing."""
+        if segment in self._tables[owner]:
+            self._drop(owner, segment)
+            self.admit(owner, segment, table)
 
     def _exchange(self, owner: int, segment: int) -> bool:
         """Whether another segment has made room for this one."""
         assert self._limit is not None
         residents = [(each, number) for each, kept in self._tables.items() for number in sorted(kept)]
         everyone = [(owner, segment), *residents]
-        sizes = np.array([self._known(each).sizes[number] for each, number in everyone])
+        sizes = np.array([self._known(owner).sizes[segment], *(self._sizes[each][at] for each, at in residents)])
         frequencies = np.array([self._known(each).frequencies[number] for each, number in everyone])
         places = np.arange(1, len(everyone))
         victim = choose_victim(0, places, frequencies, sizes, (self._limit - self.n_bytes, RHO))
@@ -106,16 +114,14 @@ class SegmentCache:
 
     def _drop(self, owner: int, segment: int) -> None:
         del self._tables[owner][segment]
-        known = self._known(owner)
-        self.n_bytes -= int(known.sizes[segment])
-        known.release(segment)
+        self.n_bytes -= self._sizes[owner].pop(segment)
+        self._known(owner).release(segment)
 
     def _known(self, owner: int) -> Segmented:
         known = self._owners[owner]()
         assert known is not None, "who is gone is forgotten"
         return known
 
-    def _forget(self, owner: int, sizes: np.ndarray) -> None:
-        kept = self._tables.pop(owner)
-        del self._owners[owner]
-        self.n_bytes -= sum(int(sizes[each]) for each in kept)
+    def _forget(self, owner: int) -> None:
+        del self._tables[owner], self._owners[owner]
+        self.n_bytes -= sum(self._sizes.pop(owner).values())

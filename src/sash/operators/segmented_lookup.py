@@ -7,7 +7,8 @@
     inl                                   every key is searched in the file, which is mapped, in order of keys
 
 Law: what is found is what is in the relation, as if all of it were in memory. Nothing waits from step to step, so what
-is above may rely on the clock. No segment is read twice in a step.
+is above may rely on the clock. No segment is read twice in a step. If the relation changes (`changing_relation`), it
+does so between steps.
 
 State: none. What is in memory of a relation is a copy of what is in the file, and the arrival frequencies are a guess.
 """
@@ -23,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.cost.lookup_cost import INL, MESH, relation_room, segment_bytes
-from sash.operators.relation_cut import CutRules, SegmentLayout, cut_relation
+from sash.operators.relation_cut import CutRules, cut_relation
 from sash.operators.relation_parts import RelationParts, Survey
 from sash.operators.segment_cache import SegmentCache
 from sash.store.batch import int64_column
@@ -51,10 +52,29 @@ class SegmentedRelation(Protocol):
         ...
 
 
+class SegmentMap(Protocol):
+    """Which segments there are."""
+
+    @property
+    def method(self) -> str: ...
+
+    def groups_of(self, keys: np.ndarray) -> np.ndarray:
+        """The group of each key."""
+        ...
+
+    def segments_in(self, group: int) -> range:
+        """The segments of a group."""
+        ...
+
+    def segments_of(self, keys: np.ndarray) -> np.ndarray:
+        """The segment of each key; -1 if no row has it."""
+        ...
+
+
 class SegmentedLookup:
     """A relation by key, in a file. Who looks up the same rows by the same key may share it."""
 
-    def __init__(self, layout: SegmentLayout, file: RelationFile, cache: SegmentCache):
+    def __init__(self, layout: SegmentMap, file: RelationFile, cache: SegmentCache):
         self.layout = layout
         self.file = file
         self.frequencies = np.zeros(len(file))
@@ -73,6 +93,16 @@ class SegmentedLookup:
     def cached(self) -> list[int]:
         """The segments that are in memory between steps."""
         return self._cache.segments_of(self._owner)
+
+    def find_kept(self, segment: int) -> pa.Table | None:
+        """A segment, if it is in memory."""
+        return self._cache.find(self._owner, segment)
+
+    def renew(self, segment: int, rows: pa.Table) -> None:
+        """Says that a segment was written, anew or for the first time: what is in memory of it was another one."""
+        if len(self.frequencies) < len(self.file):
+            self.frequencies = np.append(self.frequencies, np.zeros(len(self.file) - len(self.frequencies)))
+        self._cache.renew(self._owner, segment, rows)
 
     def release(self, segment: int) -> None:
         """A segment is in memory no more."""
@@ -109,7 +139,7 @@ class SegmentedLookup:
             if self.layout.method == INL:
                 yield _search(self.file.map(segment), keys[places], places)
                 continue
-            kept = self._cache.find(self._owner, segment)
+            kept = self.find_kept(segment)
             table = self.file.read(segment) if kept is None else kept
             yield _search(table, keys[places], places)
             if kept is None and not self._cache.admit(self._owner, segment, table):

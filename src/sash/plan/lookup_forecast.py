@@ -27,6 +27,8 @@ class LookupForecast:
     """Bytes that it may take as a whole."""
     choice: LookupChoice | None
     """None if nobody knows how large it is."""
+    is_arrival: bool = False
+    """Whether it changes while the query runs."""
 
     @property
     def file_bytes(self) -> int:
@@ -41,7 +43,9 @@ def forecast_lookups(
     found: dict[int, LookupForecast] = {}
     for join, relation, lookup in _lookups_of(plans):
         choice = _choice(join, lookup, tables, room, n_copies)
-        found[id(join)] = found[id(relation)] = LookupForecast(lookup.source.name, room, choice)
+        found[id(join)] = found[id(relation)] = LookupForecast(
+            lookup.source.name, room, choice, lookup.source.is_arrival
+        )
     return found
 
 

@@ -134,12 +134,15 @@ class Lookup:
 
     def parts(self, relation: pa.Table) -> RelationParts:
         """The same, part by part if it is large. Identities are of all rows together."""
-        if self.is_numbered or relation.nbytes <= PART_BYTES:
+        has_numbers = SEEN_ID in relation.column_names
+        if (self.is_numbered and not has_numbers) or relation.nbytes <= PART_BYTES:
             return RelationParts.of(self.keep(relation))
         n_rows = max(1, PART_BYTES * relation.num_rows // relation.nbytes)
         firsts = range(0, relation.num_rows, n_rows)
         schema = self.keep(relation.slice(0, 0)).schema
-        return RelationParts(schema, lambda: (self.keep(relation.slice(first, n_rows)) for first in firsts))
+        return RelationParts(
+            schema, lambda: (self.keep(relation.slice(first, n_rows)) for first in firsts), n_bytes=relation.nbytes
+        )
 
     def _ingest_for(self, relation: pa.Table) -> IngestSpec:
         """Where rows have numbers already, these are their identities: they stay while other rows come and go."""
@@ -220,7 +223,7 @@ class QueryPlan:
         joins = {relation.alias: join for join, relation in self.lookup_joins()}
         for lookup in (each for each in self.lookups if each.label not in found):
             parts = lookup.parts(lookup.rows_of(relations))
-            if place is None or lookup.source.is_arrival:
+            if place is None or (lookup.source.is_arrival and lookup.source.name not in relations):
                 found[lookup.label] = parts.whole()
             else:
                 found[lookup.label] = place(joins[lookup.label], parts)

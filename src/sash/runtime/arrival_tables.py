@@ -2,6 +2,9 @@
 
 A tuple may look up after its batch, where it waits for the clock or is taken back. Then it has to find what it found,
 so rows that are gone are kept until the clock has passed all tuples that may have met them.
+
+Who keeps the rows is told of every new version: on Spark the driver, in memory (`HeldRows`), who writes them down for
+all workers; in this process whoever looks up in them (`embedded/arrived_relations.py`).
 """
 
 from __future__ import annotations
@@ -9,16 +12,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 
 from sash.io.row_ends import with_ends
-from sash.io.table_version import TableVersion
+from sash.io.table_version import Gather, KnownVersion, TableVersion, gather_in_memory
 from sash.io.tables import VersionedSource
 from sash.plan.arrival import AT_ONCE, asked_for_us
 from sash.plan.physical import Plan
-from sash.runtime.arrival_rows import forget_before, meet_version, without_rows
+from sash.runtime.arrival_rows import count_open, forget_before, meet_version, without_rows
 from sash.sql.catalog import Validity
+from sash.store.seen_rows import UnknownRowsError, VersionStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,40 +36,89 @@ class ArrivalSource:
     """Of its rows as queries see them."""
     validity: Validity | None
 
-    def poll(self, known: str | None) -> TableVersion:
+    def poll(self, known: KnownVersion | None, gather: Gather = gather_in_memory) -> TableVersion:
         """The version that it has now."""
-        found = self.source.poll(self.name, known)
+        if self.validity is None or not self.validity.key:
+            return self.source.poll(self.name, known, gather)
+        # A row that comes ends another one, so that no difference says what has changed.
+        found = self.source.poll(self.name, known and replace(known, shape=""), gather)
         if found.rows is None:
             return found
+        assert found.gone is None, "of another shape"
         return replace(found, rows=with_ends(self.name, found.rows, self.validity))
+
+
+class VersionHolder(Protocol):
+    """Who keeps the rows that batches have met."""
+
+    def meet(self, name: str, version: TableVersion, step: VersionStep) -> None:
+        """Goes on to another version of a table. Raises UnknownRowsError if it is told as a difference to one that is
+        not held; then it is told whole.
+        """
+        ...
+
+
+class HeldRows:
+    """Keeps declared rows, in memory."""
+
+    def __init__(self, sources: Mapping[str, ArrivalSource]):
+        self.rows = {name: without_rows(source.schema) for name, source in sources.items()}
+
+    def meet(self, name: str, version: TableVersion, step: VersionStep) -> None:
+        assert version.rows is not None
+        held = forget_before(self.rows[name], step.oldest)
+        self.rows[name] = meet_version(held, version.rows, step.batch, version.gone)
 
 
 class ArrivalTables:
     """What the batches of one job have met."""
 
-    def __init__(self, sources: Mapping[str, ArrivalSource], plan: Plan, is_in_order: bool):
-        """`is_in_order`: see `asked_for_us`."""
+    def __init__(
+        self,
+        sources: Mapping[str, ArrivalSource],
+        plan: Plan,
+        is_in_order: bool,
+        holder: VersionHolder | None = None,
+        gather: Gather = gather_in_memory,
+    ):
+        """`is_in_order`: see `asked_for_us`. Without a holder, rows are held here."""
         self._sources = sources
         self._lives = BatchLives(asked_for_us(plan, is_in_order))
+        self._held = HeldRows(sources)
+        self._holder: VersionHolder = holder or self._held
+        self._gather = gather
+        self._known: dict[str, KnownVersion] = {}
         self.batch: int | None = None
         """The newest that was entered."""
-        self.versions: dict[str, str] = {}
-        """By table, the version that this one has met."""
-        self.rows = {name: without_rows(source.schema) for name, source in sources.items()}
-        """By table, what this batch and those before it may still ask for."""
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """By table, the version that the newest batch has met."""
+        return {name: known.name for name, known in self._known.items()}
+
+    @property
+    def rows(self) -> dict[str, pa.Table]:
+        """By table, what this batch and those before it may still ask for, if it is held here."""
+        return self._held.rows
 
     def enter(self, batch: int) -> list[str]:
         """Looks at all tables, for a batch that begins; returns which of them have changed since the last one."""
-        changed: list[str] = []
-        for name, source in self._sources.items():
-            found = source.poll(self.versions.get(name))
-            self.versions[name] = found.name
-            if found.rows is not None:
-                held = forget_before(self.rows[name], self._lives.oldest(batch))
-                self.rows[name] = meet_version(held, found.rows, batch)
-                changed.append(name)
+        step = VersionStep(batch, self._lives.oldest(batch))
+        changed = [name for name, source in self._sources.items() if self._enter(name, source, step)]
         self.batch = batch
         return changed
+
+    def _enter(self, name: str, source: ArrivalSource, step: VersionStep) -> bool:
+        known = self._known.get(name)
+        found = source.poll(known, self._gather)
+        if found.rows is not None:
+            try:
+                self._holder.meet(name, found, step)
+            except UnknownRowsError:
+                known, found = None, source.poll(None, self._gather)
+                self._holder.meet(name, found, step)
+        self._known[name] = KnownVersion(found.name, found.n_rows(known), found.shape)
+        return found.rows is not None
 
     def leave(self, batch: int, clock_us: int, newest_us: int) -> None:
         """Says how far the clock is after a batch, and the newest time of all tuples so far."""
@@ -72,7 +126,8 @@ class ArrivalTables:
 
     def restore(self, batch: int, versions: Mapping[str, str], rows: Mapping[str, pa.Table]) -> None:
         """Goes on as it was in a batch."""
-        self.batch, self.versions, self.rows = batch, dict(versions), dict(rows)
+        self.batch, self._held.rows = batch, dict(rows)
+        self._known = {name: KnownVersion(version, count_open(rows[name])) for name, version in versions.items()}
 
 
 class BatchLives:

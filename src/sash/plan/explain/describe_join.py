@@ -26,6 +26,7 @@ from sash.cost.join_cost import (
 )
 from sash.cost.lookup_cost import REPLICATED
 from sash.operators.lookup_join import LookupJoinSpec, ValidPeriod
+from sash.plan.explain.table_meaning import HINT_ON_SPARK
 from sash.plan.query_plan import ALGORITHMS, LOOKUP_METHODS
 from sash.store.batch import ARRIVAL
 
@@ -169,4 +170,5 @@ def lookup_facts(spec: LookupJoinSpec) -> list[tuple[str, str]]:
         ("algorithm", algorithm),
         ("keys", ", ".join(f"{left} = {right}" for left, right in spec.keys) or "none"),
         ("as of", _as_of(spec.period)),
+        ("hint on Spark", HINT_ON_SPARK if spec.method != REPLICATED and arrival_stream(spec.period) else ""),
     ]

@@ -6,6 +6,7 @@ from sash.cost.lookup_cost import REPLICATED, USUAL_STEP_ROWS, LookupChoice, Loo
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.plan.explain.describe_join import count_text
 from sash.plan.explain.description import Fact
+from sash.plan.explain.table_meaning import ON_SPARK, VERSIONS_KEPT, VERSIONS_WRITTEN
 from sash.plan.lookup_forecast import LookupForecast
 from sash.plan.query_plan import LOOKUP_METHODS
 from sash.store.byte_sizes import format_bytes, format_traffic
@@ -28,7 +29,11 @@ def place_facts(spec: LookupJoinSpec, forecast: LookupForecast) -> list[Fact]:
 
 def relation_facts(forecast: LookupForecast) -> list[Fact]:
     """Under a limit on memory, where a relation is."""
-    return [("state", "the whole relation, in a file, in order of keys")] if forecast.file_bytes else []
+    if not forecast.file_bytes:
+        return []
+    if forecast.is_arrival:
+        return [("state", f"{VERSIONS_KEPT}, in a file, in order of keys; {VERSIONS_WRITTEN}; {ON_SPARK}")]
+    return [("state", "the whole relation, in a file, in order of keys")]
 
 
 def relations_text(lookups: list[LookupForecast]) -> str:

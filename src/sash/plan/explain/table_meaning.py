@@ -13,6 +13,11 @@ AS_OF_ARRIVAL = (
     "meets it again, but other batches would meet other versions"
 )
 
+VERSIONS_KEPT = "the version that the batch has met, and what tuples of batches before it may still ask for"
+VERSIONS_WRITTEN = "a new version writes the segments whose rows have changed"
+ON_SPARK = "on Spark, in the memory of every worker"
+HINT_ON_SPARK = "without effect: a table as of arrival is in the memory of every worker there"
+
 
 def relation_meaning(lookup: Lookup) -> str:
     """Which rows of a table count."""
@@ -24,5 +29,5 @@ def relation_meaning(lookup: Lookup) -> str:
 def relation_state(lookup: Lookup) -> str:
     """What is kept of it."""
     if lookup.source.is_arrival:
-        return "the version that the batch has met, and what tuples of batches before it may still ask for, in memory"
+        return f"{VERSIONS_KEPT}, in memory"
     return "the whole relation, in memory"
