@@ -99,7 +99,7 @@ def test_only_what_adds_up_without_rounding_is_worked_out_in_parts(type: pa.Data
 
 
 def test_a_mean_of_parts_is_rounded_once() -> None:
-    cents = [10, 10, 11, 7, 10**8 - 1, 3]
+    cents = [10, 11, 11, 7, 10**8 - 1, 3]
     column = pa.array([Decimal(each) / 100 for each in cents], pa.decimal128(9, 2))
     rows = pa.table({"k": [1] * len(cents), "v": column, "ts": range(len(cents))})
     frames: dict[str, Any] = {

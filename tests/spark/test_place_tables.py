@@ -16,6 +16,7 @@ import sash
 from sash.cost.lookup_cost import PARTITIONED_RANGE, REPLICATED
 from sash.frames import table_catalog
 from sash.io.sink import read_sink
+from sash.operators.relation_cut import SegmentLayout
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.runtime.job import Job, QueryRun
@@ -73,6 +74,7 @@ def test_each_group_reads_its_own_segments_and_none_twice(hint: str, is_skewed: 
     pipeline = plan.fragment_pipeline(0, {}, placed.prepared)
     groups = [Group(plan, pipeline, 0, number, N_GROUPS) for number in range(N_GROUPS)]
     lookup = prepared.open()
+    assert isinstance(lookup.layout, SegmentLayout)
     assert lookup.layout.n_groups == N_GROUPS
     found: list[tuple] = []
     ends = list(to_all_groups(message("complete", {"complete_us": None}), plan, N_GROUPS))
@@ -119,7 +121,9 @@ def test_a_stream_that_is_grouped_stays_as_its_groups_need_it(tmp_path: Path) ->
     placed = placed_in(tmp_path, text)
     assert placed.plan.slots[0].input.partition == ("S.n",)
     (prepared,) = placed.prepared.values()
-    assert prepared.open().layout.n_groups == 1
+    layout = prepared.open().layout
+    assert isinstance(layout, SegmentLayout)
+    assert layout.n_groups == 1
 
 
 def test_it_is_prepared_once_and_anew_if_that_was_damaged(tmp_path: Path) -> None:

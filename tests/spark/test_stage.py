@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 import sash
 from sash.frames import Stream, table_catalog
+from sash.operators.lookup_join import LookupJoin
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark import stage as sash_stage
@@ -360,7 +361,7 @@ def test_a_worker_does_not_take_one_relation_for_another() -> None:
         catalog, _, relations = table_catalog({"a": stream, "r": pa.table({"k": [1], "name": [name]})})
         stage = GroupStage(Plan.alone(plan_query(bind(parse_query(text), catalog))), relations, 0, 1, MUCH)
         (branch,) = stage._pipeline()._branches.values()
-        (loaded,) = branch.tree._relations.values()
-        assert isinstance(loaded, pa.Table)
-        names += loaded["r.name"].to_pylist()
+        (lookup,) = (each for each in branch.tree._operators.values() if isinstance(each, LookupJoin))
+        assert lookup._relation is not None
+        names += lookup._relation.take(np.zeros(1, np.int64))["r.name"].to_pylist()
     assert names == ["old", "new"]
