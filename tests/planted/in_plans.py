@@ -122,7 +122,7 @@ PLANS = (
         "having-ignored-where-parts-are-added-up",
         "aggregation",
         "plan/aggregation.py",
-        "grouping = self._grouping((), calls, having, None, with_ids)",
+        "grouping = self._grouping((), calls, conjunction(self._bound.having), None, with_ids)",
         "grouping = self._grouping((), calls, None, None, with_ids)",
         ("tests/operators/test_partial_aggregate.py",),
     ),

@@ -42,8 +42,8 @@ class Branch:
         yield from (table for table in tables if table.num_rows)
 
 
-class Waiting:
-    """What taps have given to a branch in a step, until it may be worked on: all its taps have come so far."""
+class FedBranch:
+    """A branch in a step, with what taps have given to it and it may not work on yet: one of its taps is behind."""
 
     def __init__(self, branch: Branch):
         self.branch = branch

@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.operators.bites import Bite, Bites
-from sash.operators.branch import Branch, Waiting
+from sash.operators.branch import Branch, FedBranch
 from sash.operators.operator import RoomMaker, Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
@@ -103,11 +103,11 @@ class Pipeline(OperatorSet):
             for branch in running:
                 yield from self._run(branch, arrivals, clock, clocks)
             return
-        waiting = [Waiting(branch) for branch in running]
+        fed = [FedBranch(branch) for branch in running]
         progress = dict.fromkeys(range(len(self._trunk.join.taps)), BEGINNING)
         for given in self._trunk.outputs(arrivals, clock, clocks):
             progress |= dict.fromkeys(given.tables, given.complete_us)
-            for each in waiting:
+            for each in fed:
                 due = each.take(given.tables, progress)
                 if due is not None:
                     yield from self._run(each.branch, due[0], min(due[1], clock))
