@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pkgutil
@@ -64,6 +65,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("deep")]
     if config.getoption("loadgroup", default=False):
         _share_out(items)
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays to the end. Garbage is collected often, also by tests, and need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _share_out(items: list[pytest.Item]) -> None:

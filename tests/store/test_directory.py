@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,7 +42,6 @@ def test_the_sums_are_those_of_the_files_and_mappings(steps: list[tuple[str, int
                 vector.resize(n_items * (100 if what == "grow" else 1))
                 vectors[number] = vector
             del vector
-            gc.collect()
             assert arena.n_bytes == sum(each.stat().st_size for each in here.iterdir() if each.is_file())
             assert arena.n_mapped_bytes == sum(each.array.nbytes for each in vectors.values())
 
