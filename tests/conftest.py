@@ -73,6 +73,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Else what DuckDB has made would still be there when its module goes, and it would complain."""
+    gc.unfreeze()
+
+
 def _share_out(items: list[pytest.Item]) -> None:
     """For `--dist loadgroup`: one process runs all that needs Spark, whoever is free takes the next of the rest.
 
