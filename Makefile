@@ -12,7 +12,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check deep generated planted lint format types imports lock clean
+.PHONY: help setup demo test check deep generated planted kernels lint format types imports lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,7 @@ $(READY): pyproject.toml requirements.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --requirement requirements.lock || \
 		$(PIP) install --requirement requirements.lock
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	$(BIN)/sash compile
 	@touch $@
 
 demo: $(READY) ## run the example queries on a small data centre
@@ -51,6 +52,9 @@ generated: $(READY) ## check CASES generated queries from SEED on, and say what 
 
 planted: $(READY) ## plant mistakes in a copy of src/, one at a time, and tell which test notices
 	PYTHONPATH=tests $(BIN)/python -m planted $(PLANTED)
+
+kernels: $(READY) ## note for what types kernels are compiled, so that sash compile does it ahead; after make test
+	PYTHONPATH=tests $(BIN)/python -m support.kernel_signatures
 
 lint: $(READY) ## check format and style
 	$(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ def calibrate(
     as_json: Annotated[bool, typer.Option("--json", help="Print the costs as JSON, and no progress.")] = False,
 ) -> None:
     """Measure what joins and the disk cost on this machine, and keep it for the planner. Takes some seconds."""
-    from sash.cli.show import CalibrateProgress, show_costs_path, show_disk, show_fits
+    from sash.cli.show import CountedProgress, show_costs_path, show_disk, show_fits
     from sash.cost.prices import save_prices
     from sash.embedded.calibration import calibrate as measure
     from sash.embedded.calibration import fit_facts, fitted_prices
@@ -21,7 +21,7 @@ def calibrate(
     from sash.runtime.memory_settings import configured
 
     spill = configured().spill_directory
-    with CalibrateProgress(is_quiet=as_json) as progress:
+    with CountedProgress("measurements done", is_quiet=as_json) as progress:
         fits = measure(progress.report)
         disk = measure_disk(spill)
     facts = {"sash": __version__, **fit_facts(fits)}

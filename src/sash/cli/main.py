@@ -12,6 +12,7 @@ from rich.console import Console
 
 from sash import __version__
 from sash.cli.calibrate import calibrate
+from sash.cli.compile_kernels import compile_kernels
 from sash.cli.explain_script import explain
 from sash.cli.relation_commands import relation
 from sash.cli.repair import repair
@@ -47,6 +48,7 @@ def describe(
 
 for command in (run, repair, explain, calibrate, verify):
     app.command()(command)
+app.command("compile")(compile_kernels)
 
 
 def main() -> None:

@@ -107,17 +107,18 @@ class VerifyProgress:
         self._status.stop()
 
 
-class CalibrateProgress:
-    """A line on stderr, on a terminal only: how much has been measured."""
+class CountedProgress:
+    """A line on stderr, on a terminal only: how many of the parts of some work are done."""
 
-    def __init__(self, is_quiet: bool = False):
+    def __init__(self, done: str, is_quiet: bool = False):
+        self._done = done
         self._status = Status("compiling", console=Console(stderr=True, quiet=is_quiet))
 
     def report(self, n_done: int, n_all: int) -> None:
-        """Takes note of how many measurements are done."""
-        self._status.update(f"{n_done} of {n_all} measurements done")
+        """Takes note of how many parts are done."""
+        self._status.update(f"{n_done} of {n_all} {self._done}")
 
-    def __enter__(self) -> CalibrateProgress:
+    def __enter__(self) -> CountedProgress:
         self._status.start()
         return self
 
