@@ -714,6 +714,14 @@ OTHERS = (
         "self._trace.restore({},",
     ),
     Mistake(
+        "logs-of-traces-that-begin-anew-at-a-restart",
+        "traced",
+        "operators/traced.py",
+        "name: trace.log.next_number for",
+        "name: 0 for",
+        ("tests/laws/test_resume.py", "tests/operators/test_distinct.py"),
+    ),
+    Mistake(
         "a-filter-that-is-not-applied",
         "project",
         "operators/project.py",

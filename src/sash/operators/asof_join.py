@@ -27,8 +27,8 @@ from sash.kernels import asof_runs as kernel
 from sash.operators.asof_places import BEGINNING, END, left_places, right_places
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
-from sash.store.block_log import BlockLog
 from sash.store.byte_strings import ByteStrings
 from sash.store.float_bits import bits_type, from_bits, to_bits
 from sash.store.key_index import KeyIndex
@@ -73,7 +73,7 @@ class AsofJoinSpec:
         return tuple(pair[side] for pair in self.keys)
 
 
-class AsofJoin:
+class AsofJoin(Traced):
     """Runs an `AsofJoinSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_traces", "_contents", "_keys", "_strings", "_tuples", "_members")
@@ -113,20 +113,13 @@ class AsofJoin:
         self._forget()
         return changes
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return min(trace.pace(clock, n_max) for trace in self._traces)
-
-    def make_room(self) -> None:
-        for trace in self._traces:
-            trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"left": self._traces[LEFT].log, "right": self._traces[RIGHT].log}
+    def traces(self) -> dict[str, Trace]:
+        return {"left": self._traces[LEFT], "right": self._traces[RIGHT]}
 
     def registers(self) -> dict[str, int]:
-        numbers = {name: log.next_number for name, log in self.logs().items()}
-        identities = {f"next_{name}": keys.next_identity for name, keys in zip(numbers, self._contents)}
-        return {**numbers, **identities, "clock": self._traces[LEFT].clock}
+        left, right = self._contents
+        identities = {"next_left": left.next_identity, "next_right": right.next_identity}
+        return {**super().registers(), **identities}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         for side, name in ((RIGHT, "right"), (LEFT, "left")):

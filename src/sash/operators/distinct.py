@@ -21,8 +21,8 @@ import pyarrow as pa
 from sash.kernels.distinct_runs import NOTHING, ShownChanges, enter, follow
 from sash.kernels.event_runs import EventRuns
 from sash.operators.keyed import IDENTITY, Keys, with_identity
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat, int64_column
-from sash.store.block_log import BlockLog
 from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory, Vector
@@ -44,7 +44,7 @@ class DistinctSpec:
     id_columns: tuple[str, ...] = ()
 
 
-class Distinct:
+class Distinct(Traced):
     """Runs a `DistinctSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace", "_answer", "_keys", "_members", "_shown", "_n_keys")
@@ -97,19 +97,14 @@ class Distinct:
         budget = self._trace.log.arena.budget
         return CHANGES_AT_ONCE if budget is None else min(CHANGES_AT_ONCE, budget.n_pairs_at_once())
 
+    def traces(self) -> dict[str, Trace]:
+        return {"window": self._trace, "answer": self._answer}
+
     def pace(self, clock: int, n_max: int) -> int:
         return self._trace.pace(clock, n_max)
 
-    def make_room(self) -> None:
-        self._trace.make_room()
-        self._answer.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._trace.log, "answer": self._answer.log}
-
     def registers(self) -> dict[str, int]:
-        numbers = {name: log.next_number for name, log in self.logs().items()}
-        return {**numbers, "clock": self._trace.clock, "next_identity": self._keys.next_identity}
+        return {**super().registers(), "next_identity": self._keys.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock = registers["clock"]

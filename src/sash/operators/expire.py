@@ -16,8 +16,8 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, ID_PREFIX, NEVER, OP, TS, concat, int64_column, signs, with_columns
-from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.trace import Trace
 from sash.store.vector import Arena, Memory
@@ -30,7 +30,7 @@ class ExpireSpec:
     window_us: int | None
 
 
-class Expire:
+class Expire(Traced):
     """Runs an `ExpireSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace",)
@@ -55,17 +55,8 @@ class Expire:
         times, negative = int64_column(gone, EXPIRES), np.full(gone.num_rows, -1, np.int8)
         return concat([batch, with_columns(gone, **{TS: times, OP: negative}).cast(self.schema)])
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return self._trace.pace(clock, n_max)
-
-    def make_room(self) -> None:
-        self._trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"living": self._trace.log}
-
-    def registers(self) -> dict[str, int]:
-        return {"clock": self._trace.clock, "living": self._trace.log.next_number}
+    def traces(self) -> dict[str, Trace]:
+        return {"living": self._trace}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._trace.restore(entries["living"], registers["living"], registers["clock"], _no_ids)

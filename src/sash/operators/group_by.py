@@ -24,8 +24,8 @@ from sash.operators.accumulators import make_accumulator
 from sash.operators.grouping import Course, Grouping, GroupRows
 from sash.operators.keyed import Keys, with_identity
 from sash.operators.open_groups import OpenGroups
+from sash.operators.traced import Traced
 from sash.store.batch import BEGINNING, SIGNED_FIELDS, concat
-from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory, Vector
 
@@ -39,7 +39,7 @@ class GroupBySpec(Grouping):
     expires_by_negatives: bool
 
 
-class GroupBy:
+class GroupBy(Traced):
     """Runs a `GroupBySpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_sizes", "_n_groups", "_accumulators", "_has_started")
@@ -76,19 +76,12 @@ class GroupBy:
         self._trace.evict()
         return concat(changes) if changes else self.schema.empty_table()
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return self._trace.pace(clock, n_max)
-
-    def make_room(self) -> None:
-        self._trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._trace.log}
+    def traces(self) -> dict[str, Trace]:
+        return {"window": self._trace}
 
     def registers(self) -> dict[str, int]:
         return {
-            "clock": self._trace.clock,
-            "window": self._trace.log.next_number,
+            **super().registers(),
             "next_identity": self._keys.next_identity,
             "has_started": int(self._has_started),
         }

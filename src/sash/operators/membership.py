@@ -28,8 +28,8 @@ from sash.kernels import membership_runs as kernel
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD, Keys, with_identity
 from sash.operators.open_changes import NetChanges, OpenChanges
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS, ColumnLike, concat
-from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.ordered_multiset import OrderedMultiset
 from sash.store.trace import Events, Trace
@@ -70,7 +70,7 @@ class MembershipSpec:
         assert not self.rule.endswith("_all") or self.columns == self.left_keys, "equal tuples must have equal keys"
 
 
-class Membership:
+class Membership(Traced):
     """Runs a `MembershipSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -130,19 +130,11 @@ class Membership:
         self._traces[RIGHT].evict()
         self._forget()
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return min(trace.pace(clock, n_max) for trace in self._traces)
-
-    def make_room(self) -> None:
-        for trace in self._traces:
-            trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"left": self._traces[LEFT].log, "right": self._traces[RIGHT].log}
+    def traces(self) -> dict[str, Trace]:
+        return {"left": self._traces[LEFT], "right": self._traces[RIGHT]}
 
     def registers(self) -> dict[str, int]:
-        numbers = {name: log.next_number for name, log in self.logs().items()}
-        return {**numbers, "clock": self._traces[LEFT].clock, "next_identity": self._contents.next_identity}
+        return {**super().registers(), "next_identity": self._contents.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock = registers["clock"]

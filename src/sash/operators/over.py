@@ -31,8 +31,8 @@ from sash.operators.grouping import differ
 from sash.operators.keyed import Keys, with_identity
 from sash.operators.ordered_partitions import OrderedPartitions
 from sash.operators.row_frames import ListedRows, OverCall, evaluate
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, concat
-from sash.store.block_log import BlockLog
 from sash.store.keys import one_chunk
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory
@@ -78,7 +78,7 @@ class OverSpec:
         return tuple(dict.fromkeys([*names, *(name for name, _ in self.order)]))
 
 
-class Over:
+class Over(Traced):
     """Runs an `OverSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_partitions")
@@ -117,21 +117,11 @@ class Over:
         self._forget_rows()
         return concat(changes) if changes else self.schema.empty_table()
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return self._trace.pace(clock, n_max)
-
-    def make_room(self) -> None:
-        self._trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._trace.log}
+    def traces(self) -> dict[str, Trace]:
+        return {"window": self._trace}
 
     def registers(self) -> dict[str, int]:
-        return {
-            "clock": self._trace.clock,
-            "window": self._trace.log.next_number,
-            "next_identity": self._keys.next_identity,
-        }
+        return {**super().registers(), "next_identity": self._keys.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock, number = registers["clock"], registers["window"]

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.accumulators.argument_columns import integer_words, is_integral
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS
-from sash.store.block_log import BlockLog
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory
 
@@ -57,7 +57,7 @@ def can_add_up(type: pa.DataType) -> bool:
     return is_integral(type) and not pa.types.is_uint64(type) and not pa.types.is_boolean(type)
 
 
-class PartialAggregate:
+class PartialAggregate(Traced):
     """Runs a `PartialAggregateSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace",)
@@ -85,17 +85,8 @@ class PartialAggregate:
         self._trace.evict()
         return changes
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return self._trace.pace(clock, n_max)
-
-    def make_room(self) -> None:
-        self._trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._trace.log}
-
-    def registers(self) -> dict[str, int]:
-        return {"window": self._trace.log.next_number, "clock": self._trace.clock}
+    def traces(self) -> dict[str, Trace]:
+        return {"window": self._trace}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         self._trace.restore(entries["window"], registers["window"], registers["clock"], _no_keys)

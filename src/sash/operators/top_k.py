@@ -26,8 +26,8 @@ from sash.kernels.rank_classes import DENSE_RANK, RANK, ROW_NUMBER, RankBounds
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.keyed import Keys, with_identity
 from sash.operators.shown_rows import ShownRows
+from sash.operators.traced import Traced
 from sash.store.batch import EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike
-from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory
@@ -70,7 +70,7 @@ class TopKSpec:
         return tuple(dict.fromkeys((*self.columns, *self.partition_by, *(name for name, _ in self.order))))
 
 
-class TopK:
+class TopK(Traced):
     """Runs a `TopKSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_trace", "_keys", "_partition_keys", "_shown")
@@ -105,21 +105,11 @@ class TopK:
         self._forget_rows()
         return changes
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return self._trace.pace(clock, n_max)
-
-    def make_room(self) -> None:
-        self._trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"window": self._trace.log}
+    def traces(self) -> dict[str, Trace]:
+        return {"window": self._trace}
 
     def registers(self) -> dict[str, int]:
-        return {
-            "clock": self._trace.clock,
-            "window": self._trace.log.next_number,
-            "next_identity": self._keys.next_identity,
-        }
+        return {**super().registers(), "next_identity": self._keys.next_identity}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         clock, number = registers["clock"], registers["window"]

@@ -23,8 +23,8 @@ import pyarrow as pa
 from sash.kernels import unmet_runs as kernel
 from sash.operators.join_keys import without_null_keys
 from sash.operators.keyed import MIN_DEAD
+from sash.operators.traced import Traced
 from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, int64_column, with_columns
-from sash.store.block_log import BlockLog
 from sash.store.key_index import KeyIndex
 from sash.store.trace import Events, Trace
 from sash.store.vector import Arena, Memory, Vector
@@ -47,7 +47,7 @@ class UnmetSpec:
     nulls_match: bool = False
 
 
-class Unmet:
+class Unmet(Traced):
     """Runs an `UnmetSpec`."""
 
     STATE: ClassVar[tuple[str, ...]] = ("_traces", "_keys", "_met_until", "_n_seen")
@@ -84,18 +84,8 @@ class Unmet:
         self._forget()
         return out
 
-    def pace(self, clock: int, n_max: int) -> int:
-        return min(trace.pace(clock, n_max) for trace in self._traces)
-
-    def make_room(self) -> None:
-        for trace in self._traces:
-            trace.make_room()
-
-    def logs(self) -> dict[str, BlockLog]:
-        return {"left": self._traces[LEFT].log, "right": self._traces[RIGHT].log}
-
-    def registers(self) -> dict[str, int]:
-        return {**{name: log.next_number for name, log in self.logs().items()}, "clock": self._traces[LEFT].clock}
+    def traces(self) -> dict[str, Trace]:
+        return {"left": self._traces[LEFT], "right": self._traces[RIGHT]}
 
     def restore(self, entries: Mapping[str, Mapping[str, bytes]], registers: Mapping[str, int]) -> None:
         left, right = (
