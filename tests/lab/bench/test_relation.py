@@ -14,14 +14,16 @@ from sash.cost.lookup_cost import INL, MESH, PARTITIONED_HASH, PARTITIONED_RANGE
 from sash.errors import MismatchError, PlanError
 from sash.lab.bench import relation_growth
 from sash.lab.bench.relation_engines import BUILTIN, ENGINES, POSTGRES, ROW_BYTES, DuckDbLookup
-from sash.lab.bench.relation_growth import RelationBench, Servers, bench_relation, open_postgres
+from sash.lab.bench.relation_growth import RelationBench, RelationPlace, Servers, bench_relation, open_postgres
 from sash.lab.bench.show_relation import draw_relation, show_relation
 from sash.lab.bench.stages import Stages
 from support.postgres_server import Server
 
 QUIET = Stages(is_quiet=True)
 HERE = tuple(engine for engine in ENGINES if engine not in (BUILTIN, POSTGRES))
-SMALL = RelationBench(1 << 20, (0.05, 2), (0.6,), engines=HERE, step_rows=300, n_warm=1, n_measured=2)
+SMALL = RelationBench(
+    1 << 20, (0.05, 2), (0.6,), engines=HERE, steps=(300, 700), usual_step=300, n_warm=1, n_measured=2
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,18 +35,19 @@ def no_limit_afterwards():
 @pytest.mark.slow
 def test_all_engines_give_the_same_pairs(tmp_path: Path):
     facts = json.loads(json.dumps(bench_relation(SMALL, tmp_path, Servers(), QUIET)))
-    cells = {(cell["engine"], cell["ratio"], cell["bias"]): cell for cell in facts["cells"]}
-    assert set(cells) == {(engine, *place) for engine in HERE for place in [(0.05, 0.6), (2, 0.6)]}
-    assert [each["rows"] for each in facts["answers"]] == [900, 900]
+    cells = {(cell["engine"], cell["ratio"], cell["step_rows"]): cell for cell in facts["cells"]}
+    assert set(cells) == {(engine, *place) for engine in HERE for place in [(0.05, 300), (2, 300), (2, 700)]}
+    assert {cell["bias"] for cell in facts["cells"]} == {0.6}
+    assert [each["rows"] for each in facts["answers"]] == [900, 900, 2100]
     relation_bytes = 2 << 20
-    for (engine, ratio, _), cell in cells.items():
+    for (engine, ratio, step), cell in cells.items():
         assert cell["tuples_per_second"] > 0
         assert 0 < cell["mean_delay_ms"] <= cell["p99_delay_ms"]
         if engine == INL:
             assert cell["read_per_tuple"] is None
         elif ratio == 2 and engine in (PARTITIONED_HASH, PARTITIONED_RANGE, MESH):
-            assert 0 < 300 * cell["read_per_tuple"] < 1.5 * relation_bytes
-    assert 300 * cells[MESH, 2, 0.6]["read_per_tuple"] > relation_bytes
+            assert 0 < step * cell["read_per_tuple"] < 1.5 * relation_bytes
+    assert 300 * cells[MESH, 2, 300]["read_per_tuple"] > relation_bytes
     shown = StringIO()
     show_relation(facts, Console(file=shown, width=200))
     assert all(ENGINES[engine] in shown.getvalue() for engine in HERE)
@@ -53,7 +56,7 @@ def test_all_engines_give_the_same_pairs(tmp_path: Path):
 
 
 def test_a_relation_has_the_size_that_is_asked_for():
-    workload = SMALL.workload(2, 0.6)
+    workload = SMALL.workload(RelationPlace(2, 0.6, 300))
     assert workload.relation().nbytes == pytest.approx(workload.n_rows * ROW_BYTES, rel=0.02)
     assert workload.relation().equals(workload.relation())
     assert [step.num_rows for step in workload.steps()] == [300, 300, 300]
@@ -65,7 +68,7 @@ def test_engines_that_differ_are_an_error(tmp_path: Path, monkeypatch: pytest.Mo
             return super().push(step).slice(1)
 
     monkeypatch.setattr(relation_growth, "DuckDbLookup", Forgetful)
-    bench = RelationBench(1 << 20, (0.05,), (0.6,), engines=(MESH, "duckdb"), step_rows=50, n_warm=0, n_measured=1)
+    bench = RelationBench(1 << 20, (0.05,), (0.6,), engines=(MESH, "duckdb"), steps=(50,), usual_step=50, n_warm=0)
     with pytest.raises(MismatchError, match="only `mesh`, not `duckdb`"):
         bench_relation(bench, tmp_path, Servers(), QUIET)
 
@@ -77,6 +80,7 @@ def test_engines_that_differ_are_an_error(tmp_path: Path, monkeypatch: pytest.Mo
         ({"ratios": (0,)}, "each more than 0"),
         ({"biases": (0.4,)}, "at least 0.5"),
         ({"n_measured": 0}, "at least 1"),
+        ({"steps": (10, 0)}, "each must have a tuple"),
         ({"limit_bytes": 1000}, "or more"),
     ],
 )
@@ -96,7 +100,7 @@ def test_a_server_that_nobody_needs_is_not_started(monkeypatch: pytest.MonkeyPat
 
 
 def test_postgresql_gives_the_same_pairs_and_is_left_as_it_was(postgres: Server, tmp_path: Path):
-    bench = RelationBench(1 << 20, (4,), (0.6,), engines=(MESH, POSTGRES), step_rows=200, n_warm=1, n_measured=1)
+    bench = RelationBench(1 << 20, (4,), (0.6,), engines=(MESH, POSTGRES), steps=(200,), usual_step=200, n_warm=1)
     facts = bench_relation(bench, tmp_path, Servers(postgres=postgres.address()), QUIET)
     assert facts["cells"][1]["read_per_tuple"] is not None
     assert not postgres.execute("SELECT * FROM pg_tables WHERE tablename = 'sash_bench_relation'")

@@ -28,7 +28,10 @@ def relation(
     biases: Annotated[
         str | None, typer.Option(help="How unequal keys are, with the largest relation; 0.5,0.6,0.8,0.95.")
     ] = None,
-    step: Annotated[int, typer.Option(help="Tuples in a step.")] = 1_000,
+    steps: Annotated[
+        str | None, typer.Option(help="Tuples in a step, with the largest relation; 1000,10000,100000.")
+    ] = None,
+    step: Annotated[int, typer.Option(help="Tuples in a step where that is not what differs.")] = 1_000,
     measured: Annotated[int | None, typer.Option(help="How many steps are measured; 20, if not given.")] = None,
     engines: Annotated[
         str | None,
@@ -60,11 +63,12 @@ def relation(
         "limit_bytes": None if memory is None else parse_memory(memory),
         "ratios": None if ratios is None else parse_ratios(ratios),
         "biases": None if biases is None else parse_ratios(biases),
+        "steps": None if steps is None else tuple(map(int, parse_ratios(steps))),
         "n_measured": measured,
         "engines": None if engines is None else parse_engines(engines, ENGINES),
     }
     asked = {name: value for name, value in given.items() if value is not None}
-    plan = replace(QUICK if quick else RelationBench(), **asked, step_rows=step, seed=seed)
+    plan = replace(QUICK if quick else RelationBench(), **asked, usual_step=step, seed=seed)
     if POSTGRES in plan.engines:
         require_extra("postgres", "PostgreSQL", "name the other --engines")
     if BUILTIN in plan.engines:
