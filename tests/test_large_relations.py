@@ -65,6 +65,21 @@ def _check_reads(query: sash.Query, is_replicated: bool) -> None:
         assert each.file.sizes.max() <= MEMORY // 8 or len(each.file) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["partitioned_hash", "partitioned_range", "mesh"])
+def test_many_rows_at_once_share_what_is_read(method: str, tmp_path: Path) -> None:
+    """However many partners they have, which go to disk if they are too many for memory."""
+    relation = large_relation(20 * MEMORY, np.random.default_rng(SEED))
+    stream = stream_into(relation, 2000, False, np.random.default_rng(SEED))
+    sash.configure(memory=MEMORY, spill=tmp_path)
+    query = sash.query(TEXT.format(f"/*+ {method} */"), s=stream, r=sash.relation(relation))
+    n_found = query.push("s", stream).num_rows + query.finish().num_rows
+    assert n_found == len(joined(stream, relation))
+    assert query.arena is not None
+    (lookup,) = {each for each in query.arena.budget._shared.values() if isinstance(each, SegmentedLookup)}
+    assert lookup.file.n_reads.max() <= 2000 // 200
+
+
 CHILD = """
 import os, sys
 import numpy as np, pyarrow as pa

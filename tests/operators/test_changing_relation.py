@@ -45,11 +45,9 @@ def made(method: str, rows: list[Row], directory: Path = Path("/tmp"), memory: i
 
 
 def seen(relation: ChangingRelation, keys: list[int], batch: int) -> Counter:
-    found = in_order(list(relation.open().find(np.array(keys, np.int64))))
-    if found is None:
-        return Counter()
-    rows = SEEN.seen_by(found[1].rename_columns(SCHEMA.names), batch)
-    return Counter(map(repr, zip(rows["r.k"].to_pylist(), rows["r.v"].to_pylist())))
+    found = in_order(relation.open().find(np.array(keys, np.int64)), None)
+    tables = [SEEN.seen_by(rows.rename_columns(SCHEMA.names), batch) for _, rows in found]
+    return Counter(repr(pair) for rows in tables for pair in zip(rows["r.k"].to_pylist(), rows["r.v"].to_pylist()))
 
 
 def expected(rows: list[Row], keys: list[int]) -> Counter:

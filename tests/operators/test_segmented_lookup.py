@@ -65,6 +65,8 @@ def test_every_method_answers_like_a_relation_in_memory(
         one, other = (join.process([batch_of(rows)], 0) for join in joins)
         assert other.equals(one)
         assert other.schema == one.schema
+        parts = pa.concat_tables([one.slice(0, 0), *joins[1].parts([batch_of(rows)], 0)])
+        assert sorted(map(str, parts.to_pylist())) == sorted(map(str, one.to_pylist()))
 
 
 def many(n_rows: int = 4000) -> RelationParts:

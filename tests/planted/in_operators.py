@@ -714,6 +714,14 @@ OTHERS = (
         "self._trace.restore({},",
     ),
     Mistake(
+        "bites-of-a-lookup-as-small-as-those-of-a-join",
+        "lookup_join",
+        "operators/pipeline.py",
+        "return Spent(is_kept, ",
+        "return Spent(True, ",
+        ("tests/test_large_relations.py -k share",),
+    ),
+    Mistake(
         "logs-of-traces-that-begin-anew-at-a-restart",
         "traced",
         "operators/traced.py",

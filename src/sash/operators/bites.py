@@ -3,6 +3,8 @@
     step     tuples up to the clock, and some beyond it
     bites    up to t1 with the clock t1 │ up to t2 with the clock t2 │ … │ the last ones with the clock of the step
 
+A bite should be large where relations in files are looked up: each may have to be read once for it.
+
 What operators put out does not depend on how tuples are cut into steps, so the bites together answer what the step
 would have answered. The tuples of one instant stay together.
 """
@@ -16,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.store.batch import TS, int64_column
-from sash.store.memory_budget import LEAST_ROWS, SHARE_OF_STATE, MemoryBudget
+from sash.store.memory_budget import LEAST_ROWS, PASSING_BYTES, SHARE_OF_STATE, MemoryBudget
 
 
 class Bite(NamedTuple):
@@ -27,18 +29,29 @@ class Bite(NamedTuple):
     clocks: Mapping[int, int]
 
 
+class Spent(NamedTuple):
+    """What a bite costs beside its tuples."""
+
+    is_kept: bool
+    """Whether its tuples become state."""
+    n_bytes_read: int
+    """How much is read from files for it at most, however few tuples it has."""
+
+
+STATE_ALONE = Spent(True, 0)
+
+
 class Bites:
     """The bites of a step. How large the next one is follows from what those before it have put out."""
 
-    def __init__(self, step: Bite, budget: MemoryBudget | None):
+    def __init__(self, step: Bite, budget: MemoryBudget | None, spent: Spent = STATE_ALONE):
         self._step = step
         self._budget = budget
+        self._spent = spent
         n_rows, n_bytes = (sum(each) for each in zip((0, 0), *map(_size, step.arrivals.values())))
         self._most = n_rows
         if budget is not None and n_rows:
-            as_input = budget.step_bytes * n_rows // max(1, n_bytes)
-            as_state = int(SHARE_OF_STATE * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
-            self._most = max(LEAST_ROWS, min(as_input, as_state))
+            self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.is_kept))
         self._n_rows = self._most
         self._is_whole = self._most >= n_rows
 
@@ -64,10 +77,21 @@ class Bites:
         """Says how much a bite has put out."""
         if self._budget is None:
             return
-        if n_bytes_out > self._budget.step_bytes:
+        # What goes to disk to be put in order is less than what a bite more would read.
+        most_bytes = max(self._budget.step_bytes, self._spent.n_bytes_read)
+        if n_bytes_out > most_bytes:
             self._n_rows = max(LEAST_ROWS, self._n_rows // 2)
-        elif 4 * n_bytes_out < self._budget.step_bytes:
+        elif 4 * n_bytes_out < most_bytes:
             self._n_rows = min(self._most, 2 * self._n_rows)
+
+
+def _most_rows(budget: MemoryBudget, n_rows: int, n_bytes: int, is_kept: bool) -> int:
+    """Of such tuples, so many fit at once; if they do not become state, some of what is for that is theirs as well."""
+    if not is_kept:
+        return (budget.step_bytes + budget.state_bytes // 4) * n_rows // (n_bytes + PASSING_BYTES * n_rows)
+    as_input = budget.step_bytes * n_rows // max(1, n_bytes)
+    as_state = int(SHARE_OF_STATE * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
+    return min(as_input, as_state)
 
 
 def _size(table: pa.Table) -> tuple[int, int]:

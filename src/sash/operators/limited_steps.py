@@ -83,7 +83,7 @@ class _LimitedStep:
                 for part in self.parts(child):
                     inputs = self._nothing(node)
                     inputs[number] = part
-                    yield self.tree.process(node, inputs, self.pace.clock)
+                    yield from self._process(node, inputs, self.pace.clock)
         else:
             yield from self._from_parts(node, operator)
 

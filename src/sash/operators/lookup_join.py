@@ -21,13 +21,13 @@ answered at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from sash.cost.lookup_cost import REPLICATED
+from sash.cost.lookup_cost import INL, REPLICATED
 from sash.index.lookup_index import LookupIndex, Spans
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
@@ -41,6 +41,8 @@ from sash.store.vector import Memory
 INNER, OUTER, SEMI, ANTI = "INNER", "LEFT", "SEMI", "ANTI"
 NO_PARTNER = -1
 """The identity of the row of a relation that is not there."""
+PAIRS_AT_ONCE = 1 << 13
+"""With rows of a relation in a file, about so many are formed at a time where memory is limited."""
 _AT = "_at"
 _FROM_EVER, _FOR_EVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -102,37 +104,61 @@ class LookupJoin(TimeKeeping, Stateless):
         self._relation.append(relation)
         self._index = LookupIndex(encode_keys(relation, self._own_keys), _spans(relation, self.spec.period))
 
+    @property
+    def n_file_bytes(self) -> int:
+        """What may have to be read of the relation, if it is in a file, for a step with however few tuples."""
+        if self._segmented is None or self.spec.method == INL:
+            return 0
+        return int(self._segmented.open().sizes.sum())
+
+    def parts(self, inputs: Sequence[pa.Table], clock: int) -> Iterator[pa.Table]:
+        """What `process` returns; pairs with a relation in a file as its segments are read, in no order."""
+        (batch,) = inputs
+        if self._segmented is None or self.spec.kind in (SEMI, ANTI):
+            yield self.process(inputs, clock)
+            return
+        has_partner = np.zeros(batch.num_rows, bool)
+        for pairs, at in self._pairs_of(batch, PAIRS_AT_ONCE):
+            has_partner[at] = True
+            yield pairs
+        if self.spec.kind == OUTER:
+            yield self._padded(batch, [], np.flatnonzero(~has_partner))
+
     def process(self, inputs: Sequence[pa.Table], clock: int) -> pa.Table:
         (batch,) = inputs
+        if self.spec.kind in (SEMI, ANTI):
+            has_partner = _note_partners(batch, (at for _, at in self._pairs_of(batch, PAIRS_AT_ONCE)))
+            return batch.filter(pa.array(has_partner if self.spec.kind == SEMI else ~has_partner))
         found = list(self._pairs_of(batch))
         if self.spec.kind == INNER:
             return _concat([pairs for pairs, _ in found], self.schema)
-        has_partner = np.zeros(batch.num_rows, bool)
-        for _, at in found:
-            has_partner[at] = True
-        if self.spec.kind != OUTER:
-            return batch.filter(pa.array(has_partner if self.spec.kind == SEMI else ~has_partner))
+        has_partner = _note_partners(batch, (at for _, at in found))
         return self._padded(batch, found, np.flatnonzero(~has_partner))
 
-    def _pairs_of(self, batch: pa.Table) -> Iterator[tuple[pa.Table, np.ndarray]]:
-        """Pairs that satisfy the condition, and which tuples of the batch they are of."""
+    def _pairs_of(self, batch: pa.Table, n_at_once: int | None = None) -> Iterator[tuple[pa.Table, np.ndarray]]:
+        """Pairs that satisfy the condition, and which tuples of the batch they are of. From a file, all in order of the
+        tuples, or about so many at once.
+        """
         numbers = pa.array(np.arange(batch.num_rows))
         batch = join_keys.without_null_keys(batch.append_column(_AT, numbers), self._stream_keys)
         period = self.spec.period
         times = None if period is None else _microseconds(batch.column(period.time), _FROM_EVER)
-        for at, rows in self._find(encode_keys(batch, self._stream_keys), times):
+        for at, rows in self._find(encode_keys(batch, self._stream_keys), times, n_at_once):
             pairs = self._form(batch, at, rows)
             yield pairs.select(self._pairs.names).cast(self._pairs), pairs.column(_AT).to_numpy()
 
-    def _find(self, keys: np.ndarray, times: np.ndarray | None) -> Iterator[tuple[np.ndarray, pa.Table]]:
+    def _find(
+        self, keys: np.ndarray, times: np.ndarray | None, n_at_once: int | None
+    ) -> Iterator[tuple[np.ndarray, pa.Table]]:
         """Places among the keys, and the row of the relation for each, valid at the time of that place."""
         if self._segmented is None:
             assert self._index is not None
             assert self._relation is not None
             for at, rows in self._index.find(keys, times):
                 yield at, self._relation.take(rows)
-        elif found := in_order(list(self._segmented.open().find(keys))):
-            at, rows = found[0], found[1].rename_columns(self._segmented.schema.names)
+            return
+        for at, found in in_order(self._segmented.open().find(keys), n_at_once):
+            rows = found.rename_columns(self._segmented.schema.names)
             yield (at, rows) if times is None else self._valid(at, rows, times)
 
     def _valid(self, at: np.ndarray, rows: pa.Table, times: np.ndarray) -> tuple[np.ndarray, pa.Table]:
@@ -160,6 +186,14 @@ class LookupJoin(TimeKeeping, Stateless):
         )
         places = np.concatenate([*(at for _, at in found), alone])
         return answer.take(pa.array(np.argsort(places, kind="stable")))
+
+
+def _note_partners(batch: pa.Table, places: Iterable[np.ndarray]) -> np.ndarray:
+    """Which tuples of a batch have one, of those in whose places pairs were found."""
+    has_partner = np.zeros(batch.num_rows, bool)
+    for at in places:
+        has_partner[at] = True
+    return has_partner
 
 
 def _concat(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:

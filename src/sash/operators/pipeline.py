@@ -23,13 +23,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.operators.bites import Bite, Bites
+from sash.operators.bites import Bite, Bites, Spent
 from sash.operators.branch import Branch, FedBranch
-from sash.operators.operator import RoomMaker, Stateful
+from sash.operators.lookup_join import LookupJoin
+from sash.operators.operator import RoomMaker, Stateful, Stateless
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import Work
 from sash.operators.pacing import Arriving, paces
+from sash.operators.reorder import Reorder
 from sash.operators.segmented_lookup import SegmentedRelation
 from sash.operators.trunk import JOIN, Trunk
 from sash.store.batch import BEGINNING
@@ -72,7 +74,7 @@ class Pipeline(OperatorSet):
         `clock`. By the order in which queries are served, small windows may not have to wait for large ones.
         """
         self._forget_work()
-        bites = Bites(Bite(arrivals, clock, clocks or {}), self._arena.budget)
+        bites = Bites(Bite(arrivals, clock, clocks or {}), self._arena.budget, self._spent())
         for bite in bites:
             n_bytes_out = 0
             for part in self._paced(bite):
@@ -80,6 +82,12 @@ class Pipeline(OperatorSet):
                     n_bytes_out += table.nbytes
                     yield name, table
             bites.see(n_bytes_out)
+
+    def _spent(self) -> Spent:
+        """What bites cost. Tuples that wait for the clock are never many: bites are in order of time."""
+        operators = [operator for _, operator in self.operators()]
+        is_kept = not all(isinstance(each, Stateless | Reorder) for each in operators)
+        return Spent(is_kept, sum(each.n_file_bytes for each in operators if isinstance(each, LookupJoin)))
 
     def _paced(self, bite: Bite) -> Iterator[Bite]:
         """A bite; bit by bit if much that was held back below a shared join is let go, and memory is limited."""

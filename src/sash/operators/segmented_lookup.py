@@ -16,7 +16,7 @@ State: none. What is in memory of a relation is a copy of what is in the file, a
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -176,10 +176,23 @@ def _search(table: pa.Table, keys: np.ndarray, places: np.ndarray) -> Found:
     return found, table.take(pa.array(rows)).drop_columns([KEY_COLUMN])
 
 
-def in_order(found: list[Found]) -> Found | None:
-    """All that was found in order of the places, and of the rows of the relation: as if it had been one index."""
-    if not found:
-        return None
+def in_order(found: Iterable[Found], n_at_once: int | None) -> Iterator[Found]:
+    """All that was found in order of the places, and of the rows of the relation: as if it had been one index. Or about
+    so many rows at a time, in order by themselves.
+    """
+    held: list[Found] = []
+    n_held = 0
+    for each in found:
+        held.append(each)
+        n_held += len(each[0])
+        if n_at_once is not None and n_held >= n_at_once:
+            yield _as_one(held)
+            held, n_held = [], 0
+    if held:
+        yield _as_one(held)
+
+
+def _as_one(found: list[Found]) -> Found:
     places = np.concatenate([each[0] for each in found])
     table = pa.concat_tables([each[1] for each in found])
     order = np.lexsort((int64_column(table, ROW_COLUMN), places))

@@ -22,6 +22,8 @@ ROW_BYTES = 192
 """What the arrays and indexes of a window take for a row beside its columns, at most."""
 TRACE_BYTES = 40
 """What a trace takes for a row beside its columns: the number of its key, and its place among those that expire."""
+PASSING_BYTES = 64
+"""What a row takes beside its columns that passes through operators and is looked up, but not kept."""
 LEAST_SHARE = 16
 """What is less than one part in so many of what is for state is not sealed: files of a few rows would cost more than
 they free."""
