@@ -13,6 +13,7 @@ import sash
 from sash.frames import Stream
 from sash.operators.node import Node, count_readers
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec
+from sash.operators.union import UnionSpec
 from sash.oracle.snapshot_law import check_snapshot
 from sash.plan.query_plan import QueryPlan
 from sash.store import sorted_runs
@@ -66,6 +67,16 @@ def test_a_plan_grows_with_the_number_of_its_outer_joins(kind: str, on: str) -> 
     grown = [after - before for before, after in pairwise(sizes)]
     assert max(grown) <= MOST_NODES, sizes
     assert max(grown[1:]) == min(grown[1:]), sizes
+
+
+@pytest.mark.parametrize(("kind", "most_more"), [("LEFT", 2), ("FULL", 3)])
+def test_tuples_grow_with_the_number_of_outer_joins(kind: str, most_more: int) -> None:
+    """What tells them apart, so that they can be taken back, does not double with each."""
+    widths = []
+    for n_joins in range(2, 7):
+        plan = plan_of(nested(kind, n_joins, "{0}.v = {1}.v AND {0}.k = {1}.k"), n_joins + 1)
+        widths.append(max(len(node.spec.ids) for node in plan.root.walk() if isinstance(node.spec, UnionSpec)))
+    assert max(after - before for before, after in pairwise(widths)) <= most_more, widths
 
 
 @pytest.mark.parametrize("kind", ["LEFT", "FULL"])

@@ -688,8 +688,8 @@ OTHERS = (
         "the-first-rows-of-both-sides-share-an-identity",
         "union",
         "operators/union.py",
-        "NOT_OF_THIS_SIDE = -1",
-        "NOT_OF_THIS_SIDE = 0",
+        "return np.full(batch.num_rows, side)",
+        "return np.full(batch.num_rows, 0)",
         ("tests/operators/test_union.py", "tests/laws/test_generated.py -k identities"),
     ),
     Mistake(

@@ -84,6 +84,14 @@ RULES = (
         ("tests/plan/test_rules.py", "tests/sql"),
     ),
     Mistake(
+        "numbers-that-groups-give-under-a-name-that-was-brought",
+        "identities",
+        "plan/own_identities.py",
+        "return _given(spec).union(*below)",
+        "return set().union(*below)",
+        ("tests/plan/test_own_identities.py", "tests/spark/test_groups.py -k number_alike"),
+    ),
+    Mistake(
         "a-union-that-keeps-its-rows-for-ever",
         "refuse_unbounded",
         "plan/rules/refuse_unbounded.py",

@@ -196,6 +196,26 @@ def test_groups_that_number_alike_do_not_take_back_each_others_tuples(key):
     assert {row["_op"] for table in changes for row in table.to_pylist()} == {1, -1}
 
 
+def test_rows_that_groups_number_alike_are_told_apart_though_what_they_are_made_of_has_numbers_too():
+    """The exchange below the second fragment brings `_id._row`, and each of its groups numbers rows under that name."""
+    key = [0, 1, 2, 3, 4, 5, 0, 2, 4, 0, 1, 3, 2, 4, 0, 5, 2, 1, 0, 4, 3, 2, 0, 1]
+    a = pa.table({"ts": range(len(key)), "k": key})
+    case = Case(
+        """
+        WITH counts AS (SELECT k, COUNT(*) AS n FROM a [RANGE 100 us] GROUP BY k),
+          same AS (SELECT DISTINCT L.k, L.n, L.k % 2 AS p FROM counts L JOIN counts R ON L.n = R.n)
+        SELECT L.k, L.n, R.k AS rk, R.n AS rn FROM same L JOIN same R ON L.p = R.p
+        """,
+        {"a": sash.stream(a, time="ts", slack="0 us")},
+    )
+    plan, answers = Plan.alone(case.plan), []
+    chain = Chain(plan, {}, 3)
+    for start in range(0, len(key), 2):
+        answers += chain.run_batch(pack(plan, "a", case.arrivals["a"].slice(start, 2), 3), [False] * 3)
+    changes = tables([*answers, *chain.complete()], "changes")
+    assert sorted_rows(pa.concat_tables(changes)) == sorted_rows(case.run())
+
+
 def timed(rows: list[tuple[int, str, int]]) -> pa.Table:
     k, j, v = zip(*rows)
     return pa.table({"ts": range(len(rows)), "k": k, "j": j, "v": v})

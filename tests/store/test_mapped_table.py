@@ -33,6 +33,28 @@ def test_what_goes_wrong_in_the_middle_leaves_nothing(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_what_cannot_be_read_is_not_said_to_have_no_room(tmp_path):
+    """Arrow tells of a file that is gone as the operating system does of a full disk."""
+
+    def parts():
+        yield PARTS[0]
+        raise FileNotFoundError("part-1.parquet")
+
+    with pytest.raises(FileNotFoundError, match="part-1"):
+        MappedGather(tmp_path, 0)(SCHEMA, parts())
+
+
+def test_a_process_that_is_killed_meanwhile_leaves_nothing(tmp_path):
+    """There is no name that anybody would have to remove."""
+
+    def parts():
+        for part in PARTS:
+            assert not list(tmp_path.iterdir())
+            yield part
+
+    assert MappedGather(tmp_path, 0)(SCHEMA, parts()).num_rows == len(PARTS)
+
+
 def test_a_directory_that_cannot_be(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ResourceError, match="cannot be written to"):

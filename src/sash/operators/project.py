@@ -32,6 +32,13 @@ class ProjectSpec:
             return select(_entering(batch), self._items())
         return select(batch, self._items(), self.predicate)
 
+    @property
+    def names_below(self) -> dict[str, str]:
+        """By name, the column that is passed on under it."""
+        plain = {name: sql[1:-1].replace('""', '"') for name, sql in self.columns if sql[:1] == sql[-1:] == '"'}
+        renamed = {name: old for name, old in plain.items() if quote(old) == dict(self.columns)[name]}
+        return {**{name: name for name in self.passed}, **renamed}
+
     def _items(self) -> list[tuple[str, str]]:
         return [(name, quote(name)) for name in self.passed] + list(self.columns)
 

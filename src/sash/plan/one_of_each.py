@@ -22,7 +22,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from sash.operators.evaluator import quote
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.node import Node, map_nodes
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec, Spec
@@ -117,18 +116,11 @@ def _origin(exchange: Node) -> _Origin:
     assert isinstance(exchange.spec, ExchangeSpec)
     node, partition = exchange.inputs[0], exchange.spec.partition
     while isinstance(node.spec, ProjectSpec):
-        columns = _names_below(node.spec)
+        columns = node.spec.names_below
         if not all(name in columns for name in partition):
             break
         node, partition = node.inputs[0], tuple(columns[name] for name in partition)
     return _Origin(node, partition)
-
-
-def _names_below(project: ProjectSpec) -> dict[str, str]:
-    """By name, the column that a projection passes on under it."""
-    plain = {name: sql[1:-1].replace('""', '"') for name, sql in project.columns if sql[:1] == sql[-1:] == '"'}
-    renamed = {name: old for name, old in plain.items() if quote(old) == dict(project.columns)[name]}
-    return {**{name: name for name in project.passed}, **renamed}
 
 
 @dataclass

@@ -14,12 +14,13 @@ from sash.operators.changes import to_changes
 from sash.operators.pipeline import Pipeline
 from sash.operators.stream_clock import StreamClock
 from sash.plan.fragment import BranchPlan
+from sash.plan.own_identities import own_identities
 from sash.plan.physical import Plan
 from sash.runtime.table_versions import refuse_changed
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
 from sash.spark.hearing import Hearing, Place
 from sash.spark.sorting import SortedOut, rereads
-from sash.store.batch import EXPIRES, ID_PREFIX, concat, int64_column, with_columns
+from sash.store.batch import concat, int64_column, with_columns
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Arena
 
@@ -58,6 +59,7 @@ class Group:
         """By slot, tuples that may be too far ahead; what comes next decides."""
         self._places: dict[str, list[Place]] = {}
         """By stream, where the rows stand that these were made of, of all groups."""
+        self._own_identities = {each.name: own_identities(each.root) for each in self.fragment.branches}
         self._before = self._standing()
         """Where each stream was when the batch began."""
         self._is_changed = False
@@ -143,12 +145,9 @@ class Group:
     def _with_own_identities(self, tuples: pa.Table, branch: BranchPlan) -> pa.Table:
         """Each group gives identities from 0 on; on leaving, no two groups may use the same ones."""
         n_groups = branch.count_groups(self._n_groups)
-        brought = {name for input in branch.inputs for name in input.schema.names}
-        for name in tuples.column_names:
-            is_number = name.startswith(ID_PREFIX) and not name.endswith(EXPIRES)
-            if is_number and name not in brought:
-                tuples = with_columns(tuples, **{name: int64_column(tuples, name) * n_groups + self.number})
-        return tuples
+        own = self._own_identities[branch.name].intersection(tuples.column_names)
+        apart = {name: int64_column(tuples, name) * n_groups + self.number for name in own}
+        return with_columns(tuples, **apart)
 
     def _pass_on(self, messages: list[Message], hearing: Hearing) -> Iterator[Message]:
         """What the whole query must hear: the first fragment tells the output, and each fragment the next."""

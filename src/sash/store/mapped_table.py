@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import mmap
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -31,20 +32,26 @@ class MappedGather:
         return pa.concat_tables(held)
 
     def _mapped(self, schema: pa.Schema, parts: Iterator[pa.Table]) -> pa.Table:
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            number, path = tempfile.mkstemp(dir=self._directory, prefix="sash-table-")
-        except OSError as error:
-            raise no_room(self._directory, error) from None
-        try:
-            with os.fdopen(number, "wb") as file, pa.ipc.new_stream(file, schema) as writer:
-                for part in parts:
+        with ExitStack() as opened:
+            with self._telling_of_room():
+                self._directory.mkdir(parents=True, exist_ok=True)
+                file = opened.enter_context(tempfile.TemporaryFile(dir=self._directory, prefix="sash-table-"))
+            writer = pa.ipc.new_stream(file, schema)
+            for part in parts:  # what goes wrong with these is another matter
+                with self._telling_of_room():
                     writer.write_table(part.replace_schema_metadata(schema.metadata))
-            return pa.ipc.open_stream(pa.memory_map(path)).read_all()
+            with self._telling_of_room():
+                writer.close()
+                file.flush()
+                data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        return pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+
+    @contextmanager
+    def _telling_of_room(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as error:
             raise no_room(self._directory, error) from None
-        finally:
-            os.unlink(path)
 
 
 def _taken(held: list[pa.Table]) -> Iterator[pa.Table]:
