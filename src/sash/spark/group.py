@@ -24,7 +24,7 @@ from sash.store.batch import concat, int64_column, with_columns
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Arena
 
-FORMAT = 6
+FORMAT = 7
 """Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
