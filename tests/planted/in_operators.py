@@ -187,8 +187,8 @@ JOINS = (
         "a-row-that-finds-nothing-and-is-lost",
         "lookup_join",
         "operators/lookup_join.py",
-        "np.flatnonzero(~has_partner)",
-        "np.flatnonzero(~has_partner)[:0]",
+        "found, np.flatnonzero(~has_partner)",
+        "found, np.flatnonzero(~has_partner)[:0]",
         ("tests/golden/test_golden.py -k outer_join",),
     ),
     Mistake(
