@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sash.kernels.hash_order import HIGH_PILE, order_by_hash
-from sash.kernels.segment_join import hash_keys
+from support.key_hashes import hash_keys
 
 KEYS = st.integers(-3, 3) | st.integers(-(2**63), 2**63 - 1)
 

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.faults.conftest import FAULTS, Death, Operations
 
 from sash.errors import ResourceError, SourceError
-from sash.kernels.segment_join import hash_keys
 from sash.store.segment import WindowSegment
 from sash.store.segment_probe import ProbeKeys, probe
 from sash.store.segment_writer import SealedRows, write_segment
 from sash.store.spill_files import SpillFiles, SpillSettings
 from support.allowances import Tally
+from support.key_hashes import hash_keys
 from support.segments import SHORT_PAGES, Lives, as_logged, lives, seal, spilling
 
 TEXT = st.text(max_size=5)

@@ -36,8 +36,14 @@ def kept_signatures() -> Iterator[Signature]:
     """What numba has kept of the sources as they are now."""
     for module, name, dispatcher in all_kernels():
         for numba_types, *_ in dispatcher._cache._cache_file._load_index():
-            if not any(isinstance(each, types.Literal) for each in numba_types):
+            if not any(map(_has_literal, numba_types)):
                 yield Signature(module, name, in_brackets(numba_types))
+
+
+def _has_literal(each: types.Type) -> bool:
+    """Whether it is the type of one value: then it comes from a caller that is compiled."""
+    items = cast(Any, each).types if isinstance(each, types.BaseTuple) else ()
+    return isinstance(each, types.Literal) or any(map(_has_literal, items))
 
 
 def written(each: types.Type) -> str:

@@ -74,15 +74,6 @@ class SegmentPairs(NamedTuple):
 
 
 @kernel
-def hash_keys(keys: Int64s) -> UInt64s:
-    """By what keys are ordered."""
-    hashes = np.empty(keys.shape[0], np.uint64)
-    for i in range(keys.shape[0]):
-        hashes[i] = mix64(keys[i])
-    return hashes
-
-
-@kernel
 def count_distinct(hashes: UInt64s) -> int:
     """How many different hashes there are; they ascend."""
     n_distinct = 0

@@ -1,0 +1,12 @@
+"""The hashes by which keys are ordered in segments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sash.kernels.hashing import mix64
+
+
+def hash_keys(keys: np.ndarray) -> np.ndarray:
+    """Of each key."""
+    return getattr(mix64, "py_func", mix64)(keys.astype(np.uint64))
