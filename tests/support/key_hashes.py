@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sash.kernels.hashing import mix64
@@ -9,4 +11,5 @@ from sash.kernels.hashing import mix64
 
 def hash_keys(keys: np.ndarray) -> np.ndarray:
     """Of each key."""
-    return getattr(mix64, "py_func", mix64)(keys.astype(np.uint64))
+    mix: Any = getattr(mix64, "py_func", mix64)
+    return mix(keys.astype(np.uint64))

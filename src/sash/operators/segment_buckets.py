@@ -5,8 +5,10 @@ rows, as they come ── buckets, files of many segments ── one by one: sor
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,8 +42,9 @@ def by_segment(
     """
     n_buckets = max(1, min(MOST_BUCKETS, n_segments, -(-n_bytes // BUCKET_BYTES)))
     bounds = np.linspace(0, n_segments, n_buckets + 1).astype(np.int64)
-    with tempfile.TemporaryDirectory(prefix="sash-cut-", dir=directory) as place:
-        buckets = [_Bucket(Path(place) / str(number), n_buckets == 1) for number in range(n_buckets)]
+    with ExitStack() as opened:
+        file = None if n_buckets == 1 else opened.enter_context(closing(_OpenFile(directory)))
+        buckets = [_Bucket(file) for _ in range(n_buckets)]
         for rows in numbered:
             for bucket, own in zip(buckets, _split(rows, bounds)):
                 bucket.add(own)
@@ -49,33 +52,58 @@ def by_segment(
             yield from _segments(bucket.take(), first, last)
 
 
+class _OpenFile:
+    """A file without a name, so that nothing of it outlives the process; it goes with this."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        with self._telling_of_room():
+            directory.mkdir(parents=True, exist_ok=True)
+            self._file = tempfile.TemporaryFile(dir=directory, prefix="sash-cut-", buffering=0)  # noqa: SIM115
+        self._end = 0
+
+    def append(self, data: bytes) -> tuple[int, int]:
+        """Where it is then: its first byte, and how many there are."""
+        with self._telling_of_room():
+            n_written = 0
+            while n_written < len(data):
+                n_written += os.pwrite(self._file.fileno(), data[n_written:], self._end + n_written)
+        self._end += len(data)
+        return self._end - len(data), len(data)
+
+    def read(self, first: int, n_bytes: int) -> bytes:
+        return os.pread(self._file.fileno(), n_bytes, first)
+
+    def close(self) -> None:
+        self._file.close()
+
+    @contextmanager
+    def _telling_of_room(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise no_room(self._directory, error) from None
+
+
 class _Bucket:
     """Rows of neighbouring segments: in memory if there are no others, else in a file."""
 
-    def __init__(self, path: Path, is_alone: bool):
-        self._path, self._is_alone = path, is_alone
+    def __init__(self, file: _OpenFile | None):
+        self._file = file
         self._held: list[pa.Table] = []
-        self._sizes: list[int] = []
-        """Bytes of what was written, in order."""
+        self._places: list[tuple[int, int]] = []
+        """In the file, in order."""
 
     def add(self, rows: pa.Table) -> None:
-        if self._is_alone:
+        if self._file is None:
             self._held.append(rows)
-            return
-        data = encode_table(rows)
-        self._sizes.append(len(data))
-        try:
-            with self._path.open("ab") as file:
-                file.write(data)
-        except OSError as error:
-            raise no_room(self._path.parent.parent, error) from None
+        elif rows.num_rows:
+            self._places.append(self._file.append(encode_table(rows)))
 
     def take(self) -> pa.Table | None:
         """All of them; None if there are none."""
-        if self._sizes:
-            with self._path.open("rb") as file:
-                self._held = [decode_table(file.read(size)) for size in self._sizes]
-            self._path.unlink()
+        if self._file is not None:
+            self._held = [decode_table(self._file.read(*place)) for place in self._places]
         held, self._held = self._held, []
         return pa.concat_tables(held).combine_chunks() if held else None
 
