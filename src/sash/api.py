@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -23,6 +24,8 @@ from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
+from sash.runtime.plain_answer import Groups, plain_answer
+from sash.runtime.published_changes import PublishedChanges
 from sash.sql.bind import bind
 from sash.sql.catalog import Catalog
 from sash.sql.parameters import Values
@@ -44,6 +47,26 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     changes, finished = run_tables(plan, streams, relations)
     _warn_of_rows(finished)
     return changes
+
+
+def answer(changes: Any, at: Moment | None = None, *, groups: Groups = None) -> Any:
+    """The rows that are in a query's answer at an instant: a datetime, its text, or microseconds.
+
+    `changes` are all changes of the query: as Sash returned them, an Arrow table or a frame made of one; a Spark
+    DataFrame at rest, read from where they were written; or the path of the directory that a query writes INTO. Returns
+    an Arrow table, or a DataFrame, of the selected columns; equal rows as often as they are there.
+
+    Without `at`: at the newest instant up to which the changes are known to be final, or else at their newest `_ts`.
+    How they are to be read is told by what Sash returned or wrote. If that has been lost, `groups` says it: the columns
+    by which the newest row of a group replaces the older one, or False if rows are counted.
+    """
+    if isinstance(changes, str | os.PathLike):
+        return PublishedChanges.open(os.fspath(changes)).answer(at)
+    if has_spark({"changes": changes}):
+        from sash.spark.answer_frame import answer_frame
+
+        return answer_frame(changes, at, groups)
+    return plain_answer(to_arrow(changes, "changes"), at, groups)
 
 
 def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, params: Any = None, **frames: Any) -> str:

@@ -14,7 +14,7 @@ from sash.embedded.running_job import Answer, RunningJob
 from sash.embedded.session_streams import SessionStreams
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import PlanError
-from sash.operators.stream_clock import StreamClock
+from sash.operators.stream_clock import StreamClock, known_clock
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
@@ -22,6 +22,7 @@ from sash.runtime.delivery import Delivery
 from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
+from sash.store.changes_reading import tell_final
 from sash.store.memory_budget import MemoryBudget
 
 Changes = dict[str, list[pa.Table]]
@@ -95,7 +96,9 @@ class EmbeddedSession:
         for stream, rows in batches:
             self._deliver(self._push(stream, self._streams.take(stream, rows)), changes)
         self._deliver(self._finish(), changes)
-        return self._gathered(changes)
+        return {
+            name: tell_final(table, known_clock(self.clock_us(name))) for name, table in self._gathered(changes).items()
+        }
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
