@@ -22,6 +22,7 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.kept_answer import Keep
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.plain_answer import Groups, plain_answer
@@ -91,10 +92,11 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
-def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
+def query(text: str, /, *, params: Any = None, keep_answer: Keep = False, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
-    Relations are given whole, with `sash.relation`.
+    Relations are given whole, with `sash.relation`. With `keep_answer` what is in the answer is kept, so that
+    `query.answer()` tells it: as of now, or for a length of time ("10 minutes", or a timedelta) also as of then.
     """
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
@@ -106,7 +108,7 @@ def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table)
-    return Query(plan_text(text, catalog, params=params), relations)
+    return Query(plan_text(text, catalog, params=params), relations, keep_answer=keep_answer)
 
 
 def complete(frame: Any, stream: str | None = None, until_us: Moment | None = None) -> None:

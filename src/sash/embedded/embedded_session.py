@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sash.embedded.running_job import Answer, RunningJob
+from sash.embedded.session_answers import SessionAnswers, states_for
 from sash.embedded.session_streams import SessionStreams
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import PlanError
@@ -19,6 +20,7 @@ from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.delivery import Delivery
+from sash.runtime.moments import Moment
 from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
@@ -46,6 +48,7 @@ class EmbeddedSession:
         self._jobs: dict[JobKey, RunningJob] = {}
         self._begun_us: dict[str, int] = {}
         """By query that found no running job: the newest time that had been seen of its streams."""
+        self._answers = SessionAnswers()
         self._delivery = Delivery()
         self._queries: Queries = {}
         self._postponed: list[Queries] | None = None
@@ -100,6 +103,11 @@ class EmbeddedSession:
             name: tell_final(table, known_clock(self.clock_us(name))) for name, table in self._gathered(changes).items()
         }
 
+    def answer(self, name: str, at: Moment | None) -> pa.Table:
+        """The answer of a query at an instant, or at its clock; it is one whose answer is kept."""
+        self._refuse_in_step()
+        return self._answers.answer(name, at, self.clock_us(name))
+
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
         return self._job_of(name).intake.clock
@@ -142,14 +150,16 @@ class EmbeddedSession:
         bookmarks = self._delivery.bookmarks()
         written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
         jobs = {key: job.export_state() for key, job in self._jobs.items()}
-        return seal("session", (jobs, self._begun_us, self._streams.export_state(), written))
+        kept = self._answers.export_state(self._queries)
+        return seal("session", (jobs, self._begun_us, self._streams.export_state(), written, kept))
 
     def restore(self, snapshot: bytes, queries: Queries) -> None:
         """Goes on from a snapshot with these queries. One that it knows goes on in its directory, less what was
         written into it since; other directories have to be new. What does not fit is refused before anything changes.
         """
         self._refuse_in_step()
-        jobs, begun_us, streams, written = unseal("session", snapshot)
+        jobs, begun_us, streams, written, kept = unseal("session", snapshot)
+        kept = states_for(kept, queries)
         runs = written_runs(queries)
         bookmarks = {
             name: bookmark
@@ -160,6 +170,7 @@ class EmbeddedSession:
         self._delivery.claim(runs, bookmarks)
         self._queries = queries
         self._restore_jobs(jobs, begun_us, streams)
+        self._answers.import_state(kept)
         self._delivery.begin(runs, bookmarks)
         self._delivery.keep(runs)
 
@@ -186,6 +197,7 @@ class EmbeddedSession:
         self._jobs = jobs
         begun = {name: max(clocks[stream].newest_us for stream in plans[name].streams) for name in fresh}
         self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+        self._answers.become(queries)
 
     def _restore_jobs(
         self, jobs: Mapping[JobKey, Any], begun_us: Mapping[str, int], streams: Mapping[str, Any]
@@ -230,7 +242,9 @@ class EmbeddedSession:
             for name, table in answers:
                 if self._queries.get(name) is served[name]:
                     changes.setdefault(name, []).append(table)
+                    self._answers.take(name, table)
                     self._pass_on(served[name], table, failures)
+            self._answers.go_on(self.clock_us)
         finally:
             self._postponed = None
         for queries in postponed:
