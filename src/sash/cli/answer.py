@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from decimal import Decimal
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +29,7 @@ def answer(
     _refuse_earlier(published, found)
     shown = published.show(found.instant)
     if as_json:
-        print(json.dumps({"query": published.query, "at": shown, "rows": found.rows.to_pylist()}, default=str))
+        print(json.dumps({"query": published.query, "at": shown, "rows": found.rows.to_pylist()}, default=_as_json))
     else:
         show_answer(f"{published.query} at {shown}", found.rows, rows)
 
@@ -36,6 +37,12 @@ def answer(
 def _moment(at: str | None) -> str | int | None:
     """A time of streams that tell it in integers is a number."""
     return int(at) if at is not None and at.removeprefix("-").isdecimal() else at
+
+
+def _as_json(value: Any) -> int | str:
+    """What JSON has no word for; sums of integers are decimals without a fraction."""
+    is_whole = isinstance(value, Decimal) and value.as_tuple().exponent == 0
+    return int(value) if is_whole else str(value)
 
 
 def _refuse_earlier(published: PublishedChanges, found: DatedAnswer) -> None:

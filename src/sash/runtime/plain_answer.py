@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -26,6 +27,7 @@ def plain_answer(changes: pa.Table, at: Moment | None = None, groups: Groups = N
 
     Without `at`: at the newest instant up to which the changes are final, if they know it, or else their newest `_ts`.
     """
+    changes = _with_whole_times(changes)
     reading = choose_reading(changes.schema, groups)
     instant = _newest_us(changes, reading) if at is None else known_instant(at, reading.final_us, changes.schema)
     return rows_at(changes, instant, reading)
@@ -82,6 +84,16 @@ def show_instant(us: int, time_type: pa.DataType) -> str:
 def newest_ts(changes: pa.Table) -> int:
     """The newest time of a change; the beginning of time if none has a time."""
     return int(times_of(changes, TS, BEGINNING).max(initial=BEGINNING))
+
+
+def _with_whole_times(changes: pa.Table) -> pa.Table:
+    """With integers for floats, which pandas makes of integers among which one is missing."""
+    for name in (TS, EXPIRES):
+        idx = changes.schema.get_field_index(name)
+        if idx >= 0 and pa.types.is_floating(changes.schema.field(idx).type):
+            with suppress(pa.ArrowInvalid):
+                changes = changes.set_column(idx, name, changes.column(idx).cast(pa.int64()))
+    return changes
 
 
 def _newest_us(changes: pa.Table, reading: ChangesReading) -> int:
