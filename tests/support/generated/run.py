@@ -152,7 +152,7 @@ def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
     """Row by row, or some at a time, of one stream and then another, which may be declared complete up to a time."""
     running = sash.query(case.text, params=case.params, **case.frames)
     changes, n_restarts = [], 0
-    for number, (name, rows, complete_us) in enumerate(_cut(case)):
+    for number, (name, rows, complete_us) in enumerate(cut(case)):
         changes.append(running.push(name, rows))
         if case.cuts[number % len(case.cuts)] % 7 == 0 and complete_us is not None:
             changes.append(running.advance(complete_us, name))
@@ -181,7 +181,7 @@ def _refuse_changed_tables(case: GeneratedCase, snapshot: bytes, looked_up: set[
             assert f"table `{name}` has changed since the query began" in reason, f"restored beside another `{name}`"
 
 
-def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
+def cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
     """Stretches of the rows of streams that the statement reads, and up to when no more of that stream will come."""
     read = {name for name, _ in case.truth._names}
     waiting = {name: table.arrivals for name, table in case.tables.items() if table.is_stream and name in read}
