@@ -68,8 +68,7 @@ def known_instant(at: Moment, final_us: int | None, schema: pa.Schema) -> int:
     if final_us is not None and instant > final_us:
         asked, final = (show_instant(us, schema.field(TS).type) for us in (instant, final_us))
         raise PlanError(
-            f"the answer at {asked} is not known: the changes are final up to {final}; ask for an instant up to then, "
-            "or declare the streams complete for longer, with `advance`"
+            f"the answer at {asked} is not known: the changes are final up to {final}; ask for an instant up to then"
         )
     return instant
 
