@@ -70,9 +70,13 @@ class TestMeaning:
         rows = pa.table({"ts": [1, 2, 3], "v": [-0.0, 0.0, 5.0]})
         changes = changes_of("SELECT v FROM s [ROWS 2]", rows)
         assert [math.copysign(1, v) for v in sash.answer(changes, 2)["v"].to_pylist()] == [-1, 1]
-        assert [math.copysign(1, v) for v in sash.answer(changes, 3)["v"].to_pylist()] == [1, 1]
-        swapped = changes.set_column(0, "v", pa.array([-abs(v) if v == 0 else v for v in changes["v"].to_pylist()]))
-        assert listed(sash.answer(swapped, 3)) == [(-0.0,), (5.0,)]
+        rows = rows.append_column("k", pa.array(["a", "b", "b"]))
+        changes = changes_of("SELECT v FROM s [PARTITION BY k ROWS 1]", rows)
+        assert [math.copysign(1, v) for v in sash.answer(changes, 3)["v"].to_pylist()] == [-1, 1]
+        changes = changes_of("SELECT v FROM s [ROWS 1]", rows)
+        flipped = [v if v else v * op for v, op in zip(changes["v"].to_pylist(), changes["_op"].to_pylist())]
+        swapped = changes.set_column(0, "v", pa.array(flipped))
+        assert listed(sash.answer(swapped, 3)) == [(5.0,)]
 
     def test_lists_are_told_apart(self) -> None:
         changes = changes_of("SELECT list(v) AS vs FROM s [ROWS 2] GROUP BY k")
@@ -134,6 +138,7 @@ class TestTables:
 SCRIPT = """CREATE STREAM s (k VARCHAR, v INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 's' FORMAT csv;
 CREATE QUERY rows AS SELECT k, v FROM s [ROWS 2] INTO 'out/rows' FORMAT {format};
 CREATE QUERY groups AS SELECT k, SUM(v) AS total FROM s GROUP BY k WINDOW 5 SECONDS INTO 'out/groups' FORMAT {format};
+CREATE QUERY early AS SELECT k FROM s WHERE k = 'a' WINDOW 1 MINUTE INTO 'out/early' FORMAT {format};
 """
 FORMATS = ("csv", "json", "parquet")
 
@@ -174,6 +179,7 @@ class TestOutputs:
         assert listed(sash.answer("out/rows")) == [("a", 3), ("c", 4)]
         assert listed(sash.answer(Path("out/groups"), "2026-01-01 12:00:05")) == [("a", 4), ("b", 2)]
         assert listed(sash.answer("out/groups")) == [("c", 4)]
+        assert listed(sash.answer("out/early")) == listed(sash.answer("out/early", "2026-01-01 12:00:09")) != []
 
     def test_the_command_shows_it_with_its_instant(self, command) -> None:
         command.script("csv")

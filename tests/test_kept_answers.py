@@ -131,6 +131,13 @@ def test_it_goes_on_from_a_session_s_snapshot() -> None:
     second.push("s", ROWS.slice(3))
     second.finish()
     assert listed(second.answer("later")) == [{"n": 2}]
+    third = make()
+    third.query("later", TEXTS["a window of rows"], keep_answer=True)
+    third.push("s", ROWS.slice(0, 4))
+    third.restore(snapshot)
+    third.push("s", ROWS.slice(3))
+    third.finish()
+    assert listed(third.answer("later")) == [{"k": "a", "v": 5}, {"k": "b", "v": 4}]
     make(keep=False).restore(snapshot)
     plain = make(keep=False)
     plain.push("s", ROWS.slice(0, 1))

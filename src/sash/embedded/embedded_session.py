@@ -169,6 +169,7 @@ class EmbeddedSession:
         self._streams.refuse_unknown(streams)
         self._delivery.claim(runs, bookmarks)
         self._queries = queries
+        self._answers = SessionAnswers()
         self._restore_jobs(jobs, begun_us, streams)
         self._answers.import_state(kept)
         self._delivery.begin(runs, bookmarks)

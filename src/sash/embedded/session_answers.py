@@ -22,7 +22,7 @@ class SessionAnswers:
     def become(self, queries: Queries) -> None:
         """Goes on with those of these queries that run and ask for it."""
         names = [name for name in active_plans(queries) if queries[name].keep_us is not None]
-        self._kept = {name: self._keep(queries[name]) for name in names}
+        self._kept = {name: self._kept.get(name) or _keep(queries[name]) for name in names}
 
     def take(self, name: str, changes: pa.Table) -> None:
         """Changes of a query, which come after those before."""
@@ -50,9 +50,10 @@ class SessionAnswers:
         for name, state in states.items():
             self._kept[name].import_state(state)
 
-    def _keep(self, query: Registered) -> KeptAnswer:
-        kept = self._kept.get(query.name)
-        return kept if kept is not None and kept.plan is query.plan else KeptAnswer(query.plan, query.keep_us or 0)
+
+def _keep(query: Registered) -> KeptAnswer:
+    assert query.keep_us is not None
+    return KeptAnswer(query.plan, query.keep_us)
 
 
 def states_for(exported: Mapping[str, tuple[str, Any]], queries: Queries) -> dict[str, Any]:

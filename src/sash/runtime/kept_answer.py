@@ -26,7 +26,6 @@ class KeptAnswer:
     """Takes a query's changes as they come; holds about what is in the answer and what has changed in its history."""
 
     def __init__(self, plan: QueryPlan, history_us: int = 0):
-        self.plan = plan
         self._history_us = history_us
         self._time_type = plan.schema.field(TS).type
         self._kept = KeptChanges(plan.schema, choose_reading(plan.schema, None))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ class PublishedChanges:
 
     path: str
     """As `real_place` names it."""
-    head: dict
+    head: Mapping[str, Any]
     lines: Sequence[Line]
     """Of the batches that can be seen."""
 
