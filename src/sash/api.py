@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,16 @@ from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
-from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, declare_relation, has_spark, table_catalog
+from sash.frames import (
+    IN_THIS_PROCESS,
+    Relation,
+    Stream,
+    declare,
+    declare_relation,
+    frames_for,
+    has_spark,
+    table_catalog,
+)
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.memory_forecast import MemoryForecast
@@ -38,7 +49,9 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
 
     Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
+    Tables that the query names and that are not passed are variables of the caller that hold frames.
     """
+    frames = frames_for(text, params, frames, _caller())
     if has_spark(frames):
         from sash.spark.spark_sql import spark_sql
 
@@ -74,8 +87,9 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
     """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
     If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
-    process, and the text also says what every operator has done.
+    process, and the text also says what every operator has done. Frames that are not passed are found as by `sql`.
     """
+    frames = frames_for(text, params, frames, _caller())
     if has_spark(frames):
         from sash.spark.spark_session import forecast_memory_of
         from sash.spark.spark_sql import known_tables, spark_plan, spark_session_of
@@ -136,6 +150,13 @@ def plan_text(
 ) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
     return plan_query(bind(parse_query(text, params), catalog), streams)
+
+
+def _caller() -> FrameType | None:
+    """Where the function that asks was called."""
+    here = inspect.currentframe()
+    asking = None if here is None else here.f_back
+    return None if asking is None else asking.f_back
 
 
 def _explained(plan: QueryPlan, verbose: bool, forecast: MemoryForecast | None) -> str:
