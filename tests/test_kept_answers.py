@@ -78,6 +78,8 @@ def test_what_is_not_known_is_refused() -> None:
         PlanError, match="the answer at 4 is not known any more: it is kept since 5; keep it for longer"
     ):
         query.answer(4)
+    with pytest.raises(PlanError, match="the answer at 8 is not known: the query has come to the beginning"):
+        sash.query(TEXTS["groups"], keep_answer=True, s=stream(ROWS.schema)).answer(8)
     with pytest.raises(PlanError, match="the answer is not kept; make the query with `keep_answer=True`"):
         sash.query(TEXTS["groups"], s=stream()).answer()
 

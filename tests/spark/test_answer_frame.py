@@ -9,7 +9,10 @@ import pytest
 
 import sash
 from sash.errors import BindError, PlanError
+from sash.runtime.job import Job
 from sash.runtime.moments import moment_us
+from sash.runtime.published_changes import PublishedChanges
+from sash.spark.spark_run import run_on_spark
 from sash.testing import stream_of
 
 ROWS = stream_of("""
@@ -104,3 +107,25 @@ def test_no_changes_have_no_answer(spark):
     assert sash.answer(frame, groups=["k"]).collect() == []
     assert sash.answer(frame, groups=[]).collect() == []
     assert sash.answer(frame, groups=False).collect() == []
+
+
+SCRIPT = """
+CREATE STREAM a (id INT, k VARCHAR, ts TIMESTAMP) TIMESTAMP BY ts SLACK 2 SECONDS FROM '{root}/a' FORMAT csv;
+CREATE QUERY newest AS SELECT k, COUNT(*) AS n FROM a [RANGE 5 SECONDS] GROUP BY k INTO '{root}/{out}' FORMAT csv;
+"""
+
+
+@pytest.mark.parametrize("files_per_batch", [1, 100])
+def test_an_output_of_spark_s_has_the_answer_of_one_of_this_process(spark, folder, files_per_batch):
+    folder.script = SCRIPT
+    folder.write("a", ["1,x,1", "2,y,2"])
+    folder.write("a", ["3,x,4", "4,x,9"])
+    folder.write("a", ["5,y,10", "6,z,13"])
+    expected, _ = folder.run_embedded("embedded")
+    run = folder.run("spark")
+    run_on_spark([Job.alone(run)], spark, lambda name, tally: None, files_per_batch)
+    here, there = (PublishedChanges.open(each.sink.path) for each in (expected, run))
+    assert here.final_us == there.final_us is not None
+    for us in (None, *range(here.final_us - 12_000_000, here.final_us + 1, 1_000_000)):
+        assert listed(there.answer(us)) == listed(here.answer(us))
+    assert listed(here.answer()) == ["['x', 1]", "['y', 1]", "['z', 1]"]

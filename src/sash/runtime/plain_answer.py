@@ -75,8 +75,10 @@ def known_instant(at: Moment, final_us: int | None, schema: pa.Schema) -> int:
 
 def show_instant(us: int, time_type: pa.DataType) -> str:
     """A time as people read it, by the type in which a query tells time."""
-    if us == BEGINNING or not pa.types.is_timestamp(time_type):
-        return "the beginning" if us == BEGINNING else str(us)
+    if us <= BEGINNING + 1:
+        return "the beginning"
+    if not pa.types.is_timestamp(time_type):
+        return str(us)
     return str(np.datetime64(us, "us")).replace("T", " ").removesuffix(".000000")
 
 
