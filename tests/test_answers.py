@@ -191,6 +191,18 @@ class TestOutputs:
         code, shown = command("answer", "out/groups", "--json")
         assert json.loads(shown) == {"query": "groups", "at": "2026-01-01 12:00:09", "rows": [{"k": "c", "total": 4}]}
 
+    def test_times_may_be_integers(self, command, place: Path) -> None:
+        (place / "s" / "1.csv").write_text("k,v,ts\na,1,3\nb,2,5\n")
+        (place / "s" / "2.csv").unlink()
+        script = SCRIPT.replace("ts TIMESTAMP)", "ts BIGINT)").format(format="csv")
+        (place / "script.sql").write_text(script)
+        assert command("run", "script.sql", "--engine", "embedded", "--json")[0] == 0
+        assert json.loads(command("answer", "out/rows", "--at", "4", "--json")[1]) == {
+            "query": "rows",
+            "at": "4",
+            "rows": [{"k": "a", "v": 1}],
+        }
+
     def test_what_is_not_known_is_refused(self, command, place: Path) -> None:
         command.script("json")
         for arguments, reason in (
