@@ -134,3 +134,50 @@ def test_the_last_representable_instants_do_not_wrap():
     rows = sash.stream(pa.table({"v": [1, 2], "ts": [last - 1, last]}), time="ts")
     changes = sash.sql("SELECT A.v, B.v AS w FROM s A, s B WHERE A.v < B.v WINDOW 5 MICROSECONDS", s=rows)
     assert changes.to_pylist() == [{"v": 1, "w": 2, "_op": 1, "_ts": last, "_expires": None}]
+
+
+class TestVariables:
+    """Tables that a query names and that are not passed."""
+
+    @pytest.mark.parametrize("kind", FRAMES)
+    def test_they_are_the_caller_s_variables(self, kind):
+        a, b = FRAMES[kind](A), FRAMES[kind](B)
+        assert sash.sql(QUERY).num_rows == 3
+        assert sash.explain(QUERY) == sash.explain(QUERY, a=a, b=b)
+
+    def test_declared_ones_and_those_of_a_module_too(self):
+        a = sash.stream(pa.table(A), time="ts")
+        variables = {"sash": sash, "a": a, "b": sash.stream(pa.table(B), time="ts"), "text": QUERY}
+        exec("def ask():\n    return sash.sql(text).num_rows\nn_rows = ask()", variables)
+        assert variables["n_rows"] == 3
+
+    def test_what_is_passed_goes_first(self):
+        a, b = table(A), table(B)
+        assert sash.sql(QUERY, a=a.slice(0, 0)).num_rows == 0
+        assert sash.sql(QUERY, A=a.slice(0, 0), b=b).num_rows == 0
+
+    def test_a_local_one_hides_that_of_the_module(self):
+        variables = {"sash": sash, "a": table(A), "b": table(B), "text": QUERY, "empty": table(A).slice(0, 0)}
+        exec("def ask():\n    a = empty\n    return sash.sql(text).num_rows\nn_rows = ask()", variables)
+        assert variables["n_rows"] == 0
+
+    def test_only_tables_are_looked_up(self):
+        k, v, w, named = [1], 5, table(A), "nothing"
+        a, b = table(A), table(B)
+        text = f"WITH named AS (SELECT * FROM a) {QUERY.replace('a A', 'named A')}"
+        assert sash.sql(text).num_rows == 3
+        assert all(each is not None for each in (k, v, w, named, a, b))
+
+    def test_what_is_no_frame_is_refused(self):
+        a, b = table(A), [{"k": 1}]
+        with pytest.raises(
+            sash.BindError, match="the query reads `b`, and your variable of that name is no frame but a list"
+        ):
+            sash.sql(QUERY)
+        assert len(b) == a.num_rows - 2
+
+    def test_where_there_is_no_variable_of_that_name(self):
+        a = table(A)
+        with pytest.raises(sash.BindError, match="there is no stream or table `b`; there is `a`"):
+            sash.sql(QUERY)
+        assert a.num_rows == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sash.api import complete, explain, query, spark_session, sql
+from sash.api import answer, complete, explain, query, spark_session, sql
 from sash.embedded.query import Query
 from sash.errors import (
     BindError,
@@ -33,6 +33,7 @@ __all__ = [
     "Session",
     "SourceError",
     "Verification",
+    "answer",
     "complete",
     "configure",
     "explain",

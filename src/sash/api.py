@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import warnings
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +16,16 @@ from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
-from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, declare_relation, has_spark, table_catalog
+from sash.frames import (
+    IN_THIS_PROCESS,
+    Relation,
+    Stream,
+    declare,
+    declare_relation,
+    frames_for,
+    has_spark,
+    table_catalog,
+)
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.memory_forecast import MemoryForecast
@@ -21,8 +33,11 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.kept_answer import Keep
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
+from sash.runtime.plain_answer import Groups, plain_answer
+from sash.runtime.published_changes import PublishedChanges
 from sash.sql.bind import bind
 from sash.sql.catalog import Catalog
 from sash.sql.parameters import Values
@@ -34,7 +49,9 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
 
     Over Spark streaming DataFrames: the changes as a streaming DataFrame; DataFrames at rest among them are relations.
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
+    Tables that the query names and that are not passed are variables of the caller that hold frames.
     """
+    frames = frames_for(text, params, frames, _caller())
     if has_spark(frames):
         from sash.spark.spark_sql import spark_sql
 
@@ -46,12 +63,33 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     return changes
 
 
+def answer(changes: Any, at: Moment | None = None, *, groups: Groups = None) -> Any:
+    """The rows that are in a query's answer at an instant: a datetime, its text, or microseconds.
+
+    `changes` are all changes of the query: as Sash returned them, an Arrow table or a frame made of one; a Spark
+    DataFrame at rest, read from where they were written; or the path of the directory that a query writes INTO. Returns
+    an Arrow table, or a DataFrame, of the selected columns; equal rows as often as they are there.
+
+    Without `at`: at the newest instant up to which the changes are known to be final, or else at their newest `_ts`.
+    How they are to be read is told by what Sash returned or wrote. If that has been lost, `groups` says it: the columns
+    by which the newest row of a group replaces the older one, or False if rows are counted.
+    """
+    if isinstance(changes, str | os.PathLike):
+        return PublishedChanges.open(os.fspath(changes)).answer(at)
+    if has_spark({"changes": changes}):
+        from sash.spark.answer_frame import answer_frame
+
+        return answer_frame(changes, at, groups)
+    return plain_answer(to_arrow(changes, "changes"), at, groups)
+
+
 def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, params: Any = None, **frames: Any) -> str:
     """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
     If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
-    process, and the text also says what every operator has done.
+    process, and the text also says what every operator has done. Frames that are not passed are found as by `sql`.
     """
+    frames = frames_for(text, params, frames, _caller())
     if has_spark(frames):
         from sash.spark.spark_session import forecast_memory_of
         from sash.spark.spark_sql import known_tables, spark_plan, spark_session_of
@@ -68,10 +106,11 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
-def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
+def query(text: str, /, *, params: Any = None, keep_answer: Keep = False, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
-    Relations are given whole, with `sash.relation`.
+    Relations are given whole, with `sash.relation`. With `keep_answer` what is in the answer is kept, so that
+    `query.answer()` tells it: as of now, or for a length of time ("10 minutes", or a timedelta) also as of then.
     """
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
@@ -83,7 +122,7 @@ def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
         else:
             declared = frame if isinstance(frame, Stream) else Stream(table)
             catalog[name.lower()] = declare(name, declared, table)
-    return Query(plan_text(text, catalog, params=params), relations)
+    return Query(plan_text(text, catalog, params=params), relations, keep_answer=keep_answer)
 
 
 def complete(frame: Any, stream: str | None = None, until_us: Moment | None = None) -> None:
@@ -111,6 +150,13 @@ def plan_text(
 ) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
     return plan_query(bind(parse_query(text, params), catalog), streams)
+
+
+def _caller() -> FrameType | None:
+    """Where the function that asks was called."""
+    here = inspect.currentframe()
+    asking = None if here is None else here.f_back
+    return None if asking is None else asking.f_back
 
 
 def _explained(plan: QueryPlan, verbose: bool, forecast: MemoryForecast | None) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from sash.errors import BindError, PlanError, SourceError, require_extra, suggest
 from sash.io.time_column import tell_times, time_type
@@ -18,10 +22,13 @@ from sash.runtime.moments import Length, length_us
 from sash.sql import duck
 from sash.sql.catalog import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics, Validity
 from sash.sql.declared_times import UNITS, UNLIMITED, choose_ahead
+from sash.sql.parameters import Values
+from sash.sql.parse import parse_query
 
 WATERMARK_DELAY = "spark.watermarkDelayMs"
 IN_THIS_PROCESS = "pass Arrow, pandas or Polars frames, to answer in this process"
 """What whoever has no Spark can do instead."""
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,40 @@ def has_spark(frames: Mapping[str, Any]) -> bool:
     if found:
         require_extra("spark", "a query over Spark frames", IN_THIS_PROCESS)
     return found
+
+
+def frames_for(text: str, params: Values | None, given: Mapping[str, Any], caller: FrameType | None) -> dict[str, Any]:
+    """The frames that are given, and for other tables that a query names the caller's variables of these names.
+
+    Raises BindError if such a variable holds something else than a frame.
+    """
+    variables = {} if caller is None else ChainMap(caller.f_locals, caller.f_globals)
+    known = {name.lower() for name in given}
+    words = {word for word in _WORD.findall(text) if word.lower() not in known and word in variables}
+    if not words:
+        return dict(given)
+    tree = parse_query(text, params).tree
+    known |= {named.alias.lower() for named in tree.find_all(exp.CTE)}
+    found: dict[str, Any] = {}
+    for name in {table.name for table in tree.find_all(exp.Table)} & words:
+        if name.lower() in known:
+            continue
+        if not is_frame(variables[name]):
+            kind = type(variables[name]).__qualname__
+            raise BindError(
+                f"the query reads `{name}`, and your variable of that name is no frame but a {kind}; pass one, as in "
+                f"`{name}=…`"
+            )
+        found[name] = variables[name]
+    return {**found, **given}
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is one of the frames that have columns with types: no schema, and no list of dictionaries."""
+    if isinstance(value, Stream | Relation | pa.Table | pa.RecordBatch) or is_spark(value):
+        return True
+    module, name = type(value).__module__.split(".")[0], type(value).__name__
+    return (module, name) in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("polars", "LazyFrame"))
 
 
 def declare(name: str, frame: Stream, table: pa.Table, default_slack_us: int = 0) -> StreamInfo:

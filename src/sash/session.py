@@ -36,6 +36,7 @@ from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.delivery import Into, Sink, open_sink
+from sash.runtime.kept_answer import NOT_KEPT, Keep, history_of
 from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.registered import Registered, active_plans
@@ -78,20 +79,32 @@ class Session:
         self._register(name, relation(frame, valid_from, valid_to))
 
     def query(
-        self, name: str, text: str, into: Into = None, format: str = "parquet", params: Values | None = None
+        self,
+        name: str,
+        text: str,
+        into: Into = None,
+        format: str = "parquet",
+        params: Values | None = None,
+        keep_answer: Keep = False,
     ) -> None:
         """Registers a query; if the session runs, it begins now, with what is in its windows.
 
         `into` is a directory for its changes, which has to be its own, or a function that is called with them as they
         come: with an Arrow table, or on Spark with a DataFrame and the number of the batch. Such a function may itself
         add, drop, pause and resume queries; that takes effect when the step is over that called it. `params` are the
-        values of the query's parameters, by name.
+        values of the query's parameters, by name. With `keep_answer` what is in the answer is kept for `answer`, in
+        this process: as of now, or for a length of time also as of then.
         """
         if name in self._queries:
             raise PlanError(f"there is a query `{name}` already; drop it first, or give this one another name")
         if not name.strip():
             raise PlanError("a query needs a name by which its changes are known; give it one")
-        new = Registered(name, text, self._plan(text, params), self._sink(name, into, format))
+        keep_us = history_of(keep_answer)
+        if keep_us is not None and self._is_spark:
+            raise PlanError(
+                "`keep_answer` is for queries in this process; on Spark, use sash.answer on what they write"
+            )
+        new = Registered(name, text, self._plan(text, params), self._sink(name, into, format), keep_us=keep_us)
         self._become(self._queries | {name: new})
 
     def drop(self, name: str) -> None:
@@ -169,6 +182,22 @@ class Session:
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
         return self._running().finish()
+
+    def answer(self, name: str, at: Moment | None = None) -> pa.Table:
+        """The rows that are in the answer of a query at an instant, or at its clock, while the session runs.
+
+        The query was registered with `keep_answer`: True to know it at the clock alone, a length of time to know it
+        since so long before.
+        """
+        known = self._queries[self._known(name)]
+        if known.keep_us is None:
+            raise PlanError(f"the answer of `{name}` {NOT_KEPT}")
+        if self._local is None:
+            raise PlanError(
+                f"the answer of `{name}` is not known: the session does not run; push rows first, or pass what `run` "
+                "has returned of it to sash.answer"
+            )
+        return self._local.answer(name, at)
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted import in_accumulators, in_kernels, in_operators, in_plans, in_stores
+from planted import in_accumulators, in_answers, in_kernels, in_operators, in_plans, in_stores
 
 MISTAKES = (
     *in_operators.MISTAKES,
@@ -10,4 +10,5 @@ MISTAKES = (
     *in_kernels.MISTAKES,
     *in_stores.MISTAKES,
     *in_plans.MISTAKES,
+    *in_answers.MISTAKES,
 )

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from sash import __version__
+from sash.cli.answer import answer
 from sash.cli.calibrate import calibrate
 from sash.cli.compile_kernels import compile_kernels
 from sash.cli.explain_script import explain
@@ -46,7 +47,7 @@ def describe(
         print(context.get_help())
 
 
-for command in (run, repair, explain, calibrate, verify):
+for command in (run, answer, repair, explain, calibrate, verify):
     app.command()(command)
 app.command("compile")(compile_kernels)
 

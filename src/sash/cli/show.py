@@ -175,6 +175,16 @@ def show_changes(run: QueryRun, n_rows: int) -> None:
     console.print(_table_of(changes.take(order), title))
 
 
+def show_answer(title: str, answer: pa.Table, n_rows: int) -> None:
+    """The rows of an answer, or the first of them."""
+    shown = answer.slice(0, n_rows)
+    n_all = f"{answer.num_rows:,} {'row' if answer.num_rows == 1 else 'rows'}"
+    more = "" if shown.num_rows == answer.num_rows else f", of which the first {shown.num_rows:,}"
+    console.print(f"{escaped(title)}: {n_all}{more}", highlight=False)
+    if shown.num_rows:
+        console.print(_table_of(shown))
+
+
 def show_summary(jobs: Jobs, tallies: dict[str, Tally], seconds: float, goes_on: bool = False) -> None:
     """What was read and where everything went. `goes_on`: the next run reads only files that are new."""
     console.print()

@@ -11,17 +11,20 @@ from typing import Any
 import pyarrow as pa
 
 from sash.embedded.running_job import Answer, RunningJob
+from sash.embedded.session_answers import SessionAnswers, states_for
 from sash.embedded.session_streams import SessionStreams
 from sash.embedded.snapshot import seal, unseal
 from sash.errors import PlanError
-from sash.operators.stream_clock import StreamClock
+from sash.operators.stream_clock import StreamClock, known_clock
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.delivery import Delivery
+from sash.runtime.moments import Moment
 from sash.runtime.registered import Queries, Registered, active_plans, written_runs
 from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING, NEVER
+from sash.store.changes_reading import tell_final
 from sash.store.memory_budget import MemoryBudget
 
 Changes = dict[str, list[pa.Table]]
@@ -45,6 +48,7 @@ class EmbeddedSession:
         self._jobs: dict[JobKey, RunningJob] = {}
         self._begun_us: dict[str, int] = {}
         """By query that found no running job: the newest time that had been seen of its streams."""
+        self._answers = SessionAnswers()
         self._delivery = Delivery()
         self._queries: Queries = {}
         self._postponed: list[Queries] | None = None
@@ -95,7 +99,14 @@ class EmbeddedSession:
         for stream, rows in batches:
             self._deliver(self._push(stream, self._streams.take(stream, rows)), changes)
         self._deliver(self._finish(), changes)
-        return self._gathered(changes)
+        return {
+            name: tell_final(table, known_clock(self.clock_us(name))) for name, table in self._gathered(changes).items()
+        }
+
+    def answer(self, name: str, at: Moment | None) -> pa.Table:
+        """The answer of a query at an instant, or at its clock; it is one whose answer is kept."""
+        self._refuse_in_step()
+        return self._answers.answer(name, at, self.clock_us(name))
 
     def clock_us(self, name: str) -> int:
         """Up to and including this time the answers of a query are final."""
@@ -139,14 +150,16 @@ class EmbeddedSession:
         bookmarks = self._delivery.bookmarks()
         written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
         jobs = {key: job.export_state() for key, job in self._jobs.items()}
-        return seal("session", (jobs, self._begun_us, self._streams.export_state(), written))
+        kept = self._answers.export_state(self._queries)
+        return seal("session", (jobs, self._begun_us, self._streams.export_state(), written, kept))
 
     def restore(self, snapshot: bytes, queries: Queries) -> None:
         """Goes on from a snapshot with these queries. One that it knows goes on in its directory, less what was
         written into it since; other directories have to be new. What does not fit is refused before anything changes.
         """
         self._refuse_in_step()
-        jobs, begun_us, streams, written = unseal("session", snapshot)
+        jobs, begun_us, streams, written, kept = unseal("session", snapshot)
+        kept = states_for(kept, queries)
         runs = written_runs(queries)
         bookmarks = {
             name: bookmark
@@ -156,7 +169,9 @@ class EmbeddedSession:
         self._streams.refuse_unknown(streams)
         self._delivery.claim(runs, bookmarks)
         self._queries = queries
+        self._answers = SessionAnswers()
         self._restore_jobs(jobs, begun_us, streams)
+        self._answers.import_state(kept)
         self._delivery.begin(runs, bookmarks)
         self._delivery.keep(runs)
 
@@ -183,6 +198,7 @@ class EmbeddedSession:
         self._jobs = jobs
         begun = {name: max(clocks[stream].newest_us for stream in plans[name].streams) for name in fresh}
         self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+        self._answers.become(queries)
 
     def _restore_jobs(
         self, jobs: Mapping[JobKey, Any], begun_us: Mapping[str, int], streams: Mapping[str, Any]
@@ -227,7 +243,9 @@ class EmbeddedSession:
             for name, table in answers:
                 if self._queries.get(name) is served[name]:
                     changes.setdefault(name, []).append(table)
+                    self._answers.take(name, table)
                     self._pass_on(served[name], table, failures)
+            self._answers.go_on(self.clock_us)
         finally:
             self._postponed = None
         for queries in postponed:

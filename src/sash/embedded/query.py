@@ -18,13 +18,14 @@ import pyarrow as pa
 from sash.embedded.row_notes import Notes
 from sash.embedded.running_job import Answer, RunningJob
 from sash.embedded.snapshot import seal, unseal
-from sash.errors import SashWarning
+from sash.errors import PlanError, SashWarning, SourceError
 from sash.operators.operator import Stateful
 from sash.operators.operator_tree import Work
 from sash.operators.stream_clock import StreamClock
 from sash.plan.least_memory import require_memory
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.kept_answer import NOT_IN_SNAPSHOT, NOT_KEPT, Keep, KeptAnswer, history_of
 from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
 from sash.store.spill_arena import SpillArena
@@ -43,13 +44,18 @@ class Query:
         clocks: Mapping[str, StreamClock] | None = None,
         waiting: Mapping[str, Sequence[pa.Table]] | None = None,
         memory: Size | None = None,
+        keep_answer: Keep = False,
     ):
-        """`memory` is the limit if it is another one than this process has."""
+        """`memory` is the limit if it is another one than this process has. With `keep_answer` what is in the answer is
+        kept for `answer`.
+        """
         self.plan = plan
         alone, budget = Plan.alone(plan), configured(memory).budget()
         require_memory([alone], budget)
         self._job = RunningJob(alone, relations, clocks, waiting, budget)
         self._intake = self._job.intake
+        history_us = history_of(keep_answer)
+        self._kept = None if history_us is None else KeptAnswer(plan, history_us)
 
     def push(self, stream: str, rows: Any) -> pa.Table:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now.
@@ -76,6 +82,15 @@ class Query:
     def finish(self) -> pa.Table:
         """Declares all streams complete up to the last timestamp seen in any of them."""
         return self._gathered(self._job.finish())
+
+    def answer(self, at: Moment | None = None) -> pa.Table:
+        """The rows that are in the answer at an instant, or at the clock; for a query that was made with `keep_answer`.
+
+        With `keep_answer=True` it is known at the clock alone, with a length of time since so long before.
+        """
+        if self._kept is None:
+            raise PlanError(f"the answer {NOT_KEPT}")
+        return self._kept.answer(at, self.clock)
 
     @property
     def clock(self) -> int:
@@ -147,14 +162,20 @@ class Query:
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
-        return seal("query", self._job.export_state())
+        kept = None if self._kept is None else self._kept.export_state()
+        return seal("query", (self._job.export_state(), kept))
 
     def restore(self, snapshot: bytes) -> None:
         """Becomes the query that the snapshot was taken of; it must be of the same text.
 
         Raises SourceError, and stays as it was, if the snapshot is damaged, or of another query or version.
         """
-        self._job.import_state(unseal("query", snapshot))
+        job, kept = unseal("query", snapshot)
+        if self._kept is not None and kept is None:
+            raise SourceError(NOT_IN_SNAPSHOT)
+        self._job.import_state(job)
+        if self._kept is not None:
+            self._kept.import_state(kept)
 
     def _warn(self) -> None:
         """Tells whoever pushes."""
@@ -162,4 +183,8 @@ class Query:
             warnings.warn(note, SashWarning, stacklevel=3)
 
     def _gathered(self, answers: Iterable[Answer]) -> pa.Table:
-        return pa.concat_tables([self.plan.schema.empty_table(), *(changes for _, changes in answers)])
+        changes = pa.concat_tables([self.plan.schema.empty_table(), *(changes for _, changes in answers)])
+        if self._kept is not None:
+            self._kept.take(changes)
+            self._kept.go_on(self.clock)
+        return changes

@@ -20,6 +20,7 @@ from sash.io.sink import Part
 from sash.io.table_version import gather_in_memory
 from sash.io.timed import IDENTITY, read_stream_file, reject_rows, with_identity
 from sash.operators.changes import read_times
+from sash.operators.stream_clock import known_clock
 from sash.plan.least_memory import require_memory
 from sash.plan.query_plan import QueryPlan
 from sash.plan.statistics import ROWS_PER_STEP
@@ -28,6 +29,7 @@ from sash.runtime.job import Job, QueryRun, Report, Tally, strict_error
 from sash.runtime.memory_settings import Size, configured
 from sash.sql.catalog import StreamInfo
 from sash.store.batch import BEGINNING
+from sash.store.changes_reading import tell_final
 from sash.store.mapped_table import MappedGather
 from sash.store.memory_budget import MemoryBudget
 
@@ -46,7 +48,7 @@ def run_tables(
     query.is_quiet = True
     changes = [query.push(name, part) for name, part in interleaved(plan.streams, tables)]
     changes.append(query.finish())
-    return pa.concat_tables(changes).combine_chunks(), query
+    return tell_final(pa.concat_tables(changes).combine_chunks(), known_clock(query.clock)), query
 
 
 def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str, Tally]:
@@ -77,13 +79,14 @@ def run_files(job: Job, report: Report, memory: Size | None = None) -> dict[str,
             n_read = records.rows.num_rows + records.rejects.num_rows
             for writer in writers.values():
                 writer.write_step(stream, n_read, rejects, late)
+                writer.publish(intake.clock)
                 writer.tally.notes += notes
             _take_stock(running, tallies, report)
     _meet(running, tables, writers)
     for name, changes in running.finish():
         writers[name].take(changes)
     for writer in writers.values():
-        writer.publish()
+        writer.publish(intake.clock, is_last=True)
     _take_stock(running, tallies, report)
     return tallies
 
@@ -135,20 +138,23 @@ class _Writer:
             self._write_changes()
 
     def write_step(self, stream: str, n_read: int, rejects: pa.Table, late: list[pa.Table]) -> None:
-        """What else has come of some records of a stream; with the changes that were taken it is one batch."""
+        """What else has come of some records of a stream."""
         self.tally.n_read += n_read
         self.tally.n_rejected += rejects.num_rows
         self.tally.add_late(stream, _count(late))
         self._write(REJECTS, [rejects])
         self._write(f"late/{stream}", late)
-        self.publish()
 
-    def publish(self) -> None:
-        """Makes the batch visible; nothing if there is none."""
+    def publish(self, clock_us: int, is_last: bool = False) -> None:
+        """Makes visible, as one batch, what has come of a step: all changes up to a time. Nothing if there is none; but
+        of an output that has begun, the last batch says how far it has come.
+        """
         self._write_changes()
         parts, self._parts = self._parts, {}
-        if parts or self.versions:  # of every batch it is written down what it has met
-            self._ledger.publish(self.tally.n_batches, parts, tables=self.versions)
+        if parts or self.versions or (is_last and self._ledger.manifest.lines):
+            # of every batch it is written down what it has met
+            clock = known_clock(clock_us)
+            self._ledger.publish(self.tally.n_batches, parts, None, self.versions, clock)
 
     def _write_changes(self) -> None:
         held, self._held = self._held, []
@@ -172,7 +178,7 @@ def _take_stock(running: RunningJob, tallies: Mapping[str, Tally], report: Repor
     clock = running.intake.clock
     for name, tally in tallies.items():
         tally.n_state_rows, tally.n_state_bytes = running.pipeline.n_rows, running.pipeline.n_bytes
-        tally.clock_us = clock if clock > BEGINNING + 1 else None
+        tally.clock_us = known_clock(clock)
         tally.n_batches += 1
         report(name, tally)
 

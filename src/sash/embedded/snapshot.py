@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 from sash.errors import SourceError
 
 MAGIC = b"SASHSNAP"
-VERSION = 5
+VERSION = 6
 """Of what follows the checksum; a snapshot with another number is refused."""
 _HEAD = struct.Struct(f">{len(MAGIC)}sI32s")
 _LENGTH = struct.Struct(">Q")

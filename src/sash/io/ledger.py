@@ -33,11 +33,12 @@ class Ledger:
         parts: Mapping[str, Sequence[Part]],
         input: str | None = None,
         tables: Mapping[str, str] | None = None,
+        clock_us: int | None = None,
     ) -> None:
         """Makes the parts of a batch visible, by place. What was published of it before stays as it is. `tables` are
-        the versions of those that it has met.
+        the versions of those that it has met. With `clock_us` all changes up to that time are published.
         """
-        line = Line(batch, input, dict(self._files(batch, parts)), dict(tables or {}))
+        line = Line(batch, input, dict(self._files(batch, parts)), dict(tables or {}), clock_us)
         with telling_of(self.manifest.path):
             self._write_down(line)
         for place in sorted({CHANGES, *parts}):

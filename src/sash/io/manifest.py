@@ -37,11 +37,14 @@ class Line:
     files: Files
     tables: Mapping[str, str] = field(default_factory=dict[str, str])
     """The versions of tables that it has met, where they are read as of arrival."""
+    clock: int | None = None
+    """Up to and including this time, in microseconds, all changes are in it and in those before; None: unknown."""
 
     @property
     def body(self) -> dict[str, Any]:
         body = {"batch": self.batch, "input": self.input, "files": self.files}
-        return body | {"tables": self.tables} if self.tables else body
+        body |= {"tables": self.tables} if self.tables else {}
+        return body if self.clock is None else body | {"clock": self.clock}
 
 
 class Manifest:

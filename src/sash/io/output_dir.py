@@ -12,11 +12,13 @@ it, unless something else is in it. All other directories are somebody else's: t
 
 from __future__ import annotations
 
+import base64
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs
 
 from sash.errors import SourceError
@@ -143,8 +145,12 @@ class OutputDir:
             manifest.forget(batches, staging)
             self.clear_staging()
 
-    def new_head(self, query: str, text: str, plan: str, identity: str | None = None) -> dict[str, Any]:
-        """The first line of a manifest that is to be written; the output may have been given its identity before."""
+    def new_head(
+        self, query: str, text: str, plan: str, changes: pa.Schema, identity: str | None = None
+    ) -> dict[str, Any]:
+        """The first line of a manifest that is to be written; the output may have been given its identity before.
+        `changes` is their schema, which says how they are to be read: not every format can.
+        """
         return {
             "sash": FORMAT,
             "output": identity or uuid.uuid4().hex,
@@ -152,6 +158,7 @@ class OutputDir:
             "text": text,
             "plan": plan,
             "format": self.format,
+            "changes": base64.b64encode(changes.serialize()).decode(),
         }
 
     def resolve(self, path: str) -> tuple[Disk, str]:

@@ -43,6 +43,11 @@ class Judgement:
 ALL_IN_TIME = Judgement(None)
 
 
+def known_clock(clock: int) -> int | None:
+    """A clock of streams; None as long as one of them has not begun."""
+    return clock if clock > BEGINNING + 1 else None
+
+
 @dataclass(slots=True)
 class StreamClock:
     """`newest_us` is the greatest timestamp seen, `complete_us` up to when the stream was declared complete.

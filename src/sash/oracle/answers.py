@@ -1,12 +1,6 @@
-"""What changes amount to at an instant. There are two ways to read them:
+"""What changes amount to at many instants, one after the other, as `sash.operators.living_rows` reads them.
 
-    rows are counted       a row is there as often as its `_op` says in sum, over the changes with
-                           `_ts <= T < _expires`; with EMIT CHANGES everything that leaves has a -1 row, and `_expires`
-                           need not be looked at
-    rows are replaced      of each group the newest row is there, unless its `_op` is -1; the way to read a query with
-                           GROUP BY (see `replaced_by`)
-
-A change without `_ts` holds since the beginning.
+With EMIT CHANGES everything that leaves has a -1 row, and `_expires` need not be looked at.
 """
 
 from __future__ import annotations
@@ -19,10 +13,10 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sash.operators.living_rows import SYSTEM, lives_of
 from sash.oracle.row_keys import row_keys
-from sash.store.batch import BEGINNING, EXPIRES, OP, TS
+from sash.store.batch import NEVER
 
-SYSTEM = (OP, TS, EXPIRES)
 TOLERANCE = 1e-9
 
 Answer: TypeAlias = Counter[tuple]
@@ -49,10 +43,7 @@ def walk_answers(
 ) -> Iterator[tuple[int, Answer]]:
     """`answer_at` for instants in ascending order, one by one. The answer that is given changes with the next step."""
     rows = row_keys(changes.drop_columns(list(SYSTEM)))
-    if replaced_by is None:
-        events = _counted(changes, emit_changes)
-    else:
-        events = _replaced(changes, [tuple(row[idx] for idx in replaced_by) for row in rows])
+    events = _events(changes, emit_changes, replaced_by)
     answer: Answer = Counter()
     done = 0
     for instant in instants:
@@ -85,34 +76,14 @@ def positive_zeros(table: pa.Table) -> pa.Table:
     return table
 
 
-def _counted(changes: pa.Table, emit_changes: bool) -> list[_Event]:
-    ops = changes.column(OP).to_pylist()
-    enters, expires = _times(changes, TS), _times(changes, EXPIRES)
-    events = [(BEGINNING if ts is None else ts, number, op) for number, (ts, op) in enumerate(zip(enters, ops))]
-    if not emit_changes:
-        events += [(end, number, -op) for number, (end, op) in enumerate(zip(expires, ops)) if end is not None]
+def _events(changes: pa.Table, emit_changes: bool, replaced_by: Sequence[int] | None) -> list[_Event]:
+    """When rows enter and leave, in order."""
+    names = changes.drop_columns(list(SYSTEM)).column_names
+    groups = None if replaced_by is None else [names[idx] for idx in replaced_by]
+    since, until, counts = (each.tolist() for each in lives_of(changes, groups, looks_ahead=not emit_changes))
+    events = [(start, number, n) for number, (start, n) in enumerate(zip(since, counts)) if n]
+    events += [(end, number, -n) for number, (end, n) in enumerate(zip(until, counts)) if n and end < NEVER]
     return sorted(events)
-
-
-def _replaced(changes: pa.Table, groups: list[tuple]) -> list[_Event]:
-    ops = changes.column(OP).to_pylist()
-    newest: dict[tuple, int] = {}
-    events = []
-    entered = sorted((BEGINNING if ts is None else ts, number) for number, ts in enumerate(_times(changes, TS)))
-    for ts, number in entered:
-        if groups[number] in newest:
-            events.append((ts, newest.pop(groups[number]), -1))
-        if ops[number] > 0:
-            newest[groups[number]] = number
-            events.append((ts, number, 1))
-    return events
-
-
-def _times(changes: pa.Table, name: str) -> list[int | None]:
-    column = changes.column(name)
-    type = column.type
-    times = column.cast(pa.timestamp("us", type.tz)) if pa.types.is_timestamp(type) else column
-    return times.cast(pa.int64()).to_pylist()
 
 
 def _without_near(missing: Answer, extra: Answer) -> tuple[Answer, Answer]:

@@ -27,7 +27,7 @@ from sash.plan.query_plan import QueryPlan
 from sash.plan.ranking import add_ranking
 from sash.plan.relational import FromClause
 from sash.plan.row_tests import RowTests, add_membership
-from sash.sql.bound_query import Output, replaced_by
+from sash.sql.bound_query import Block, Output, replaced_by
 from sash.sql.expressions import to_column
 from sash.sql.window_kinds import TimeWindow
 from sash.store.batch import EXPIRES, ID_PREFIX, OP
@@ -75,6 +75,7 @@ class _Builder:
             graphs=tuple(graphs_of(self._body)),
             emits_once=emits_once(self._body),
             may_grow=bound.may_grow,
+            replaced_by=_replaced_names(bound),
         )
 
     def _emitted(self) -> Flow:
@@ -207,3 +208,9 @@ class _Builder:
         if not query.is_grouped or not self._replaces(query) or not is_aggregate:
             return sql
         return f"CASE WHEN {quote(OP)} > 0 THEN {sql} END"
+
+
+def _replaced_names(bound: Block) -> tuple[str, ...] | None:
+    """`replaced_by`, as names of outputs."""
+    places = replaced_by(bound)
+    return None if places is None else tuple(bound.outputs[place].name for place in places)

@@ -23,6 +23,7 @@ from sash.sql.interval_graph import IntervalGraph
 from sash.sql.table_queries import answer_table_query
 from sash.sql.window_graph import WindowGraph
 from sash.store.batch import EXPIRES, ID_PREFIX, OP, SEEN_ID, TS, content_order
+from sash.store.changes_reading import ChangesReading
 
 SIGNED = (TS, EXPIRES, OP)
 ALGORITHMS = {
@@ -181,6 +182,8 @@ class QueryPlan:
     """Whether its state may have no bound, as was asked for (WITH UNBOUNDED STATE)."""
     emits_once: bool = False
     """Whether each row comes once, when nothing can change it, and stays (EMIT FINAL)."""
+    replaced_by: tuple[str, ...] | None = None
+    """The outputs that tell which older row of the answer a row replaces; None: rows are counted."""
 
     @property
     def fingerprint(self) -> str:
@@ -191,9 +194,9 @@ class QueryPlan:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the changes."""
+        """Of the changes; it tells how they are to be read."""
         system = [(OP, pa.int8()), (TS, self.time_type), (EXPIRES, self.time_type)]
-        return pa.schema([*self.outputs, *system])
+        return pa.schema([*self.outputs, *system], ChangesReading(self.replaced_by).metadata)
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -62,7 +62,8 @@ class QueryRun:
         """
         output = self.output
         output.clear_staging()
-        head = output.new_head(self.name, mask_secrets(self.text), self.plan.fingerprint, identity)
+        text, plan = mask_secrets(self.text), self.plan
+        head = output.new_head(self.name, text, plan.fingerprint, plan.schema, identity)
         return Ledger(output, output.manifest(), head)
 
     def late_sink(self, stream: str) -> FileSink:

@@ -20,6 +20,8 @@ class Registered:
     plan: QueryPlan
     into: Sink
     is_paused: bool = False
+    keep_us: int | None = None
+    """For how long its answer is kept; None if it is not."""
 
     @property
     def identity(self) -> tuple[str, Sink]:

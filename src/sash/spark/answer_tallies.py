@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sash.operators.stream_clock import known_clock
 from sash.runtime.job import Tally
 from sash.spark.exchange import Message
 from sash.spark.spark_notes import progress_of
@@ -35,13 +36,18 @@ def _count_rows(tally: Tally, query: str, answers: Sequence[Message]) -> None:
             tally.n_changes += each.facts["n_rows"]
 
 
+def clock_of(answers: Sequence[Message]) -> int | None:
+    """Up to and including which time the changes of all groups are final; None if that is not known yet."""
+    clock = min((each.facts["clock"] for each in answers if each.kind == "state"), default=BEGINNING)
+    return known_clock(clock)
+
+
 def _see_states(tally: Tally, query: str, answers: Sequence[Message]) -> None:
     """How far the groups are: the last of them says how far the query is."""
     states = [each.facts for each in answers if each.kind == "state"]
     if not states:
         return
     tally.add_states(states)
-    clock = min(state["clock"] for state in states)
-    tally.clock_us = None if clock <= BEGINNING + 1 else clock
+    tally.clock_us = clock_of(answers)
     until = [state["partial_until"][query] for state in states if query in state["partial_until"]]
     tally.partial_until_us = max(until, default=tally.partial_until_us)

@@ -34,7 +34,9 @@ from sash.spark.portable import portable, portable_stage
 from sash.spark.scratch import make_control_directory, make_relation_directory
 from sash.spark.spark_session import MEMORY, read_budget
 from sash.spark.stage import Answer, GroupStage
+from sash.store.batch import OP
 from sash.store.byte_sizes import format_bytes
+from sash.store.changes_reading import READING, ChangesReading
 from sash.store.codec import decode_table
 
 MakeMessages: TypeAlias = Callable[[Job, int, Control], DataFrame]
@@ -141,9 +143,14 @@ def count_groups(plan: Plan, spark: SparkSession) -> int:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The schema of changes in Spark's types."""
+    """The schema of changes in Spark's types. How they are to be read is told by their first own column, as Spark's
+    schemas have no metadata, and goes into its Parquet files with it.
+    """
     try:
-        return from_arrow_schema(schema)
+        types, told = from_arrow_schema(schema), ChangesReading.of(schema)
+        if told is not None:
+            types[OP].metadata = {READING.decode(): told.text}
+        return types
     except Exception as error:
         raise PlanError(f"Spark has no type for a column of the answer: {error}; CAST it to one that it has") from None
 

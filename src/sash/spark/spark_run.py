@@ -18,7 +18,7 @@ from sash.io.output_dir import CHANGES
 from sash.io.sink import FileSink, Part
 from sash.runtime.arrival_tables import ArrivalTables
 from sash.runtime.job import Job, Report, Tally, strict_error
-from sash.spark.answer_tallies import count_answers
+from sash.spark.answer_tallies import clock_of, count_answers
 from sash.spark.arrival_log import ArrivalLog
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Punctuation
@@ -251,7 +251,7 @@ class RunningQuery:
         staged, input = self._staged(answers), self._checkpoint.log.input_of(batch_id)
         for each in self.job.members:
             if each.is_kept:
-                self._ledgers[each.name].publish(batch_id, staged[each.name], input, versions)
+                self._ledgers[each.name].publish(batch_id, staged[each.name], input, versions, clock_of(answers))
             else:
                 for place in {CHANGES, *staged[each.name]}:
                     each.output.sink(place).publish(batch_id, staged[each.name].get(place, []), each.filesystem)

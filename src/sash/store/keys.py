@@ -52,10 +52,11 @@ def hash_rows(arrays: list[pa.Array]) -> np.ndarray:
 
 def hash_whole_rows(table: pa.Table) -> np.ndarray:
     """A hash of each row over all columns, of whatever types: values that are nested, or intervals, as text."""
-    return hash_rows([_hashable(column) for column in table.columns])
+    return hash_rows([hashable(column) for column in table.columns])
 
 
-def _hashable(column: pa.ChunkedArray) -> pa.Array:
+def hashable(column: pa.ChunkedArray) -> pa.Array:
+    """Values that can be hashed, and are equal where the column's are: as text where they are nested, or intervals."""
     if is_hashable(column.type):
         return one_chunk(column)
     return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())

@@ -25,6 +25,8 @@ from support.generated.truth import Truth
 
 WAYS = {"sql": 5, "cuts": 4, "session": 1}
 """How often a case is run in each way."""
+ANSWERS = 4
+"""At about so many instants `sash.answer` is asked."""
 LIMITS = {None: 6, "64k": 2, "16k": 2}
 """How often with which limit of memory, on top of what the environment says."""
 
@@ -150,7 +152,7 @@ def _run_in_cuts(case: GeneratedCase, may_restart: bool) -> pa.Table:
     """Row by row, or some at a time, of one stream and then another, which may be declared complete up to a time."""
     running = sash.query(case.text, params=case.params, **case.frames)
     changes, n_restarts = [], 0
-    for number, (name, rows, complete_us) in enumerate(_cut(case)):
+    for number, (name, rows, complete_us) in enumerate(cut(case)):
         changes.append(running.push(name, rows))
         if case.cuts[number % len(case.cuts)] % 7 == 0 and complete_us is not None:
             changes.append(running.advance(complete_us, name))
@@ -179,7 +181,7 @@ def _refuse_changed_tables(case: GeneratedCase, snapshot: bytes, looked_up: set[
             assert f"table `{name}` has changed since the query began" in reason, f"restored beside another `{name}`"
 
 
-def _cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
+def cut(case: GeneratedCase) -> Iterator[tuple[str, pa.Table, int | None]]:
     """Stretches of the rows of streams that the statement reads, and up to when no more of that stream will come."""
     read = {name for name, _ in case.truth._names}
     waiting = {name: table.arrivals for name, table in case.tables.items() if table.is_stream and name in read}
@@ -228,7 +230,7 @@ class Answers:
         shown = changes.drop_columns(list(SYSTEM)).schema.types
         if shown != types:
             return f"types are {shown}, DuckDB's are {types}"
-        problem = self._compare(changes, instants, expected)
+        problem = self._compare(changes, instants, expected) or self.check_answers(changes, instants, expected)
         if problem is None and self._case.is_plain:
             expected = self._of_sqlite_if_it_can(instants)
             problem = self._compare(_with_integers(changes), instants, expected, "SQLite") if expected else None
@@ -250,6 +252,16 @@ class Answers:
                 found = difference(expected[instant], seen, is_rounded(self._case.statement))
                 if found:
                     return f"by {name}, at {instant}, against {oracle}: {found}"
+        return None
+
+    def check_answers(self, changes: pa.Table, instants: list[int], expected: Mapping[int, Counter]) -> str | None:
+        """How `sash.answer` differs from the truth at some of the instants, if it does."""
+        known = [instant for instant in instants if instant <= self._truth.end]
+        for instant in known[:: max(1, len(known) // ANSWERS)]:
+            seen = Counter(rows_of(sash.answer(changes, at=instant)))
+            found = difference(expected[instant], seen, is_rounded(self._case.statement))
+            if found:
+                return f"by sash.answer, at {instant}: {found}"
         return None
 
     def _readings(self, changes: pa.Table, instants: list[int]) -> Iterator[tuple[str, Iterable]]:
