@@ -180,6 +180,7 @@ PRICES = stream_of("""
         "SELECT v, (SELECT w FROM u WHERE u.k = s.k ORDER BY ts DESC LIMIT 1) AS m FROM s WINDOW 4 us",
         "SELECT v, (SELECT p FROM r WHERE r.k = s.k ORDER BY p DESC LIMIT 1) AS m FROM s",
         "SELECT v FROM s WHERE EXISTS (SELECT 1 FROM r WHERE r.k = s.k LIMIT 1)",
+        "SELECT v, (SELECT w FROM u WHERE u.k = s.k AND ((w > 1) AND w < 9) LIMIT 1) AS m FROM s WINDOW 4 us",
         "SELECT s.v, m.p FROM s JOIN (SELECT DISTINCT ON (k) k, p FROM r ORDER BY k, p DESC) AS m USING (k)",
         "SELECT v FROM s WHERE k IN (SELECT k FROM r LIMIT 1 OFFSET 1)",
         "SELECT v FROM s WHERE EXISTS (SELECT * FROM u WHERE u.k = s.k ORDER BY w LIMIT 1 OFFSET 1) WINDOW 9 us",

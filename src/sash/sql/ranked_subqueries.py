@@ -55,7 +55,9 @@ def rank_within(correlation: Correlation) -> ParsedSelect:
     keys = [f"key{place}" for place in range(len(inside))]
     columns = [exp.alias_(each.copy(), name, quoted=True) for each, name in zip((*inside, *outputs), (*keys, *names))]
     ranked = replace(query, outputs=tuple(columns), is_distinct=False)
-    item = exp.Subquery(this=to_tree(_of_each(ranked, inside, query.outputs)))
+    within = to_tree(_of_each(ranked, inside, query.outputs))
+    _forget_place(within.args.get("where"))
+    item = exp.Subquery(this=within)
     item.set("alias", exp.TableAlias(this=exp.to_identifier(_ROWS, quoted=True)))
     tree = exp.Select(expressions=list(map(_column, names)), from_=exp.From(this=item))
     compared = [
@@ -65,6 +67,14 @@ def rank_within(correlation: Correlation) -> ParsedSelect:
     select = read_query(tree, query.text, query.named)
     assert isinstance(select, ParsedSelect)
     return replace(select, spans=query.spans, written=query.written or query)
+
+
+def _forget_place(where: exp.Where | None) -> None:
+    """Of several conjuncts: between them some are left out, and brackets may open, so no text is that of all of them."""
+    if where is not None and isinstance(where.this, exp.And):
+        for node in where.walk():
+            for name in ("start", "end"):
+                node.meta.pop(name, None)
 
 
 def _column(name: str) -> exp.Column:

@@ -58,7 +58,17 @@ EXPECTED = (
         "SELECT *",
     ),
     *("value subquery", "value compared with the outside", "value beside groups", "subquery of a relation"),
-    *("IN under OR", "EXISTS under OR", "EXISTS by more than equality", "column list", "EXCLUDE", "parameter"),
+    *(
+        "first row as a value",
+        "LIMIT in IN",
+        "LIMIT in EXISTS",
+        "IN under OR",
+        "EXISTS under OR",
+        "EXISTS by more than equality",
+        "column list",
+        "EXCLUDE",
+        "parameter",
+    ),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
         "[RANGE]",
@@ -210,10 +220,12 @@ def _of_marks(select: Select) -> Iterator[str]:
     for mark in select.marks:
         if isinstance(mark, ValueQuery):
             yield "value subquery"
+            yield "first row as a value" if mark.ranks else ""
             yield "value compared with the outside" if mark.equalities else ""
             yield "value beside groups" if any("\1" in output.expr for output in select.outputs) and select.keys else ""
         else:
             yield "IN under OR" if mark.operand is not None else "EXISTS under OR"
+            yield f"LIMIT in {'IN' if mark.operand is not None else 'EXISTS'}" if mark.ranks else ""
     for each in (*select.tests, *select.marks):
         items = each.body.items if isinstance(each.body, Select) else ()
         if items and not any(isinstance(item, Derived) or item.is_stream for item in items):
