@@ -30,6 +30,7 @@ FRAMES = {
     "polars": lambda columns: pl.from_arrow(table(columns)),
     "lazy polars": lambda columns: cast(pl.DataFrame, pl.from_arrow(table(columns))).lazy(),
     "dictionaries": lambda columns: table(columns | {"v": pa.array(columns["v"]).dictionary_encode()}),
+    "pandas by time": lambda columns: table(columns).to_pandas().set_index("ts"),
     "nanoseconds": lambda columns: table(columns).to_pandas().astype({"ts": "datetime64[ns]"}),
 }
 
@@ -134,3 +135,17 @@ def test_the_last_representable_instants_do_not_wrap():
     rows = sash.stream(pa.table({"v": [1, 2], "ts": [last - 1, last]}), time="ts")
     changes = sash.sql("SELECT A.v, B.v AS w FROM s A, s B WHERE A.v < B.v WINDOW 5 MICROSECONDS", s=rows)
     assert changes.to_pylist() == [{"v": 1, "w": 2, "_op": 1, "_ts": last, "_expires": None}]
+
+
+def test_times_in_an_index_without_a_name_are_pointed_out():
+    times = pd.DataFrame({"v": [1]}, index=pd.to_datetime(["2026-01-01"]))
+    with pytest.raises(sash.BindError, match=r"give its index a name, as in `s\.rename_axis\('ts'\)`"):
+        sash.sql("SELECT v FROM s [ROWS 1]", s=times)
+    with pytest.raises(sash.BindError, match="give its index a name"):
+        sash.sql("SELECT v FROM s [ROWS 1]", s=sash.stream(times))
+    assert sash.sql("SELECT v FROM s [ROWS 1]", s=times.rename_axis("ts")).num_rows == 1
+
+
+def test_a_query_that_is_no_text_is_refused():
+    with pytest.raises(sash.SashError, match="the query is a NoneType; give its text"):
+        sash.sql(None)

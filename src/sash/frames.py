@@ -171,7 +171,7 @@ def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Tabl
     for name, frame in frames.items():
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
-            hint = None if isinstance(frame, Relation) else _hint(name, table)
+            hint = None if isinstance(frame, Relation) else _hint(name, table, frame)
             catalog[name.lower()] = declare_relation(name, frame, table.schema, hint)
             relations[name.lower()] = table
             continue
@@ -186,8 +186,12 @@ def _has_time(schema: pa.Schema) -> bool:
     return any(pa.types.is_timestamp(field.type) for field in schema)
 
 
-def _hint(name: str, table: pa.Table) -> str | None:
-    """How a table without a timestamp column could be a stream, if a column of it looks like a time."""
+def _hint(name: str, table: pa.Table, frame: Any) -> str | None:
+    """How a table without a timestamp column could be a stream, if a column of it, or its index, looks like a time."""
+    if str(getattr(getattr(frame, "index", None), "dtype", "")).startswith("datetime64"):
+        return (
+            f"`{name}` has no timestamp column; give its index a name, as in `{name}.rename_axis('ts')`, and it is one"
+        )
     for field in table.schema:
         if pa.types.is_date(field.type):
             return f"`{name}` has no timestamp column; for its dates, pass sash.stream({name}, time='{field.name}')"
@@ -210,7 +214,7 @@ def _time_column(name: str, frame: Stream, table: pa.Table) -> str:
         if len(lone) == 1:
             return lone[0]
         seen = "none of its columns is a timestamp" if not lone else f"it has {len(lone)} timestamp columns"
-        hint = _hint(name, table) if not lone else None
+        hint = _hint(name, table, frame.frame) if not lone else None
         raise BindError(
             f"which column of stream `{name}` is its time? {seen}; say so with sash.stream(..., time=...)", note=hint
         )

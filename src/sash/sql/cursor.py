@@ -122,7 +122,7 @@ class Cursor(DuckDBParser):
     def at_parameter(self) -> bool:
         return self._curr.token_type is TokenType.PARAMETER and self._curr.text == "$"
 
-    def given(self, what: str, kind: type, example: str) -> Any:
+    def given(self, what: str, kind: type | tuple[type, ...], example: str) -> Any:
         """The value of the parameter that comes next, which must be of a kind, as is the example."""
         start = self._index
         self._advance()

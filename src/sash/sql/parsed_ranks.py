@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from sash.errors import PlanError, Span
 from sash.sql.expressions import span_of
+from sash.sql.parameters import without_cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def _read_limit(limit: exp.Expr, text: str) -> int:
 
 
 def _read_number(expr: exp.Expr, clause: str, least: int, text: str) -> int:
-    number = expr.unnest()
-    if not isinstance(number, exp.Literal) or not number.is_int or not least <= int(number.name) < 1 << 31:
+    number = without_cast(expr.unnest())
+    if not isinstance(number, exp.Literal) or not number.name.isdigit() or not least <= int(number.name) < 1 << 31:
         span = span_of(expr)
         written = text[span.start : span.end] if span else "…"
         reason = f"`{clause}` needs a whole number of rows, {least} or more, and not `{written}`; write one"

@@ -70,7 +70,7 @@ def rank_within(correlation: Correlation) -> ParsedSelect:
 
 
 def _forget_place(where: exp.Where | None) -> None:
-    """Of several conjuncts: between them some are left out, and brackets may open, so no text is that of all of them."""
+    """Of several conjuncts, as the text between them may hold others, or a bracket."""
     if where is not None and isinstance(where.this, exp.And):
         for node in where.walk():
             for name in ("start", "end"):
