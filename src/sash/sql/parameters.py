@@ -113,7 +113,7 @@ def to_constant(value: Any) -> exp.Expr | None:
 def without_cast(expr: exp.Expr) -> exp.Expr:
     """What an integer that was given for a parameter is as a literal; any other expression as it is."""
     is_given = PARAMETER in expr.meta and isinstance(expr, exp.Cast)
-    return expr.this if is_given and expr.to.sql() in [name for name, _ in _INTEGERS[:2]] else expr
+    return expr.this if is_given and expr.args["to"].sql(dialect="duckdb") in ("INTEGER", "BIGINT") else expr
 
 
 def _decimal(value: Decimal) -> exp.Expr | None:

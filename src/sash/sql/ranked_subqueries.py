@@ -22,7 +22,7 @@ from sash.sql.correlation import Correlation
 from sash.sql.expressions import span_of
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect
-from sash.sql.parsed_ranks import ParsedRanks
+from sash.sql.parsed_ranks import ParsedRanks, written_out
 from sash.sql.read_query import read_query
 from sash.sql.stars import star_of
 from sash.sql.table_queries import to_tree
@@ -108,10 +108,10 @@ def _of_each(query: ParsedSelect, keys: Sequence[exp.Expr], shown: Sequence[exp.
     if ranks.distinct_on:
         return _with_ranks(query, replace(ranks, distinct_on=(*keys, *ranks.distinct_on)))
     if ranks.qualify is not None:
-        return _with_ranks(query, replace(ranks, qualify=ranks.qualify.transform(lambda node: _within(node, keys))))
+        return _with_ranks(query, replace(ranks, qualify=_within(ranks.qualify, keys)))
     assert ranks.n_rows is not None
     call = exp.Anonymous(this="rank" if ranks.with_ties else "row_number")
-    order = [_written_out(each, shown) for each in ranks.order]
+    order = [written_out(each, shown) for each in ranks.order]
     window = exp.Window(this=call, partition_by=[key.copy() for key in keys], over="OVER")
     if order:
         window.set("order", exp.Order(expressions=order))
@@ -122,22 +122,12 @@ def _of_each(query: ParsedSelect, keys: Sequence[exp.Expr], shown: Sequence[exp.
     return _with_ranks(query, ParsedRanks(qualify=bounds))
 
 
-def _within(node: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
-    if isinstance(node, exp.Window):
-        node = node.copy()
-        node.set("partition_by", [*(key.copy() for key in keys), *(node.args.get("partition_by") or ())])
-    return node
-
-
-def _written_out(ordered: exp.Ordered, shown: Sequence[exp.Expr]) -> exp.Ordered:
-    """What LIMIT goes by, with the places and aliases of SELECT written out."""
-    found, ordered = ordered.this.unnest(), ordered.copy()
-    aliased = {output.alias.lower(): output.unalias() for output in shown if output.alias}
-    if isinstance(found, exp.Literal) and found.is_int and 1 <= int(found.name) <= len(shown):
-        ordered.set("this", shown[int(found.name) - 1].unalias().copy())
-    elif isinstance(found, exp.Column) and len(found.parts) == 1 and found.name.lower() in aliased:
-        ordered.set("this", aliased[found.name.lower()].copy())
-    return ordered
+def _within(condition: exp.Expr, keys: Sequence[exp.Expr]) -> exp.Expr:
+    """A condition on the number of a row, which is counted within the rows of equal keys."""
+    condition = condition.copy()
+    for window in condition.find_all(exp.Window):
+        window.set("partition_by", [*(key.copy() for key in keys), *(window.args.get("partition_by") or ())])
+    return condition
 
 
 def _with_ranks(query: ParsedSelect, ranks: ParsedRanks | None) -> ParsedSelect:

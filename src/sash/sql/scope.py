@@ -36,6 +36,8 @@ class Scope:
         self._values: dict[tuple[str, str], exp.Expr] = {}
         """What a column stands for that USING has merged with another, if not for itself."""
         self._hidden: set[str] = set()
+        self.aliases: Collection[str] = ()
+        """What SELECT calls its items, in lower case, to say of them that other expressions cannot use them."""
 
     def replace(self, sources: Sequence[Source]) -> None:
         """Takes items of FROM again, with more known of them."""
@@ -201,6 +203,9 @@ class Scope:
         source = self._sources.get(name.name.lower())
         if source is not None:
             reason = f"`{source.alias}` is no column; write `{source.alias}.*` or one of its columns"
+        elif name.name.lower() in self.aliases:
+            reason = f"`{name.name}` is a name that SELECT gives, and no column; write what it stands for"
+            reason += ", or select it in a subquery in `FROM`"
         else:
             reason = f"there is no column `{name.name}`; {suggest(name.name, set(known))}"
         return BindError(reason, self._text, span_of(name))

@@ -8,7 +8,7 @@ What is asked is the user's query, with every name found and every type known as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import duckdb
@@ -21,8 +21,8 @@ from sash.sql import duck
 from sash.sql.bound_query import Block, BoundSet, sources_in
 from sash.sql.catalog import Catalog, DerivedInfo, RelationInfo, Source, StreamInfo, TableQuery
 from sash.sql.dialect import Sash
+from sash.sql.first_table_rows import say_which_come_first
 from sash.sql.parsed import NamedQueries, ParsedQuery, ParsedSelect
-from sash.sql.stars import star_of
 from sash.store.batch import content_order
 
 
@@ -77,31 +77,12 @@ def as_relation(query: ParsedQuery, block: Block) -> RelationInfo:
         reason = f"rows of tables have no order for `{timed.upper()}` to go by; order it, as in `{timed}(x ORDER BY x)`"
         raise PlanError(reason, block.text, block.spans.get("select"))
     tree = _with_named(to_tree(query), query.named)
-    for select in tree.find_all(exp.Select):
-        _break_ties(select)
+    for part in tree.find_all(exp.Select, exp.SetOperation):
+        say_which_come_first(part, block.text)
     sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
     schema = pa.schema([(output.name, output.type) for output in block.outputs])
     types = ((each.name, each.sql_type) for each in block.outputs if duck.is_renamed(each.sql_type, each.type))
     return RelationInfo(schema, tuple(types), query=TableQuery(sql, tuple(sources_in(block))))
-
-
-def _break_ties(select: exp.Select) -> None:
-    """Of rows that are equal in order, those come first that do so by the columns of SELECT: see `ranks`."""
-    shown = [output.unalias() for output in select.expressions]
-    if any(star_of(output) is not None for output in shown):
-        return
-    qualify, distinct = select.args.get("qualify"), select.args.get("distinct")
-    for window in qualify.find_all(exp.Window) if qualify else ():
-        if window.this.name.lower() == "row_number":
-            _order_further(window, shown)
-    if select.args.get("limit") or (distinct and distinct.args.get("on")):
-        _order_further(select, [exp.Literal.number(place) for place in range(1, len(shown) + 1)])
-
-
-def _order_further(node: exp.Expr, exprs: Sequence[exp.Expr]) -> None:
-    order = node.args.get("order") or exp.Order(expressions=[])
-    further = [exp.Ordered(this=expr.copy(), desc=False, nulls_first=False) for expr in exprs]
-    node.set("order", exp.Order(expressions=[*order.expressions, *further]))
 
 
 def _timed(block: Block) -> Iterator[str]:
