@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,6 +193,16 @@ PRICES = stream_of("""
 )
 def test_what_a_user_writes(text: str) -> None:
     assert sash.verify(text, None, s=SALES, u=RETURNS, r=sash.relation(PRICES))
+
+
+def test_aggregates_of_tables_decide_between_equals_as_those_of_streams_do() -> None:
+    keys, names = [key for key in range(50) for _ in range(4)], ["d", "b", "a", "c"] * 50
+    rows = sash.relation(pa.table({"k": keys, "n": names, "p": [1] * 200}))
+    calls = "mode(n) AS often, arg_min(n, p) AS least, arg_max(n, p) AS most, first(n ORDER BY p) AS one"
+    times = sash.stream(pa.table({"ts": range(50)}), time="ts")
+    text = f"SELECT often, least, most, one FROM s JOIN (SELECT k, {calls} FROM r GROUP BY k) AS m ON k = ts"
+    found = sash.sql(text, s=times, r=rows).drop_columns(["_op", "_ts", "_expires"])
+    assert set(map(tuple, (row.values() for row in found.to_pylist()))) == {("a", "a", "d", "a")}
 
 
 @pytest.mark.parametrize(

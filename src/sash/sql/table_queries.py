@@ -18,6 +18,7 @@ from sqlglot.errors import ErrorLevel
 
 from sash.errors import PlanError, SourceError
 from sash.sql import duck
+from sash.sql.aggregate_order import order_aggregates
 from sash.sql.bound_query import Block, BoundSet, sources_in
 from sash.sql.catalog import Catalog, DerivedInfo, RelationInfo, Source, StreamInfo, TableQuery
 from sash.sql.dialect import Sash
@@ -77,8 +78,10 @@ def as_relation(query: ParsedQuery, block: Block) -> RelationInfo:
         reason = f"rows of tables have no order for `{timed.upper()}` to go by; order it, as in `{timed}(x ORDER BY x)`"
         raise PlanError(reason, block.text, block.spans.get("select"))
     tree = _with_named(to_tree(query), query.named)
-    for part in tree.find_all(exp.Select, exp.SetOperation):
+    for part in list(tree.find_all(exp.Select, exp.SetOperation)):
         say_which_come_first(part, block.text)
+        if isinstance(part, exp.Select):
+            order_aggregates(part)
     sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
     schema = pa.schema([(output.name, output.type) for output in block.outputs])
     types = ((each.name, each.sql_type) for each in block.outputs if duck.is_renamed(each.sql_type, each.type))
