@@ -146,6 +146,20 @@ def test_times_in_an_index_without_a_name_are_pointed_out():
     assert sash.sql("SELECT v FROM s [ROWS 1]", s=times.rename_axis("ts")).num_rows == 1
 
 
+def test_two_frames_of_one_name_are_refused():
+    with pytest.raises(sash.BindError, match="`a` and `A` are one name to SQL; rename one"):
+        sash.sql(QUERY, a=table(A), A=table(B), b=table(B))
+    with pytest.raises(sash.BindError, match="`a` and `A` are one name to SQL; rename one"):
+        sash.query(QUERY, a=table(A), A=table(B), b=table(B))
+
+
+def test_bytes_of_one_length_are_bytes():
+    rows = table({"k": pa.array([b"ab", b"cd", None], pa.binary(2)), "ts": [0, 1, 2]})
+    text = "SELECT x.k, y.k AS other FROM a x LEFT JOIN a y ON x.k = y.k AND x.ts < y.ts WINDOW 5 MICROSECONDS"
+    assert sash.sql(text, a=rows).column("k").to_pylist() == [b"ab", b"cd", None]
+    assert sash.verify(text, a=rows)
+
+
 def test_a_query_that_is_no_text_is_refused():
     with pytest.raises(sash.SashError, match="the query is a NoneType; give its text"):
         sash.sql(None)

@@ -13,7 +13,16 @@ from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
 from sash.errors import PlanError, SashWarning, require_extra
-from sash.frames import IN_THIS_PROCESS, Relation, Stream, declare, declare_relation, has_spark, table_catalog
+from sash.frames import (
+    IN_THIS_PROCESS,
+    Relation,
+    Stream,
+    declare,
+    declare_relation,
+    has_spark,
+    refuse_same_names,
+    table_catalog,
+)
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
 from sash.plan.memory_forecast import MemoryForecast
@@ -73,6 +82,7 @@ def query(text: str, /, *, params: Any = None, **frames: Any) -> Query:
 
     Relations are given whole, with `sash.relation`.
     """
+    refuse_same_names(frames)
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
     for name, frame in frames.items():

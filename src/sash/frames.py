@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,8 +164,18 @@ def declare(name: str, frame: Stream, table: pa.Table, default_slack_us: int = 0
     return StreamInfo(seen, time, slack_us, frame.tie, frame.statistics, unit=frame.unit, ahead_us=ahead_us)
 
 
+def refuse_same_names(names: Iterable[str]) -> None:
+    """BindError where one of two frames could not be named."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in known:
+            raise BindError(f"`{known[name.lower()]}` and `{name}` are one name to SQL; rename one")
+        known[name.lower()] = name
+
+
 def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Table], dict[str, pa.Table]]:
     """Frames at rest as a catalog, its streams (in order of arrival) and its relations."""
+    refuse_same_names(frames)
     catalog: Catalog = {}
     streams, relations = {}, {}
     for name, frame in frames.items():

@@ -87,6 +87,6 @@ def _shared_type(type: pa.DataType) -> pa.DataType:
         return _shared_type(type.value_type)
     if pa.types.is_large_string(type) or pa.types.is_string_view(type):
         return pa.string()
-    if pa.types.is_large_binary(type) or pa.types.is_binary_view(type):
+    if pa.types.is_large_binary(type) or pa.types.is_binary_view(type) or pa.types.is_fixed_size_binary(type):
         return pa.binary()
     return type

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from support.generated.data import Table
+from support.generated.data import TWIN, Table
 from support.generated.overs import FEATURES as OVER_FEATURES
 from support.generated.overs import OVER_MARK
 from support.generated.ranks import FEATURES
@@ -97,7 +97,16 @@ EXPECTED = (
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
-    *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
+    *(
+        "slack",
+        "late rows",
+        "rows too far ahead",
+        "recording",
+        "tie-breakers",
+        "rows out of order",
+        "an empty stream",
+        "a column called as an item",
+    ),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
 )
 """Every name that `features_of` gives. Each is drawn sooner or later."""
@@ -270,3 +279,4 @@ def _of_tables(case: GeneratedCase) -> Iterator[str]:
         yield "tie-breakers" if table.tie else ""
         yield "rows out of order" if table.times != sorted(table.times) else ""
         yield "an empty stream" if not table.rows.num_rows else ""
+        yield "a column called as an item" if TWIN in table.families else ""
