@@ -172,6 +172,9 @@ class Cursor(DuckDBParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         span = Span(token.start, token.end + 1) if token else self._span_here()
+        if message.startswith("Invalid expression") and self._prev and self._prev.text.upper() == "WINDOW":
+            # Without FROM, sqlglot takes the word for an alias.
+            raise MisreadError("expected `FROM` and a stream before `WINDOW`", span)
         raise MisreadError(_reword(message, self._found()), span)
 
     def _parse_interval(  # pyright: ignore[reportIncompatibleMethodOverride]
