@@ -30,6 +30,7 @@ FRAMES = {
     "polars": lambda columns: pl.from_arrow(table(columns)),
     "lazy polars": lambda columns: cast(pl.DataFrame, pl.from_arrow(table(columns))).lazy(),
     "dictionaries": lambda columns: table(columns | {"v": pa.array(columns["v"]).dictionary_encode()}),
+    "pandas by time": lambda columns: table(columns).to_pandas().set_index("ts"),
     "nanoseconds": lambda columns: table(columns).to_pandas().astype({"ts": "datetime64[ns]"}),
 }
 
@@ -134,6 +135,34 @@ def test_the_last_representable_instants_do_not_wrap():
     rows = sash.stream(pa.table({"v": [1, 2], "ts": [last - 1, last]}), time="ts")
     changes = sash.sql("SELECT A.v, B.v AS w FROM s A, s B WHERE A.v < B.v WINDOW 5 MICROSECONDS", s=rows)
     assert changes.to_pylist() == [{"v": 1, "w": 2, "_op": 1, "_ts": last, "_expires": None}]
+
+
+def test_times_in_an_index_without_a_name_are_pointed_out():
+    times = pd.DataFrame({"v": [1]}, index=pd.to_datetime(["2026-01-01"]))
+    with pytest.raises(sash.BindError, match=r"give its index a name, as in `s\.rename_axis\('ts'\)`"):
+        sash.sql("SELECT v FROM s [ROWS 1]", s=times)
+    with pytest.raises(sash.BindError, match="give its index a name"):
+        sash.sql("SELECT v FROM s [ROWS 1]", s=sash.stream(times))
+    assert sash.sql("SELECT v FROM s [ROWS 1]", s=times.rename_axis("ts")).num_rows == 1
+
+
+def test_two_frames_of_one_name_are_refused():
+    with pytest.raises(sash.BindError, match="`a` and `A` are one name to SQL; rename one"):
+        sash.sql(QUERY, a=table(A), A=table(B), b=table(B))
+    with pytest.raises(sash.BindError, match="`a` and `A` are one name to SQL; rename one"):
+        sash.query(QUERY, a=table(A), A=table(B), b=table(B))
+
+
+def test_bytes_of_one_length_are_bytes():
+    rows = table({"k": pa.array([b"ab", b"cd", None], pa.binary(2)), "ts": [0, 1, 2]})
+    text = "SELECT x.k, y.k AS other FROM a x LEFT JOIN a y ON x.k = y.k AND x.ts < y.ts WINDOW 5 MICROSECONDS"
+    assert sash.sql(text, a=rows).column("k").to_pylist() == [b"ab", b"cd", None]
+    assert sash.verify(text, a=rows)
+
+
+def test_a_query_that_is_no_text_is_refused():
+    with pytest.raises(sash.SashError, match="the query is a NoneType; give its text"):
+        sash.sql(None)
 
 
 class TestVariables:

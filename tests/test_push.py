@@ -31,6 +31,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "arrow": lambda: TABLE,
     "record batch": lambda: TABLE.to_batches()[0],
     "pandas": lambda: TABLE.to_pandas(),
+    "pandas by time": lambda: TABLE.to_pandas().set_index("ts"),
+    "pandas by other columns": lambda: TABLE.to_pandas().assign(number=range(TABLE.num_rows)).set_index("number"),
     "nanoseconds": lambda: TABLE.to_pandas().astype({"ts": "datetime64[ns]"}),
     "polars": lambda: pl.from_arrow(TABLE),
     "lazy polars": lambda: pl.from_arrow(TABLE).lazy(),  # type: ignore[union-attr]

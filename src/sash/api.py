@@ -24,6 +24,7 @@ from sash.frames import (
     declare_relation,
     frames_for,
     has_spark,
+    refuse_same_names,
     table_catalog,
 )
 from sash.plan.explain.describe_memory import memory_line
@@ -112,6 +113,7 @@ def query(text: str, /, *, params: Any = None, keep_answer: Keep = False, **fram
     Relations are given whole, with `sash.relation`. With `keep_answer` what is in the answer is kept, so that
     `query.answer()` tells it: as of now, or for a length of time ("10 minutes", or a timedelta) also as of then.
     """
+    refuse_same_names(frames)
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
     for name, frame in frames.items():

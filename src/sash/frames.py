@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -157,13 +157,14 @@ def frames_for(text: str, params: Values | None, given: Mapping[str, Any], calle
     """
     variables = {} if caller is None else ChainMap(caller.f_locals, caller.f_globals)
     known = {name.lower() for name in given}
-    words = {word for word in _WORD.findall(text) if word.lower() not in known and word in variables}
-    if not words:
+    words = _WORD.findall(text) if isinstance(text, str) else []
+    wanted = {word for word in words if word.lower() not in known and word in variables}
+    if not wanted:
         return dict(given)
     tree = parse_query(text, params).tree
     known |= {named.alias.lower() for named in tree.find_all(exp.CTE)}
     found: dict[str, Any] = {}
-    for name in {table.name for table in tree.find_all(exp.Table)} & words:
+    for name in {table.name for table in tree.find_all(exp.Table)} & wanted:
         if name.lower() in known:
             continue
         if not is_frame(variables[name]):
@@ -205,14 +206,24 @@ def declare(name: str, frame: Stream, table: pa.Table, default_slack_us: int = 0
     return StreamInfo(seen, time, slack_us, frame.tie, frame.statistics, unit=frame.unit, ahead_us=ahead_us)
 
 
+def refuse_same_names(names: Iterable[str]) -> None:
+    """BindError where one of two frames could not be named."""
+    known: dict[str, str] = {}
+    for name in names:
+        if name.lower() in known:
+            raise BindError(f"`{known[name.lower()]}` and `{name}` are one name to SQL; rename one")
+        known[name.lower()] = name
+
+
 def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Table], dict[str, pa.Table]]:
     """Frames at rest as a catalog, its streams (in order of arrival) and its relations."""
+    refuse_same_names(frames)
     catalog: Catalog = {}
     streams, relations = {}, {}
     for name, frame in frames.items():
         table = normalised(to_arrow(getattr(frame, "frame", frame), name))
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
-            hint = None if isinstance(frame, Relation) else _hint(name, table)
+            hint = None if isinstance(frame, Relation) else _hint(name, table, frame)
             catalog[name.lower()] = declare_relation(name, frame, table.schema, hint)
             relations[name.lower()] = table
             continue
@@ -227,8 +238,12 @@ def _has_time(schema: pa.Schema) -> bool:
     return any(pa.types.is_timestamp(field.type) for field in schema)
 
 
-def _hint(name: str, table: pa.Table) -> str | None:
-    """How a table without a timestamp column could be a stream, if a column of it looks like a time."""
+def _hint(name: str, table: pa.Table, frame: Any) -> str | None:
+    """How a table without a timestamp column could be a stream, if a column of it, or its index, looks like a time."""
+    if str(getattr(getattr(frame, "index", None), "dtype", "")).startswith("datetime64"):
+        return (
+            f"`{name}` has no timestamp column; give its index a name, as in `{name}.rename_axis('ts')`, and it is one"
+        )
     for field in table.schema:
         if pa.types.is_date(field.type):
             return f"`{name}` has no timestamp column; for its dates, pass sash.stream({name}, time='{field.name}')"
@@ -251,7 +266,7 @@ def _time_column(name: str, frame: Stream, table: pa.Table) -> str:
         if len(lone) == 1:
             return lone[0]
         seen = "none of its columns is a timestamp" if not lone else f"it has {len(lone)} timestamp columns"
-        hint = _hint(name, table) if not lone else None
+        hint = _hint(name, table, frame.frame) if not lone else None
         raise BindError(
             f"which column of stream `{name}` is its time? {seen}; say so with sash.stream(..., time=...)", note=hint
         )

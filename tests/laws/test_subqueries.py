@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,6 +31,13 @@ VALUES = (
     "(SELECT max(v) FROM r)",
     "(SELECT count(*) FROM r WHERE r.k = x.k AND v > (SELECT min(v) FROM r))",
     "(SELECT max(y.v) FROM b y {} WHERE y.v IN (SELECT v FROM r))",
+    "(SELECT y.v FROM b y {} WHERE y.k = x.k ORDER BY y.j DESC, 1 LIMIT 1)",
+    "(SELECT y.v + 1 AS n FROM b y {} WHERE y.k = x.k AND y.j = x.j ORDER BY n LIMIT 1 OFFSET 1)",
+    "(SELECT y.v FROM b y {} ORDER BY y.v DESC NULLS LAST LIMIT 1)",
+    "(SELECT count(*) FROM b y {} WHERE y.k = x.k LIMIT 1)",
+    "(SELECT y.v FROM b y {} GROUP BY y.v ORDER BY count(*), y.v LIMIT 1)",
+    "(SELECT v FROM r WHERE r.k = x.k ORDER BY j, v LIMIT 1)",
+    "(SELECT v FROM r ORDER BY v LIMIT 1)",
 )
 TESTS = (
     "x.k {}IN (SELECT k FROM b {})",
@@ -40,6 +48,15 @@ TESTS = (
     "{}EXISTS (SELECT * FROM r WHERE r.k = x.k)",
     "{}EXISTS (SELECT * FROM r WHERE v > 1)",
     "x.k {}IN (SELECT k FROM b {} UNION ALL SELECT k FROM a [ROWS 1])",
+    "x.v {}IN (SELECT y.v FROM b y {} WHERE y.k = x.k ORDER BY y.v LIMIT 2)",
+    "x.k {}IN (SELECT y.k FROM b y {} ORDER BY y.k NULLS FIRST LIMIT 1)",
+    "x.v {}IN (SELECT DISTINCT ON (y.j) y.v FROM b y {} WHERE y.k = x.k ORDER BY y.j, y.v)",
+    "x.v {}IN (SELECT v FROM r WHERE r.k = x.k QUALIFY row_number() OVER (PARTITION BY j ORDER BY v) = 1)",
+    "x.v {}IN (SELECT DISTINCT ON (k) v FROM r ORDER BY k, v)",
+    "x.v {}IN (SELECT v FROM r ORDER BY v DESC LIMIT 1)",
+    "{}EXISTS (SELECT 1 FROM b y {} WHERE y.k = x.k LIMIT 2)",
+    "{}EXISTS (SELECT * FROM r WHERE r.k = x.k ORDER BY v LIMIT 1)",
+    "{}EXISTS (SELECT * FROM r WHERE r.k = x.k LIMIT 1 OFFSET 1)",
 )
 """What may stand in any expression."""
 ALONE = (
@@ -155,10 +172,50 @@ PRICES = stream_of("""
         "WITH w(a, b) AS (SELECT k, v FROM s) SELECT x + b AS c FROM w AS q(x) WHERE x > 1 WINDOW 3 us",
         "SELECT * EXCLUDE (ts, u.k) REPLACE (v + 1 AS v) RENAME (w AS z) FROM s, u WINDOW 3 us",
         "SELECT s.* EXCLUDE ts, u.w FROM s JOIN u USING (k) WINDOW 3 us",
+        # `w` is an item outside, and a column inside that has no fields.
+        "SELECT w.v, (SELECT max(w) FROM u WHERE u.k = w.k) AS m FROM s w WINDOW 3 us",
+        "SELECT w.v FROM s w WHERE w.k NOT IN (SELECT u.k FROM u WHERE u.ts > w.ts) WINDOW 3 us",
+        "SELECT w.v FROM s w WHERE EXISTS (SELECT * FROM u WHERE w.k = u.k AND u.w > w.v) WINDOW 3 us",
+        "SELECT w.v, (SELECT w FROM u [PARTITION BY k ROWS 1] WHERE u.k = w.k) AS m FROM s w [RANGE 3 us]",
+        # The first rows are those of the row outside, and of tables those that SQL means.
+        "SELECT v, (SELECT w FROM u WHERE u.k = s.k ORDER BY ts DESC LIMIT 1) AS m FROM s WINDOW 4 us",
+        "SELECT v, (SELECT p FROM r WHERE r.k = s.k ORDER BY p DESC LIMIT 1) AS m FROM s",
+        "SELECT v FROM s WHERE EXISTS (SELECT 1 FROM r WHERE r.k = s.k LIMIT 1)",
+        "SELECT v, (SELECT w FROM u WHERE u.k = s.k AND ((w > 1) AND w < 9) LIMIT 1) AS m FROM s WINDOW 4 us",
+        "SELECT s.v, m.p FROM s JOIN (SELECT DISTINCT ON (k) k, p FROM r ORDER BY k, p DESC) AS m USING (k)",
+        "SELECT v FROM s WHERE k IN (SELECT k FROM r LIMIT 1 OFFSET 1)",
+        "SELECT v, p FROM s JOIN (SELECT k, p FROM r ORDER BY k DESC FETCH FIRST 1 ROW WITH TIES) AS m USING (k)",
+        "SELECT v, p FROM s JOIN (SELECT k, p FROM r ORDER BY 1 OFFSET 1 FETCH FIRST 1 ROW WITH TIES) AS m USING (k)",
+        "SELECT v FROM s WHERE EXISTS (SELECT * FROM u WHERE u.k = s.k ORDER BY w LIMIT 1 OFFSET 1) WINDOW 9 us",
+        "SELECT v FROM s WHERE NOT EXISTS (SELECT 1 FROM u QUALIFY row_number() OVER (ORDER BY w) = 2) WINDOW 9 us",
+        "SELECT v FROM s WHERE 9 IN (SELECT DISTINCT ON (k) v FROM s t WHERE t.k = s.k ORDER BY k, v) WINDOW 5 us",
     ],
 )
 def test_what_a_user_writes(text: str) -> None:
     assert sash.verify(text, None, s=SALES, u=RETURNS, r=sash.relation(PRICES))
+
+
+def test_aggregates_of_tables_decide_between_equals_as_those_of_streams_do() -> None:
+    keys, names = [key for key in range(50) for _ in range(4)], ["d", "b", "a", "c"] * 50
+    rows = sash.relation(pa.table({"k": keys, "n": names, "p": [1] * 200}))
+    calls = "mode(n) AS often, arg_min(n, p) AS least, arg_max(n, p) AS most, first(n ORDER BY p) AS one"
+    times = sash.stream(pa.table({"ts": range(50)}), time="ts")
+    text = f"SELECT often, least, most, one FROM s JOIN (SELECT k, {calls} FROM r GROUP BY k) AS m ON k = ts"
+    found = sash.sql(text, s=times, r=rows).drop_columns(["_op", "_ts", "_expires"])
+    assert set(map(tuple, (row.values() for row in found.to_pylist()))) == {("a", "a", "d", "a")}
+
+
+@pytest.mark.parametrize(
+    ("subquery", "why"),
+    [
+        ("IN (SELECT w FROM u WHERE u.k > s.k LIMIT 1)", "`LIMIT` cannot stand in a subquery that compares columns"),
+        ("IN (SELECT DISTINCT w FROM u WHERE u.k = s.k LIMIT 2)", "`LIMIT` cannot stand beside `DISTINCT` or"),
+        ("= (SELECT max(w) FROM u WHERE u.k = s.k GROUP BY w ORDER BY 1 LIMIT 1)", "beside `GROUP BY` in a subquery"),
+    ],
+)
+def test_first_rows_that_cannot_be_told_apart_are_refused(subquery: str, why: str) -> None:
+    with pytest.raises(sash.PlanError, match=why):
+        sash.sql(f"SELECT v FROM s WHERE v {subquery} WINDOW 3 us", s=SALES, u=RETURNS)
 
 
 @pytest.mark.parametrize(

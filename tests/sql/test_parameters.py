@@ -67,6 +67,29 @@ def test_values_stand_wherever_constants_do() -> None:
     assert sash.verify("SELECT k + $x AS y FROM s", None, params={"x": 3}, s=ROWS)
 
 
+def test_lengths_of_windows_may_be_texts() -> None:
+    assert answer("SELECT count(*) AS n FROM s [RANGE $w]", w="2 us") == answer(
+        "SELECT count(*) AS n FROM s [RANGE 2 us]"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k FROM s ORDER BY k LIMIT $n WINDOW 9 us",
+        "SELECT k FROM s QUALIFY row_number() OVER (ORDER BY k DESC) <= $n WINDOW 9 us",
+        "SELECT k FROM (SELECT k, row_number() OVER (ORDER BY k) AS place FROM s) WHERE place <= $n WINDOW 9 us",
+        "SELECT k FROM s WHERE k IN (SELECT x FROM r ORDER BY x LIMIT $n)",
+    ],
+)
+def test_numbers_of_first_rows_are_parameters_too(text: str) -> None:
+    rows = sash.relation(pa.table({"x": [2, 1, 0]}))
+    frames = {"s": ROWS, "r": rows} if " r " in text else {"s": ROWS}
+    assert sash.verify(text, None, params={"n": 2}, **frames)
+    found = sash.sql(text, params={"n": 2}, **frames)
+    assert found.equals(sash.sql(text.replace("$n", "2"), **frames))
+
+
 def us(length: int) -> datetime.timedelta:
     return datetime.timedelta(microseconds=length)
 
@@ -79,7 +102,15 @@ def us(length: int) -> datetime.timedelta:
         ("SELECT $x FROM s", {"x": 1, "y": 1}, "the text has no parameter `$y`; did you mean one of `$x`"),
         ("SELECT k FROM s", {"y": 1}, "the text has no parameter `$y`; leave it out"),
         ("SELECT $x FROM s", {"x": object()}, "`$x` is of the type object, of which SQL has no values"),
-        ("SELECT $x FROM s", {"x": 2**127}, "`$x` is of the type int, of which SQL has no values"),
+        ("SELECT $x FROM s", {"x": 2**127}, "`$x` is beyond the integers of SQL, which have 128 bits; give a float"),
+        ("SELECT $x FROM s", {"x": "a\ud800"}, "`$x` holds '\\ud800', which is no character; remove it"),
+        ("SELECT $x FROM s", [5], "`params` is a list; give a dictionary of values by name, as in `params={'x': 5}`"),
+        ("SELECT k FROM s [RANGE $w]", {"w": "soon"}, "`soon` is not a length of time; write a number and a unit"),
+        (
+            "SELECT k FROM s [ROWS 2] LIMIT $n",
+            {"n": 0},
+            "`LIMIT` needs a whole number of rows, 1 or more, and not `$n`",
+        ),
         ("SELECT $x FROM s", {"x": 1, "X": 2}, "names that differ in case alone"),
         ("SELECT k FROM s [RANGE $w]", {"w": 5}, "the length of a window is `$w`, of the type int; give a value like"),
         ("SELECT k FROM s [ROWS $n]", {"n": 1.5}, "a number of rows is `$n`, of the type float; give a value like `5`"),
@@ -87,7 +118,7 @@ def us(length: int) -> datetime.timedelta:
         ("SELECT k FROM s WHERE k > $v", {"v": "x"}, "'x' cannot be converted to BIGINT"),
     ],
 )
-def test_what_is_refused(text: str, params: dict[str, Any], reason: str) -> None:
+def test_what_is_refused(text: str, params: Any, reason: str) -> None:
     with pytest.raises(sash.SashError) as caught:
         sash.sql(text, params=params, s=ROWS)
     assert reason in str(caught.value)

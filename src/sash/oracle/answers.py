@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.operators.living_rows import SYSTEM, lives_of
-from sash.oracle.row_keys import row_keys
+from sash.oracle.row_keys import is_float_key, is_nested_key, positive_zero, row_keys
 from sash.store.batch import NEVER
 
 TOLERANCE = 1e-9
@@ -73,6 +73,9 @@ def positive_zeros(table: pa.Table) -> pa.Table:
     for idx, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
             table = table.set_column(idx, field, pc.add(table.column(idx), pa.scalar(0.0, field.type)))
+        elif pa.types.is_nested(field.type):
+            values = [positive_zero(value) for value in table.column(idx).to_pylist()]
+            table = table.set_column(idx, field, pa.array(values, field.type))
     return table
 
 
@@ -101,16 +104,20 @@ def _by_rest(rows: Answer) -> dict[tuple, Answer]:
     """Rows by their values that are not floats."""
     grouped: dict[tuple, Answer] = defaultdict(Counter)
     for row, n in rows.items():
-        grouped[tuple(key if not _is_float(key) else None for key in row)][row] = n
+        grouped[tuple(map(_without_floats, row))][row] = n
     return grouped
 
 
-def _is_float(key: tuple) -> bool:
-    """Whether a `value_key` is that of a float; only those tell how they are written."""
-    return len(key) == 3
+def _without_floats(key: tuple) -> tuple | None:
+    if is_nested_key(key):
+        return tuple(map(_without_floats, key[1]))
+    return None if is_float_key(key) else key
 
 
 def _is_near(one: tuple, other: tuple) -> bool:
-    if not (_is_float(one) and _is_float(other)):
+    """Of two keys that are the same without their floats."""
+    if is_nested_key(one):
+        return all(map(_is_near, one[1], other[1]))
+    if one == other or not is_float_key(one):
         return one == other
-    return one == other or math.isclose(float(one[2]), float(other[2]), rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return math.isclose(float(one[2]), float(other[2]), rel_tol=TOLERANCE, abs_tol=TOLERANCE)

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 
 from sash.errors import PlanError
-from sash.oracle.aggregate_order import alias_of
+from sash.sql.aggregate_order import alias_of
 from sash.sql.catalog import Catalog, StreamInfo
 from sash.sql.expressions import split_conjuncts
 from sash.sql.join_trees import ASOF

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from sash.errors import PlanError
-from sash.oracle.aggregate_order import alias_of
+from sash.sql.aggregate_order import alias_of
 from sash.sql.catalog import StreamInfo
 from sash.sql.join_trees import within_brackets
 from sash.sql.window_kinds import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from sash.oracle.aggregate_order import own_nodes
 from sash.oracle.over_order import has_over
+from sash.sql.aggregate_order import own_nodes
 from sash.sql.functions import is_aggregate
 from sash.sql.join_trees import ASOF
 from sash.sql.parsed_ranks import read_ranks

@@ -35,7 +35,6 @@ from sqlglot.errors import ErrorLevel
 from sash.errors import PlanError, Span
 from sash.operators.changes import read_times
 from sash.oracle import pair_walks
-from sash.oracle.aggregate_order import TIME, alias_of, items_of, order_aggregates
 from sash.oracle.asof_partners import leave_one_partner
 from sash.oracle.first_rows import spell_out_first_rows
 from sash.oracle.from_items import add_condition, as_item, inline_named_queries, joins_of, window_of
@@ -44,6 +43,7 @@ from sash.oracle.lateral_queries import can_be_lateral
 from sash.oracle.over_order import spell_out_over
 from sash.oracle.reference import ALWAYS, Tables, find_stream_lives
 from sash.sql import duck
+from sash.sql.aggregate_order import TIME, alias_of, items_of, order_aggregates
 from sash.sql.catalog import Catalog, RelationInfo, StreamInfo
 from sash.sql.cursor import IS_ARRIVAL
 from sash.sql.dialect import Sash

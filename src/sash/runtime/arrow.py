@@ -36,7 +36,7 @@ def _to_arrow(frame: Any, name: str, schema: pa.Schema | None) -> pa.Table:
     module = type(frame).__module__.split(".")[0]
     if module == "pandas" and type(frame).__name__ == "DataFrame":
         _refuse_twins(frame.columns, name)
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.Table.from_pandas(_with_index(frame, schema), preserve_index=False)
     if module == "polars" and type(frame).__name__ in ("DataFrame", "LazyFrame"):
         frame = frame.collect() if type(frame).__name__ == "LazyFrame" else frame
         return frame.to_arrow()
@@ -50,6 +50,15 @@ def _to_arrow(frame: Any, name: str, schema: pa.Schema | None) -> pa.Table:
         f"`{name}` is a {type(frame).__module__}.{type(frame).__qualname__}; "
         "pass an Arrow, pandas, Polars or Spark frame, or a list of dictionaries"
     )
+
+
+def _with_index(frame: Any, schema: pa.Schema | None) -> Any:
+    """A pandas frame with the columns that are its index by name, as `df.set_index("ts")` makes it."""
+    names = list(frame.index.names)
+    is_named = all(isinstance(name, str) and name not in frame.columns for name in names)
+    if not is_named or frame.columns.nlevels > 1 or (schema is not None and not set(names) <= set(schema.names)):
+        return frame
+    return frame.reset_index()
 
 
 def _is_list(frame: Any) -> TypeGuard[Sequence[Any]]:
@@ -78,6 +87,6 @@ def _shared_type(type: pa.DataType) -> pa.DataType:
         return _shared_type(type.value_type)
     if pa.types.is_large_string(type) or pa.types.is_string_view(type):
         return pa.string()
-    if pa.types.is_large_binary(type) or pa.types.is_binary_view(type):
+    if pa.types.is_large_binary(type) or pa.types.is_binary_view(type) or pa.types.is_fixed_size_binary(type):
         return pa.binary()
     return type

@@ -62,6 +62,7 @@ def _bind_select(select: ParsedSelect, context: Context) -> BoundQuery:
     context = context.within(select, _keeper(select, context))
     sources, lifted = bind_sources(select, context), bind_lifted(select, context)
     scope = Scope((*sources, *lifted), select.text, context.outside)
+    scope.aliases = {output.alias.lower() for output in written.outputs if output.alias}
     sources = bind_as_of(select, sources, scope)
     trees = () if are_plain(select.trees) else bind_trees(select, sources, scope)
     using = [] if trees else _equalities(select, sources, scope)

@@ -122,7 +122,7 @@ class Cursor(DuckDBParser):
     def at_parameter(self) -> bool:
         return self._curr.token_type is TokenType.PARAMETER and self._curr.text == "$"
 
-    def given(self, what: str, kind: type, example: str) -> Any:
+    def given(self, what: str, kind: type | tuple[type, ...], example: str) -> Any:
         """The value of the parameter that comes next, which must be of a kind, as is the example."""
         start = self._index
         self._advance()
@@ -172,6 +172,9 @@ class Cursor(DuckDBParser):
 
     def raise_error(self, message: str, token: Token | None = None) -> NoReturn:
         span = Span(token.start, token.end + 1) if token else self._span_here()
+        if message.startswith("Invalid expression") and self._prev and self._prev.text.upper() == "WINDOW":
+            # Without FROM, sqlglot takes the word for an alias.
+            raise MisreadError("expected `FROM` and a stream before `WINDOW`", span)
         raise MisreadError(_reword(message, self._found()), span)
 
     def _parse_interval(  # pyright: ignore[reportIncompatibleMethodOverride]

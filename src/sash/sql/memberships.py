@@ -22,7 +22,6 @@ from sash.sql.expressions import ScalarBinder, incompatible, span_of
 from sash.sql.hashable import check_hashable
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, refuse_statement_clauses
-from sash.sql.ranks import without_limit
 from sash.sql.read_query import read_query
 from sash.sql.scope import Scope
 from sash.sql.sets import cast, cast_outputs, common_types, compared_types, select_from
@@ -113,7 +112,7 @@ def _bind_exists(query: ParsedQuery, around: Surroundings) -> tuple[BoundQuery, 
     context = around.context.subquery(around.select)
     if not isinstance(query, ParsedSelect) or is_aggregating(query):
         return select_from(context.bind(query, context), ()), []
-    query = without_limit(query)
+    query = replace(query, ranks=None)  # what is left of them makes no difference to whether there is a row
     inner = Scope(bind_sources(query, context.within(query, None)), query.text)
     _check_outputs(query, inner, around.scope)
     correlation = find_correlation(query, inner, around.scope)

@@ -37,6 +37,7 @@ _CASTS: tuple[tuple[type, str, Callable[[Any], str]], ...] = (
     (bytes, "BLOB", lambda value: "".join(f"\\x{byte:02X}" for byte in value)),
 )
 _WRITTEN = re.compile(r"(?i)(DATE|TIMESTAMP|TIMESTAMPTZ|TIME|INTERVAL|UUID)\s*'[^']*'|'(?:[^']|'')*'|TRUE|FALSE|NULL")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?")
 _FLOAT = re.compile(r"(?i)[-+]?(\d+(\.\d*)?|\.\d+)e[-+]?\d+|[-+]?\.\d+")
 
@@ -45,6 +46,9 @@ class Parameters:
     """The values that a text may use, and which of them it has used."""
 
     def __init__(self, values: Values | None = None):
+        if not isinstance(cast(object, values or {}), Mapping):
+            kind = type(values).__name__
+            raise BindError(f"`params` is a {kind}; give a dictionary of values by name, as in `params={{'x': 5}}`")
         self._values = {name.lower(): value for name, value in (values or {}).items()}
         if len(self._values) < len(values or {}):
             raise PlanError("two parameters have names that differ in case alone, which are one to SQL; rename one")
@@ -62,7 +66,11 @@ class Parameters:
     def expression(self, name: str, text: str, span: Span) -> exp.Expr:
         """The same as a constant of the query."""
         value = self.value(name, text, span)
+        if isinstance(value, str) and (strange := _SURROGATE.search(value)):
+            raise BindError(f"`${name}` holds {strange[0]!a}, which is no character; remove it", text, span)
         constant = to_constant(value)
+        if constant is None and isinstance(value, int):
+            raise BindError(f"`${name}` is beyond the integers of SQL, which have 128 bits; give a float", text, span)
         if constant is None:
             reason = f"`${name}` is of the type {type(value).__name__}, of which SQL has no values"
             raise BindError(f"{reason}; give a number, string or time", text, span)
@@ -100,6 +108,12 @@ def to_constant(value: Any) -> exp.Expr | None:
         if isinstance(value, kind):
             return cast_to(exp.Literal.string(write(value)), type_)
     return None
+
+
+def without_cast(expr: exp.Expr) -> exp.Expr:
+    """What an integer that was given for a parameter is as a literal; any other expression as it is."""
+    is_given = PARAMETER in expr.meta and isinstance(expr, exp.Cast)
+    return expr.this if is_given and expr.args["to"].sql(dialect="duckdb") in ("INTEGER", "BIGINT") else expr
 
 
 def _decimal(value: Decimal) -> exp.Expr | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from sqlglot.errors import TokenError
 
@@ -48,6 +48,8 @@ def parse_query(text: str, params: Values | None = None) -> ParsedQuery:
 
 
 def _parse_statements(text: str, params: Values | None) -> list[Statement]:
+    if not isinstance(cast(object, text), str):
+        raise ParseError(f"the query is a {type(text).__name__}; give its text")
     if strange := _NO_TEXT.search(text):
         reason = f"the text holds {strange[0]!a}, which is no character; remove it"
         raise ParseError(reason, text, Span(*strange.span()))

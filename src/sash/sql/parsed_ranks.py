@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from sash.errors import PlanError, Span
 from sash.sql.expressions import span_of
+from sash.sql.parameters import without_cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ def read_ranks(tree: exp.Query, text: str) -> ParsedRanks | None:
         return None
     _check_is_limited(order, limit, offset, on, text)
     return ParsedRanks(
-        order=tuple(map(_checked, order.expressions)) if order else (),
+        order=tuple(_checked(each, text, span_of(*tree.selects)) for each in order.expressions) if order else (),
         n_rows=_read_limit(limit, text) if limit else None,
         n_skipped=_read_number(offset.expression, "OFFSET", 0, text) if offset else 0,
         with_ties=_has_ties(limit, order, text) if limit else False,
@@ -59,8 +61,11 @@ def _check_is_limited(
         raise PlanError("`OFFSET` needs a `LIMIT`; add one, as in `LIMIT 10`", text, span_of(offset))
 
 
-def _checked(ordered: exp.Expr) -> exp.Ordered:
+def _checked(ordered: exp.Expr, text: str, span: Span | None) -> exp.Ordered:
     assert isinstance(ordered, exp.Ordered)
+    if isinstance(ordered.this, exp.Var):
+        reason = "`ORDER BY ALL` cannot run in this version"
+        raise PlanError(f"{reason}; name the columns, or give their places, as in `ORDER BY 1, 2`", text, span)
     return ordered
 
 
@@ -75,8 +80,8 @@ def _read_limit(limit: exp.Expr, text: str) -> int:
 
 
 def _read_number(expr: exp.Expr, clause: str, least: int, text: str) -> int:
-    number = expr.unnest()
-    if not isinstance(number, exp.Literal) or not number.is_int or not least <= int(number.name) < 1 << 31:
+    number = without_cast(expr.unnest())
+    if not isinstance(number, exp.Literal) or not number.name.isdigit() or not least <= int(number.name) < 1 << 31:
         span = span_of(expr)
         written = text[span.start : span.end] if span else "…"
         reason = f"`{clause}` needs a whole number of rows, {least} or more, and not `{written}`; write one"
@@ -90,3 +95,14 @@ def _has_ties(limit: exp.Expr, order: exp.Expr | None, text: str) -> bool:
     if has_ties and not order:
         raise PlanError("`WITH TIES` goes by an order; add `ORDER BY`", text, span_of(limit) or Span(0, 1))
     return has_ties
+
+
+def written_out(ordered: exp.Ordered, shown: Sequence[exp.Expr]) -> exp.Ordered:
+    """What LIMIT goes by, with the places and aliases of SELECT written out."""
+    found, ordered = ordered.this.unnest(), ordered.copy()
+    aliased = {output.alias.lower(): output.unalias() for output in shown if output.alias}
+    if isinstance(found, exp.Literal) and found.is_int and 1 <= int(found.name) <= len(shown):
+        ordered.set("this", shown[int(found.name) - 1].unalias().copy())
+    elif isinstance(found, exp.Column) and len(found.parts) == 1 and found.name.lower() in aliased:
+        ordered.set("this", aliased[found.name.lower()].copy())
+    return ordered

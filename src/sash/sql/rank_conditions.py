@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from sash.errors import PlanError
 from sash.sql.expressions import span_of
+from sash.sql.parameters import without_cast
 
 RANKS = ("row_number", "rank", "dense_rank")
 T = TypeVar("T", bound=exp.Expr)
@@ -83,8 +84,8 @@ def bounds_of(condition: exp.Expr, kind: type[T]) -> tuple[T, int, int] | None:
 
 
 def _number(expr: exp.Expr) -> int | None:
-    number = expr.unnest()
-    return int(number.name) if isinstance(number, exp.Literal) and number.is_int else None
+    number = without_cast(expr.unnest())
+    return int(number.name) if isinstance(number, exp.Literal) and number.name.isdigit() else None
 
 
 def _refuse(condition: exp.Expr, text: str) -> NoReturn:

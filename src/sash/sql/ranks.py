@@ -201,15 +201,3 @@ def _ranked(block: Block, step: _Step, places: Sequence[int], kept: Sequence[int
     return BoundQuery(
         text=block.text, sources=(source,), outputs=tuple(outputs), conjuncts=(), spans=block.spans, ranking=ranking
     )
-
-
-def without_limit(query: ParsedSelect) -> ParsedSelect:
-    """The query of an EXISTS, to which it makes no difference how many rows there are beside one."""
-    ranks = query.ranks
-    if ranks is None:
-        return query
-    if ranks.n_skipped or ranks.qualify is not None:
-        reason = "`OFFSET` and `QUALIFY` cannot stand in `EXISTS` with columns from outside"
-        remedy = "`SEMI JOIN` a subquery that counts its rows with `GROUP BY`"
-        raise PlanError(f"{reason}; {remedy}", query.text, span_of(query.tree))
-    return replace(query, ranks=None)

@@ -33,6 +33,7 @@ from sash.sql.stars import replacements_of
 _PREFIX = "SELECT "
 _SOMETHING = "FROM x"
 """What stands for a subquery, which is read by itself; no query is shorter."""
+_SHORT_UNIT = re.compile(r"(?i)\bINTERVAL\s+([\d.]+\s+(?:us|ms|s|min|m|h|d|w))\b")
 _Node: TypeAlias = dict[str, Any]
 """A part of a tree of DuckDB's, as JSON."""
 
@@ -49,9 +50,21 @@ _NEGATIONS = {
 def check_syntax(select: ParsedSelect) -> None:
     """ParseError at an expression of a SELECT as written that DuckDB does not read."""
     for expr, span in _expressions(select):
-        tree = _read(_without_queries(expr, span, select.text))
+        written = _without_queries(expr, span, select.text)
+        tree = _read(written)
         if isinstance(tree, _Misread):
+            _refuse_short_unit(written, select.text, span)
             raise ParseError(tree.reason, select.text, tree.place(span, select.text))
+
+
+def _refuse_short_unit(written: str, text: str, span: Span) -> None:
+    """ParseError if there is a length as it may stand in a window, and not in an expression."""
+    short = _SHORT_UNIT.search(written)
+    if short is not None:
+        reason = (
+            f"`{short[0]}` is no interval to DuckDB; write its unit out, or quote it, as in `INTERVAL '{short[1]}'`"
+        )
+        raise ParseError(reason, text, span)
 
 
 def check_reading(select: ParsedSelect) -> None:

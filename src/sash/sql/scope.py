@@ -36,6 +36,8 @@ class Scope:
         self._values: dict[tuple[str, str], exp.Expr] = {}
         """What a column stands for that USING has merged with another, if not for itself."""
         self._hidden: set[str] = set()
+        self.aliases: Collection[str] = ()
+        """What SELECT calls its items, in lower case, to say of them that other expressions cannot use them."""
 
     def replace(self, sources: Sequence[Source]) -> None:
         """Takes items of FROM again, with more known of them."""
@@ -105,10 +107,18 @@ class Scope:
         return expr.transform(self._resolve_node)
 
     def has(self, column: exp.Column) -> bool:
-        """Whether the name, of one or more parts, is of a column here; it may still be ambiguous."""
-        first, *fields = (part.name.lower() for part in column.parts)
-        is_qualified = bool(fields) and first in self._sources
-        return is_qualified or any(name.lower() == first for _, name in self._visible())
+        """Whether the name, of one or more parts, is of a column here; it may still be ambiguous.
+
+        `t.k` is not that of a column `t` without a field `k`: it may be of an item `t` of the query outside.
+        """
+        first, *fields = (part.name for part in column.parts)
+        return (bool(fields) and first.lower() in self._sources) or self._has_path(first, fields)
+
+    def _has_path(self, first: str, fields: Sequence[str]) -> bool:
+        """Whether a name alone is of a column here, and it has the first field that is asked of it."""
+        known = ((source.schema.field(name).type, name) for source, name in self._visible())
+        types = [type_ for type_, name in known if name.lower() == first.lower()]
+        return any(not fields or _match(fields[0], list(_fields(type_))) is not None for type_ in types)
 
     def _resolve_node(self, node: exp.Expr) -> exp.Expr:
         if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
@@ -128,7 +138,8 @@ class Scope:
         if fields and first.name.lower() in self._sources:
             column = column_in(self._source(first), fields.pop(0), self._text)
             return self._descend(column, self._read(column), fields)
-        if fields and not any(name.lower() == first.name.lower() for _, name in self._visible()):
+        is_outside = first.name.lower() in self._outside and not self._has_path(first.name, [f.name for f in fields])
+        if fields and (is_outside or not self._has_path(first.name, ())):
             raise self._unknown_source(first)
         column = self._find(first, list(self._visible()))
         return self._descend(column, self._value(column), fields)
@@ -136,7 +147,7 @@ class Scope:
     def _descend(self, column: exp.Column, expr: exp.Expr, fields: list[exp.Identifier]) -> exp.Expr:
         type_ = self._sources[column.table.lower()].schema.field(column.name).type
         for field in fields:
-            types = {inner.name: inner.type for inner in type_.fields} if pa.types.is_struct(type_) else {}
+            types = _fields(type_)
             name = _match(field.name, list(types))
             if name is None:
                 place = expr.sql().replace('"', "")
@@ -192,6 +203,9 @@ class Scope:
         source = self._sources.get(name.name.lower())
         if source is not None:
             reason = f"`{source.alias}` is no column; write `{source.alias}.*` or one of its columns"
+        elif name.name.lower() in self.aliases:
+            reason = f"`{name.name}` is a name that SELECT gives, and no column; write what it stands for"
+            reason += ", or select it in a subquery in `FROM`"
         else:
             reason = f"there is no column `{name.name}`; {suggest(name.name, set(known))}"
         return BindError(reason, self._text, span_of(name))
@@ -220,6 +234,11 @@ def is_loop_variable(column: exp.Column) -> bool:
     while loop is not None and loop.expression.name.lower() != column.parts[0].name.lower():
         loop = loop.find_ancestor(exp.Comprehension)
     return loop is not None
+
+
+def _fields(type_: pa.DataType) -> dict[str, pa.DataType]:
+    """The types of the fields of a struct."""
+    return {field.name: field.type for field in type_.fields} if pa.types.is_struct(type_) else {}
 
 
 def _match(name: str, names: list[str]) -> str | None:

@@ -3,6 +3,7 @@
 SELECT MAX(v) … WHERE R.k = A.k                   one row for each A.k; NULL where R has none
 SELECT COUNT(*) + 1 … WHERE R.k = A.k             the same; 1 where R has none
 SELECT v FROM R [PARTITION BY k ROWS 1] … R.k = A.k     the newest of A.k: there is but one
+SELECT v FROM R WHERE R.k = A.k ORDER BY R.ts LIMIT 1    the first of A.k
 SELECT name FROM products P WHERE P.code = A.code of a table: a second row for a code is an error
 """
 
@@ -40,8 +41,10 @@ class SingleValue:
     """Whether it is up to the rows that there is but one."""
 
 
-def as_value(correlation: Correlation, is_at_rest: bool, span: Span | None, text: str) -> SingleValue:
-    """PlanError if a subquery may have several rows at an instant."""
+def as_value(
+    correlation: Correlation, is_at_rest: bool, span: Span | None, text: str, is_first: bool = False
+) -> SingleValue:
+    """PlanError if a subquery may have several rows at an instant; `is_first` says that it has one for each key."""
     query = correlation.query
     if len(query.outputs) != 1 or star_of(query.outputs[0]) is not None:
         raise BindError("a subquery as a value has one column; name just that", text, span)
@@ -52,7 +55,7 @@ def as_value(correlation: Correlation, is_at_rest: bool, span: Span | None, text
             return _aggregate(correlation, expr, keys, text)
         if query.groups and not query.groups_all and all(_is_among(group, keys) for group in query.groups):
             return SingleValue(_having(query.having, expr), keys)
-    elif _has_one_row(correlation):
+    elif _has_one_row(correlation) or (is_first and not is_at_rest):
         return SingleValue(exp.Max(this=expr.copy()), keys or None)
     elif is_at_rest:
         return SingleValue(expr, None, is_checked=True)

@@ -234,7 +234,7 @@ def _check_streams(select: ParsedSelect, sources: tuple[Source, ...], context: C
         return
     streams = [source for source in sources if source.is_stream]
     if not streams:
-        reason = "the query reads no stream, only tables; add a stream"
+        reason = "the query reads no stream, only tables; add a stream, or ask for rows of tables by `IN` or `EXISTS`"
         hints = (hint for hint in map(_hint, sources) if hint)
         raise PlanError(reason, select.text, select.spans["from"], next(hints, None))
     for stream in streams:

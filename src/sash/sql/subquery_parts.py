@@ -26,10 +26,10 @@ def is_made_of_rows(select: ParsedSelect) -> bool:
 
 
 def as_select(query: ParsedQuery) -> ParsedSelect:
-    """A query that is no plain SELECT as one of all its columns."""
+    """A query that is no plain SELECT, or shows its first rows alone, as one of all its columns."""
     inner = to_tree(query)
     names = [exp.to_identifier(f"{VALUE}{place}", quoted=True) for place in range(len(inner.selects))]
-    if isinstance(query, ParsedSelect) and not is_made_of_rows(query):
+    if isinstance(query, ParsedSelect) and not is_made_of_rows(query) and query.ranks is None:
         return query
     alias = exp.TableAlias(this=exp.to_identifier("rows", quoted=True), columns=names)
     item = exp.Subquery(this=inner, alias=alias)

@@ -18,9 +18,11 @@ from sqlglot.errors import ErrorLevel
 
 from sash.errors import PlanError, SourceError
 from sash.sql import duck
+from sash.sql.aggregate_order import order_aggregates
 from sash.sql.bound_query import Block, BoundSet, sources_in
 from sash.sql.catalog import Catalog, DerivedInfo, RelationInfo, Source, StreamInfo, TableQuery
 from sash.sql.dialect import Sash
+from sash.sql.first_table_rows import say_which_come_first
 from sash.sql.parsed import NamedQueries, ParsedQuery, ParsedSelect
 from sash.store.batch import content_order
 
@@ -57,12 +59,17 @@ def to_tree(query: ParsedQuery) -> exp.Query:
     tree = query.tree.copy()
     tree.set("expressions", [output.copy() for output in query.outputs])
     tree.set("where", exp.Where(this=query.where.copy()) if query.where is not None else None)
-    tree.set("distinct", exp.Distinct() if query.is_distinct else None)
+    tree.set("distinct", _distinct(query) if query.is_distinct else None)
     if query.groups is not None and not query.groups_all:
         tree.set("group", exp.Group(expressions=[group.copy() for group in query.groups]) if query.groups else None)
     tree.set("having", exp.Having(this=query.having.copy()) if query.having is not None else None)
     tree.set("hint", None)
     return tree
+
+
+def _distinct(query: ParsedSelect) -> exp.Distinct:
+    on = query.ranks.distinct_on if query.ranks is not None else ()
+    return exp.Distinct(on=exp.Tuple(expressions=[each.copy() for each in on]) if on else None)
 
 
 def as_relation(query: ParsedQuery, block: Block) -> RelationInfo:
@@ -71,6 +78,10 @@ def as_relation(query: ParsedQuery, block: Block) -> RelationInfo:
         reason = f"rows of tables have no order for `{timed.upper()}` to go by; order it, as in `{timed}(x ORDER BY x)`"
         raise PlanError(reason, block.text, block.spans.get("select"))
     tree = _with_named(to_tree(query), query.named)
+    for part in list(tree.find_all(exp.Select, exp.SetOperation)):
+        say_which_come_first(part, block.text)
+        if isinstance(part, exp.Select):
+            order_aggregates(part)
     sql = tree.sql(dialect=Sash, normalize_functions=False, comments=False, unsupported_level=ErrorLevel.RAISE)
     schema = pa.schema([(output.name, output.type) for output in block.outputs])
     types = ((each.name, each.sql_type) for each in block.outputs if duck.is_renamed(each.sql_type, each.type))

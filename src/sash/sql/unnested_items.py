@@ -68,8 +68,11 @@ class UnnestedItems:
         elif kind == INNER:
             self.lifted.append(source)
         else:
-            reason = "beside aggregates, a subquery cannot be compared with anything; aggregate in a subquery in `FROM`"
-            raise PlanError(f"{reason}, and put this one into the query around it", self._text, span)
+            reason = "beside aggregates, a subquery cannot be compared with anything"
+            remedy = (
+                "group by what it says in a query around the one that says it, or aggregate in a subquery in `FROM`"
+            )
+            raise PlanError(f"{reason}; {remedy}, and put this one into the query around that", self._text, span)
 
     def joined_to(self, trees: Sequence[ParsedTree], first: int) -> tuple[ParsedTree, ...]:
         """FROM with the items, which are numbered from `first` on: first what is joined with every row, then what is

@@ -24,10 +24,12 @@ from sash.sql.join_trees import ANTI, INNER, LEFT, SEMI, are_plain
 from sash.sql.outputs import is_aggregating
 from sash.sql.parsed import ParsedQuery, ParsedSelect, refuse_statement_clauses
 from sash.sql.rank_conditions import refuse_windows
+from sash.sql.ranked_subqueries import is_first_row, rank_within, without_idle_limit
 from sash.sql.read_query import read_query
 from sash.sql.scope import Scope, place
 from sash.sql.single_values import as_value
 from sash.sql.sources import Context, bind_sources
+from sash.sql.stars import star_of
 from sash.sql.subqueries import is_membership, is_predicate, refuse_quantified, strip_negations, without_quantifiers
 from sash.sql.subquery_parts import (
     VALUE,
@@ -141,9 +143,10 @@ class _Unnesting:
             if is_negated and not correlation.parts:
                 return exp.Not(this=self._mark(predicate))
             return self._look_up(predicate, correlation, is_negated)
+        stays = not is_at_rest and query.ranks is None
         if not correlation.parts:
-            return exp.Not(this=self._mark(predicate)) if is_negated else self._mark(predicate) if is_at_rest else part
-        if not is_at_rest and correlation.is_by_equality:
+            return exp.Not(this=self._mark(predicate)) if is_negated else part if stays else self._mark(predicate)
+        if stays and correlation.is_by_equality:
             return part
         return self._look_up(predicate, correlation, is_negated)
 
@@ -208,14 +211,15 @@ class _Unnesting:
 
     def _value(self, node: exp.Expr) -> exp.Expr:
         """What a subquery that stands for a value is worth."""
-        query = read_query(node, self._select.text, self._select.named)
+        query = without_idle_limit(read_query(node, self._select.text, self._select.named), is_any=False)
         for output in query.outputs if isinstance(query, ParsedSelect) else ():
             refuse_windows(output, query.text)
         refuse_statement_clauses(query, "a subquery")
         correlation = self._correlation(query, as_value=True)
         alias = self._items.next_alias()
         correlation.require_equalities(self._select.text)
-        single = as_value(correlation, not self._reads_stream(query), span_of(node), self._select.text)
+        is_at_rest, is_first = not self._reads_stream(query), is_first_row(query)
+        single = as_value(correlation, is_at_rest, span_of(node), self._select.text, is_first)
         keyed, conditions, names = correlation.keyed(alias)
         keyed = replace(keyed, outputs=(*keyed.outputs, single.expr), having=None, groups=single.groups)
         if single.is_checked:
@@ -231,11 +235,14 @@ class _Unnesting:
 
     def _read(self, predicate: exp.Expr) -> ParsedQuery:
         tree = predicate.args["query"] if isinstance(predicate, exp.In) else predicate.this
-        query = read_query(tree, self._select.text, self._select.named)
+        is_exists = isinstance(predicate, exp.Exists)
+        query = without_idle_limit(read_query(tree, self._select.text, self._select.named), is_any=is_exists)
         refuse_statement_clauses(query, "a subquery")
-        if isinstance(predicate, exp.Exists) and isinstance(query, ParsedSelect) and not is_aggregating(query):
+        if is_exists and isinstance(query, ParsedSelect) and not is_aggregating(query):
             # What functions OVER rows say makes no difference to whether there are any.
-            return replace(query, outputs=tuple(each for each in query.outputs if not each.find(exp.Window)) or (_ONE,))
+            outputs = [each for each in query.outputs if not each.find(exp.Window)]
+            outputs = [each for each in outputs if query.ranks is None or star_of(each) is None]
+            return replace(query, outputs=tuple(outputs) or (_ONE,))
         return query
 
     def _correlation(self, query: ParsedQuery, as_value: bool = False) -> Correlation:
@@ -246,8 +253,15 @@ class _Unnesting:
         context = self._context.subquery(self._select)
         if not self._reads_stream(query):
             context = replace(context, is_at_rest=True)
-        inner = Scope(bind_sources(query, context.within(query, None)), query.text)
-        return find_correlation(query, inner, self._scope)
+        found = _compare(query, context, self._scope)
+        if query.ranks is None:
+            return found
+        return _compare(rank_within(found), context, self._scope) if found.parts else Correlation(as_select(query))
 
     def _reads_stream(self, query: ParsedQuery) -> bool:
         return reads_stream(query, self._context.catalog)
+
+
+def _compare(query: ParsedSelect, context: Context, outer: Scope) -> Correlation:
+    inner = Scope(bind_sources(query, context.within(query, None)), query.text)
+    return find_correlation(query, inner, outer)

@@ -19,7 +19,7 @@ from decimal import Decimal
 import duckdb
 from sqlglot import exp
 
-from sash.errors import ParseError, Span
+from sash.errors import BindError, ParseError, Span
 from sash.sql import duck
 from sash.sql.cursor import Cursor
 from sash.sql.window_kinds import NOW_US, RowsWindow, SinceWindow, TimeWindow, UnboundedWindow, Window
@@ -121,7 +121,10 @@ def _parse_query_window(parser: Cursor) -> WindowClause:
     parser.expect("WINDOW")
     start = parser.index
     if parser.is_aliased():
-        parser.refuse("a named window", "remove it; a query has one `WINDOW`, such as `WINDOW 1 MINUTE`")
+        parser.refuse(
+            "a named window",
+            "write behind each `OVER`, in brackets, what it stands for; `WINDOW` is one such as `WINDOW 1 MINUTE`",
+        )
     window = _parse_amount_of_rows(parser) or _parse_time_window(parser)
     _refuse_slide(parser)
     return WindowClause(window, parser.span_since(start))
@@ -189,8 +192,13 @@ def parse_signed_length(parser: Cursor, what: str) -> int:
     """A length of time, which may be negative, in microseconds."""
     start = parser.index
     if parser.at_parameter():
-        given = parser.given(f"the length of {what}", timedelta, "timedelta(minutes=5)")
-        return given // timedelta(microseconds=1)
+        given = parser.given(f"the length of {what}", (timedelta, str), "timedelta(minutes=5)` or `'5 minutes'")
+        if isinstance(given, timedelta):
+            return given // timedelta(microseconds=1)
+        try:
+            return _length_us(given)
+        except ParseError as error:
+            raise BindError(error.reason, parser.sql, parser.span_since(start)) from None
     words = parse_words(parser, what)
     try:
         return _length_us(words)

@@ -134,6 +134,10 @@ class Table:
         return self.ahead_us is not None and time > max(newest, following) + self.ahead_us
 
 
+TWIN = "t2"
+"""A column that is called as items of FROM are: `t2.k` means the item, also if that stands outside of the subquery."""
+
+
 def draw_tables(choices: Choices, is_plain: bool) -> dict[str, Table]:
     """One to three streams, and sometimes a relation. Plain ones have 64-bit integers and strings only."""
     time = choices.weighted(dict(zip(TIMES, (6, 2, 2)))) if not is_plain else pa.int64()
@@ -168,11 +172,12 @@ def _draw_schema(choices: Choices, is_plain: bool) -> pa.Schema:
     chosen = {name: choices.one(list(VALUES[family])) for name, family in _RICH.items()}
     # Where a row has to be told from others, these columns are refused.
     left_out = [name for name in ("l", "n") if not choices.chance(30)]
-    return pa.schema({name: type_ for name, type_ in chosen.items() if name not in left_out})
+    named = {TWIN: pa.int64()} if choices.chance(12) else {}
+    return pa.schema({name: type_ for name, type_ in chosen.items() if name not in left_out} | named)
 
 
 def _families(schema: pa.Schema, time: pa.DataType | None = None) -> dict[str, str]:
-    families = {name: _RICH[name] for name in schema.names if name != "ts"}
+    families = {name: _RICH.get(name, NUMBER) for name in schema.names if name != "ts"}
     if time is not None:
         families = {"ts": NUMBER if time == pa.int64() else INSTANT, **families}
     return families

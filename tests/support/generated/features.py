@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from support.generated.data import Table
+from support.generated.data import TWIN, Table
 from support.generated.overs import FEATURES as OVER_FEATURES
 from support.generated.overs import OVER_MARK
 from support.generated.ranks import FEATURES
@@ -58,7 +58,17 @@ EXPECTED = (
         "SELECT *",
     ),
     *("value subquery", "value compared with the outside", "value beside groups", "subquery of a relation"),
-    *("IN under OR", "EXISTS under OR", "EXISTS by more than equality", "column list", "EXCLUDE", "parameter"),
+    *(
+        "first row as a value",
+        "LIMIT in IN",
+        "LIMIT in EXISTS",
+        "IN under OR",
+        "EXISTS under OR",
+        "EXISTS by more than equality",
+        "column list",
+        "EXCLUDE",
+        "parameter",
+    ),
     *("UNION ALL", "UNION", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL", "MINUS"),
     *(
         "[RANGE]",
@@ -87,7 +97,16 @@ EXPECTED = (
     *(f"{name}()" for name in _AGGREGATES),
     *("FILTER", "ORDER BY in an aggregate", "count distinct()", "DISTINCT in another aggregate"),
     *(each.strip(" (") for each in _FUNCTIONS),
-    *("slack", "late rows", "rows too far ahead", "recording", "tie-breakers", "rows out of order", "an empty stream"),
+    *(
+        "slack",
+        "late rows",
+        "rows too far ahead",
+        "recording",
+        "tie-breakers",
+        "rows out of order",
+        "an empty stream",
+        "a column called as an item",
+    ),
     *("by sash.sql", "by cuts", "by session", "held against SQLite too", "memory of 64k", "memory of 16k"),
 )
 """Every name that `features_of` gives. Each is drawn sooner or later."""
@@ -210,10 +229,12 @@ def _of_marks(select: Select) -> Iterator[str]:
     for mark in select.marks:
         if isinstance(mark, ValueQuery):
             yield "value subquery"
+            yield "first row as a value" if mark.ranks else ""
             yield "value compared with the outside" if mark.equalities else ""
             yield "value beside groups" if any("\1" in output.expr for output in select.outputs) and select.keys else ""
         else:
             yield "IN under OR" if mark.operand is not None else "EXISTS under OR"
+            yield f"LIMIT in {'IN' if mark.operand is not None else 'EXISTS'}" if mark.ranks else ""
     for each in (*select.tests, *select.marks):
         items = each.body.items if isinstance(each.body, Select) else ()
         if items and not any(isinstance(item, Derived) or item.is_stream for item in items):
@@ -258,3 +279,4 @@ def _of_tables(case: GeneratedCase) -> Iterator[str]:
         yield "tie-breakers" if table.tie else ""
         yield "rows out of order" if table.times != sorted(table.times) else ""
         yield "an empty stream" if not table.rows.num_rows else ""
+        yield "a column called as an item" if TWIN in table.families else ""

@@ -58,6 +58,11 @@ class Ranks:
             return f"{text}{skipped} FETCH FIRST {self.n_rows} ROWS {'WITH TIES' if self.with_ties else 'ONLY'}"
         return f"{text} LIMIT {self.n_rows}{skipped}"
 
+    def plain(self, expr: str) -> str:
+        """`ORDER BY … LIMIT` of a subquery that selects an expression, which places rows that are equal in order."""
+        order = order_by((*((each, explicit(how)) for each, how in self.order), (expr, " NULLS LAST")))
+        return f" {order} LIMIT {self.n_rows} OFFSET {self.n_skipped}"
+
     @property
     def steps(self) -> list[Qualify]:
         """One choice of rows after the other."""

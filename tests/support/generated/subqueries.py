@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from support.generated.choices import Choices
 from support.generated.data import BOOLEAN, INSTANT, LIST, NUMBER, STRING
 from support.generated.expressions import RANGE, Expression, ExpressionWriter
+from support.generated.ranks import ORDERS, Ranks
 from support.generated.tree import Mark, Output, Reading, Select, Test, ValueQuery
 
 _VALUES = ("max({})", "count(*)", "min({})", "count({})", "count(*) + 1", "coalesce(max({}), 7)", "count(DISTINCT {})")
@@ -60,6 +61,8 @@ class SubqueryWriter:
     def _value(self) -> ValueQuery:
         body, inner = self._body()
         number = inner.column(NUMBER)
+        if number is not None and self.choices.chance(30):
+            return ValueQuery(number.text, body, self._equalities(inner), self._first(inner, 1))
         expr = self.choices.one(_VALUES)
         expr = expr.format(number.text) if number is not None else "count(*)"
         return ValueQuery(expr, body, self._equalities(inner))
@@ -70,9 +73,24 @@ class SubqueryWriter:
         family = self.choices.one([family for _, family in self.outer.columns if family in _HASHABLE] or [NUMBER])
         column = inner.column(family)
         if column is None or self.choices.chance(45):
-            return Test(is_negated, body, None, self._equalities(inner))
-        operand = self.outer.draw(family, 0)
-        return Test(is_negated, replace(body, outputs=(Output(column.text, "c0", family),)), operand.text)
+            ranks = self._first(inner, 2) if self.choices.chance(25) else None
+            return Test(is_negated, body, None, self._equalities(inner), ranks=ranks)
+        operand, body = self.outer.draw(family, 0), replace(body, outputs=(Output(column.text, "c0", family),))
+        if self.choices.chance(35):
+            return Test(is_negated, body, operand.text, self._equalities(inner), ranks=self._first(inner, 3))
+        return Test(is_negated, body, operand.text)
+
+    def _first(self, inner: ExpressionWriter, n_most: int) -> Ranks:
+        """The first rows of a subquery, in some order or in none."""
+        known = [text for text, family in inner.columns if family in _HASHABLE]
+        order = tuple((expr, self.choices.one(ORDERS)) for expr in self.choices.some(known, 2)) if known else ()
+        spelling = self.choices.one(("limit", "limit", "fetch"))
+        return Ranks(
+            order=order,
+            n_rows=1 + self.choices.below(n_most),
+            n_skipped=self.choices.one((0, 0, 0, 1)),
+            spelling=spelling,
+        )
 
     def _equalities(self, inner: ExpressionWriter) -> tuple[tuple[str, str], ...]:
         """Between what a subquery reads and the outside."""

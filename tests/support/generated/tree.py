@@ -191,16 +191,22 @@ class Test:
     """Of EXISTS: an expression within the body, which is a plain SELECT, and one outside."""
     comparisons: tuple[str, ...] = ()
     """Of EXISTS: further conditions between the body and the outside."""
+    ranks: Ranks | None = None
+    """Which of the rows that are compared with the same outside it looks at, an `ORDER BY … LIMIT`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueQuery:
-    """A subquery that stands for a value: an aggregate, of all rows, or of those that are equal to the outside."""
+    """A subquery that stands for a value: an aggregate, of all rows, or of those that are equal to the outside, or a
+    column of the first of them.
+    """
 
     expr: str
     body: Select
     """What it is an aggregate of."""
     equalities: tuple[tuple[str, str], ...] = ()
+    ranks: Ranks | None = None
+    """Not of an aggregate: the order by which it is that of the first row."""
 
 
 Mark: TypeAlias = "Test | ValueQuery"
@@ -445,21 +451,33 @@ def _write_item(item: Item) -> str:
 
 def _write_test(test: Test) -> str:
     negation = "NOT " if test.is_negated else ""
+    if test.operand is not None and test.ranks is not None:
+        return f"{test.operand} {negation}IN ({_write_first(test.body, test)})"
     if test.operand is not None:
         return f"{test.operand} {negation}IN ({write(test.body)})"
     body = test.body
     assert isinstance(body, Select)
-    return f"{negation}EXISTS (SELECT 1 {_write_compared(body, test.equalities, test.comparisons)})"
+    ranks = test.ranks.text if test.ranks else ""
+    return f"{negation}EXISTS (SELECT 1 {_write_compared(body, test.equalities, test.comparisons, ranks)})"
 
 
 def _write_mark(mark: Mark) -> str:
     if isinstance(mark, ValueQuery):
-        return f"(SELECT {mark.expr} {_write_compared(mark.body, mark.equalities, ())})"
+        ranks = mark.ranks.text if mark.ranks else ""
+        return f"(SELECT {mark.expr} {_write_compared(mark.body, mark.equalities, (), ranks)})"
     return f"({_write_test(mark)})"
 
 
-def _write_compared(body: Select, equalities: Sequence[tuple[str, str]], further: Sequence[str]) -> str:
+def _write_first(body: Body, test: Test) -> str:
+    assert isinstance(body, Select)
+    assert test.ranks is not None
+    return f"SELECT {body.outputs[0].expr} {_write_compared(body, test.equalities, (), test.ranks.text)}"
+
+
+def _write_compared(
+    body: Select, equalities: Sequence[tuple[str, str]], further: Sequence[str], ranks: str = ""
+) -> str:
     """A subquery behind its columns, with conditions between it and the outside."""
     conditions = [*(f"{inner} = {outer}" for inner, outer in equalities), *further, *_loose(body), *body.where]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return f"FROM {_write_from(body)}{where}{body.window.at_the_end if body.window else ''}"
+    return f"FROM {_write_from(body)}{where}{ranks}{body.window.at_the_end if body.window else ''}"

@@ -204,17 +204,23 @@ class Truth:
 
     def _test(self, test: Test, select: Select, window: Window | None) -> str:
         negation, outer = "NOT " if test.is_negated else "", _instant_of(select)
+        if test.operand is not None and test.ranks is not None:
+            expr = test.body.outputs[0].expr
+            first = f"SELECT {expr} {self._compared(test, select, window)}{test.ranks.plain(expr)}"
+            return f"(({test.operand}) {negation}IN ({first}))"
         if test.operand is not None:
             name = test.body.outputs[0].name
             body = self._write(test.body, window)
             return f"(({test.operand}) {negation}IN (SELECT q.{name} FROM ({body}) q WHERE q._i = {outer}))"
         assert isinstance(test.body, Select)
-        return f"({negation}EXISTS (SELECT 1 {self._compared(test, select, window)}))"
+        first = test.ranks.plain("1 + 0") if test.ranks else ""
+        return f"({negation}EXISTS (SELECT 1 {self._compared(test, select, window)}{first}))"
 
     def _mark(self, mark: Mark, select: Select, window: Window | None) -> str:
         """What a subquery in an expression is worth, at the instant of the row."""
         if isinstance(mark, ValueQuery):
-            return f"(SELECT {mark.expr} {self._compared(mark, select, window)})"
+            first = mark.ranks.plain(mark.expr) if mark.ranks else ""
+            return f"(SELECT {mark.expr} {self._compared(mark, select, window)}{first})"
         return self._test(mark, select, window)
 
     def _compared(self, mark: Mark, select: Select, window: Window | None) -> str:
