@@ -44,6 +44,30 @@ def test_operators(sql: str, expected: list[str], plan: Callable) -> None:
     assert names(plan(sql)) == expected
 
 
+EXCEPT_OF_TWO = "(SELECT k FROM A EXCEPT SELECT k FROM B)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "below"),
+    [
+        (f"DISTINCT S.k FROM {EXCEPT_OF_TWO} S, R WHERE S.k = R.k", ["LookupJoin"]),
+        (f"DISTINCT S.k FROM C, {EXCEPT_OF_TWO} S WHERE C.k = S.k", ["WindowJoin"]),
+        (f"DISTINCT S.k FROM {EXCEPT_OF_TWO} S", ["Reorder", "Reorder"]),
+        ("DISTINCT S.k FROM (SELECT A.k FROM A, B WHERE A.k = B.k) S, C WHERE C.k = S.k", ["WindowJoin"]),
+        ("DISTINCT S.k FROM (SELECT A.k FROM A, B WHERE A.k = B.k) S", ["WindowJoin"]),
+        ("A.k FROM A, B WHERE A.k = B.k AND A.k IN (SELECT k FROM C)", ["WindowJoin", "Reorder"]),
+        (
+            "A.k FROM A, B WHERE A.k = B.k AND A.k IN (SELECT C.k FROM C, R WHERE C.k = R.k)",
+            ["WindowJoin", "LookupJoin"],
+        ),
+    ],
+)
+def test_hybrid_has_w_expire_above_the_topmost_joins_alone(sql: str, below: list[str], plan: Callable) -> None:
+    made = plan(f"SELECT /*+ hybrid */ {sql} WINDOW 1 MINUTE")
+    expire = [node for node in made.root.walk() if isinstance(node.spec, ExpireSpec)]
+    assert [type(node.inputs[0].spec).__name__.removesuffix("Spec") for node in expire] == below
+
+
 def test_lives_bound_the_state_of_a_join(plan: Callable) -> None:
     """A combination lives no longer than its shortest window; rows bound what time does not."""
     sql = "SELECT 1 AS x FROM A [RANGE 3 S], B [RANGE 2 S], C [ROWS 9] WHERE A.k = B.k AND B.k = C.k EMIT CHANGES"
