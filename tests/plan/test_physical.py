@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.cost.choose_join import SHIPPED
+from sash.cost.choose_multiway import choose_algorithm
+from sash.embedded.multiway_load import even_many_load
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.node import Node, in_order_of_time
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.reorder import ReorderSpec
@@ -166,6 +170,16 @@ def test_another_query_has_another_fingerprint(other: str, plan: Callable) -> No
 def test_another_method_goes_on_from_the_same_checkpoint(plan: Callable) -> None:
     hinted = plan("SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert hinted.fingerprint == plan("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE").fingerprint
+
+
+def test_another_algorithm_goes_on_from_the_same_checkpoint(plan: Callable) -> None:
+    text = "SELECT {} A.x FROM A, B, C WHERE A.k = B.k AND B.k = C.k WINDOW 1 MINUTE"
+    first, *others = (plan(text.format(hint)).fingerprint for hint in ("", "/*+ mw */", "/*+ nlw */", "/*+ probe */"))
+    assert set(others) == {first}
+    made = plan(text.format(""))
+    (spec,) = (node.spec for node in made.root.walk() if isinstance(node.spec, MultiwayJoinSpec))
+    chosen = replace(spec, choice=choose_algorithm(even_many_load(3, 10, 60, 10), SHIPPED))
+    assert repr(chosen) == repr(spec), "what a choice is for is no part of the fingerprint"
 
 
 def test_the_same_query_written_otherwise_has_the_same_fingerprint(plan: Callable) -> None:
