@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sash.cli.main import main
+from sash.cost.choose_join import SHIPPED
 from sash.cost.disk_prices import SHIPPED_DISK
 from sash.cost.join_cost import HASH, WHJ, WNL, JoinMethod, JoinWork, total_work
 from sash.cost.prices import load_prices
-from sash.embedded import calibration, disk_calibration
+from sash.embedded import calibration, disk_calibration, multiway_calibration
 from sash.embedded.calibration import UNITS, JoinBed, Sample, fit, least_squares
 from sash.embedded.disk_calibration import measure_disk
 from sash.embedded.join_load import even_load
+from sash.embedded.multiway_calibration import ManySample, fit_multiway
+from sash.embedded.multiway_load import even_many_load
 from sash.store.spill_files import PAGE_BYTES, SpillFiles
 
 PRICES = np.array([20.0, 100.0, 30.0, 50.0, 40.0, 80.0, 30.0, 50.0, 20.0])
@@ -64,12 +68,26 @@ def test_a_bed_does_the_work_that_the_model_expects(method: JoinMethod) -> None:
         assert seen.scans == pytest.approx(expected.scans, rel=0.2)
 
 
+def test_prices_of_joins_of_many_are_found_again() -> None:
+    rng, wanted = np.random.default_rng(3), SHIPPED.multiway.merge
+    samples = []
+    for number in range(60):
+        work = rng.integers(1, 1_000, 9).astype(float)
+        ns = float(work @ np.array(astuple(wanted))) + 700 * (number % 4)
+        samples.append(ManySample("merge", tuple(work), 0.0, number % 4, ns))
+    found = fit_multiway(samples)
+    assert astuple(found.merge) == pytest.approx(astuple(wanted), rel=1e-3, abs=0.05)
+    assert found.probes == SHIPPED.multiway.probes, "nothing was measured of them"
+
+
 @pytest.mark.slow
 def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) -> None:
     load = even_load(1000, 1, 50, 10)
     methods = [JoinMethod(HASH), JoinMethod(WNL), JoinMethod(WHJ, 4)]
     monkeypatch.setattr(calibration, "_beds", lambda: iter([(load, True, methods)]))
     monkeypatch.setattr(calibration, "STEP_TUPLES", 256)
+    monkeypatch.setattr(multiway_calibration, "_loads", lambda: iter([even_many_load(3, 1_000, 0.05, 50)]))
+    monkeypatch.setattr(multiway_calibration, "STEP_ROWS", 512)
     monkeypatch.setenv("SASH_SPILL", str(tmp_path / "spill"))
     monkeypatch.setenv("SASH_COSTS", str(tmp_path / "costs.json"))
     monkeypatch.setattr(sys, "argv", ["sash", "calibrate"])
@@ -79,11 +97,12 @@ def test_the_command_keeps_what_it_finds(tmp_path: Path, monkeypatch, capsys) ->
     assert "directory" in printed
     assert str(tmp_path) in load_prices().origin
     assert load_prices().disk != SHIPPED_DISK
+    assert load_prices().multiway != SHIPPED.multiway
     monkeypatch.setattr(sys, "argv", ["sash", "calibrate", "--json"])
     main()
     told = json.loads(capsys.readouterr().out)
     assert told == json.loads((tmp_path / "costs.json").read_text())
-    assert set(told) == {"format", "sash", "fit", "nanoseconds", "disk_seconds"}
+    assert set(told) == {"format", "sash", "fit", "nanoseconds", "disk_seconds", "multiway_nanoseconds"}
 
 
 class _Ticks:

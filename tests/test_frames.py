@@ -162,7 +162,7 @@ def test_bytes_of_one_length_are_bytes():
 
 def test_a_query_that_is_no_text_is_refused():
     with pytest.raises(sash.SashError, match="the query is a NoneType; give its text"):
-        sash.sql(None)
+        sash.sql(cast(Any, None))
 
 
 class TestVariables:

@@ -30,7 +30,7 @@ TEXTS = {
 }
 
 
-def stream(rows: pa.Table = ROWS) -> object:
+def stream(rows: pa.Table | pa.Schema = ROWS) -> object:
     return sash.stream(rows, time="ts", slack="1 us")
 
 

@@ -34,7 +34,6 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
-from sash.runtime.kept_answer import Keep
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.plain_answer import Groups, plain_answer
@@ -107,7 +106,7 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
-def query(text: str, /, *, params: Any = None, keep_answer: Keep = False, **frames: Any) -> Query:
+def query(text: str, /, *, params: Any = None, keep_answer: Any = False, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
     Relations are given whole, with `sash.relation`. With `keep_answer` what is in the answer is kept, so that

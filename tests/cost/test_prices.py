@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
 from sash.cost.disk_prices import SHIPPED_DISK, DiskPrices
 from sash.cost.join_cost import JoinCosts
+from sash.cost.multiway_prices import MultiwayCosts
 from sash.cost.prices import costs_path, load_prices, save_prices
 from sash.errors import SourceError
 
@@ -86,3 +88,17 @@ def test_a_file_that_cannot_be_used(path: Path, content: str, reason: str) -> No
         load_prices()
     assert str(caught.value).startswith(reason.format(path=path))
     assert str(caught.value).endswith("; run `sash calibrate` to measure anew, or remove the file")
+
+
+def test_prices_of_joins_of_many_are_kept_as_well(path: Path) -> None:
+    doubled = replace(SHIPPED.multiway, merge=MultiwayCosts(1, 2, 3, 4, 5, 6, 7, 8, 9))
+    save_prices(replace(MEASURED, multiway=doubled), {})
+    assert load_prices().multiway == doubled
+
+
+def test_an_older_file_has_none_of_joins_of_many(path: Path) -> None:
+    save_prices(MEASURED, {})
+    told = json.loads(path.read_text())
+    del told["multiway_nanoseconds"]
+    path.write_text(json.dumps(told))
+    assert load_prices().multiway == SHIPPED.multiway

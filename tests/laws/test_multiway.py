@@ -4,12 +4,16 @@ finds them and however the rows come. NLW = HW = MW = GCA = LCA = Ripple = XJoin
 
 from __future__ import annotations
 
+from random import Random
+
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sash
+from sash.cost import replan_multiway
+from sash.cost.choose_multiway import ALTERNATIVES
 from sash.oracle.snapshot_law import check_snapshot, is_join
 from sash.sql.bound_query import BoundQuery
 from sash.store.memory_budget import LEAST_BYTES
@@ -35,7 +39,7 @@ SAME_MEAN = Case(
         )
     },
 )
-HINTS = ("nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
+HINTS = ("probe", "nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin", "gca(nlw)", "gca(hw)", "gca(mw)")
 
 
 @pytest.mark.slow
@@ -94,7 +98,25 @@ def test_algorithms_may_take_turns(data: st.DataObject) -> None:
     assert_changes(pa.concat_tables([*changes, running.finish()]), case.run())
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@settings(max_examples=N_CASES)
+@given(multiway_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case))), st.randoms(), st.data())
+def test_the_planner_may_choose_anew_at_any_step(cut: tuple[Case, list[Step]], random: Random, data) -> None:
+    """Whatever it chooses, when it does and where a restart comes between: the answer is the one of probes."""
+    case, steps = cut
+    stops = data.draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=2))
+
+    def choose(*told: object) -> str | None:
+        return random.choice([None, *ALTERNATIVES])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replan_multiway, "next_algorithm", choose)
+        changes, _ = case.replay(steps, restart_after=stops)
+        patch.setattr(replan_multiway, "next_algorithm", lambda *told: None)
+        expected = case.run()
+    assert_changes(changes, expected)
+
+
 def hinted(case: Case, hint: str) -> Case:
-    if hint == "probe":
-        return case
     return Case(case.text.replace("SELECT", f"SELECT /*+ {hint} */", 1), case.frames)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlglot import exp
 
 import sash
@@ -39,6 +42,40 @@ def test_plans_amount_to_the_answer_with_every_algorithm(case: Case) -> None:
     check_snapshot(case.bound, case.tables, changes)
     for schedule in ("nta", "hybrid") if has_join(case) else ("nta",):
         assert_changes(case.run(schedule), changes)
+
+
+SHARED = "WITH S AS (SELECT k FROM A EXCEPT SELECT k FROM B) "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT {} S.k, SUM(C.k) FROM (SELECT k FROM A EXCEPT ALL SELECT k FROM B) S, C WHERE S.k = C.k GROUP BY S.k",
+        "SELECT {} DISTINCT S.k FROM (SELECT k, COUNT(*) AS n FROM A GROUP BY k) S, B, C WHERE S.k = B.k AND S.n < C.k",
+        "SELECT {} DISTINCT S.k FROM (SELECT DISTINCT A.k FROM A, B WHERE A.k = B.k) S, C [ROWS 2] WHERE S.k = C.k",
+        SHARED + "SELECT {} COUNT(*) AS n FROM C, S WHERE C.k = S.k AND C.k NOT IN (SELECT k FROM S WHERE k > 1)",
+        "SELECT {} S.k, COUNT(*) FROM (SELECT k FROM A EXCEPT ALL SELECT k FROM B) S, R WHERE S.k = R.k GROUP BY S.k",
+        "SELECT {} C.k, COUNT(*) FROM A [ROWS 2], B, C, R WHERE A.k = B.k AND B.k = C.k AND C.k = R.k GROUP BY C.k",
+        "SELECT {} C.k FROM C LEFT JOIN (SELECT k FROM A INTERSECT SELECT k FROM B) S ON C.k = S.k",
+    ],
+)
+@settings(max_examples=volume(dev=3, ci=20, deep=200))
+@given(st.data())
+def test_hybrid_below_a_join_is_time_probing(text: str, data: st.DataObject) -> None:
+    """Law 6 where what is joined takes rows back: W-EXPIRE above the topmost join, and none below."""
+    rows = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=9)
+    frames: dict[str, object] = {"r": sash.relation(pa.table({"k": pa.array([0, 1, 1], pa.int64())}))}
+    for name in "abc":
+        gaps, keys = zip(*data.draw(rows))
+        columns = {"ts": pa.array(accumulate(gaps), pa.int64()), "k": pa.array(keys, pa.int64())}
+        frames[name] = sash.stream(pa.table(columns), time="ts")
+    answers = [
+        sash.sql(f"{text.format(hint)} WINDOW 4 MICROSECONDS", **frames)
+        for hint in ("/*+ tpa */", "/*+ hybrid */", "/*+ nta */")
+    ]
+    for answer in answers[1:]:
+        assert_changes(answer, answers[0])
+    assert_snapshot(f"{text.format('/*+ hybrid */')} WINDOW 4 MICROSECONDS", answers[1], **frames)
 
 
 def has_join(case: Case) -> bool:

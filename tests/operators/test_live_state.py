@@ -20,10 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash.operators
-from sash.cost import replan
-from sash.cost.choose_join import JoinChoice, choose_method
+from sash.cost import replan, replan_multiway
+from sash.cost.choose_join import SHIPPED, JoinChoice, choose_method
+from sash.cost.choose_multiway import ALTERNATIVES, choose_algorithm
 from sash.cost.join_cost import HASH, INVALIDATIONS, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
+from sash.cost.replan_multiway import ManyStep, MultiwayWatch
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
 from sash.operators import (
     front_rows,
@@ -39,6 +41,7 @@ from sash.operators import (
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.asof_join import AsofJoin, AsofJoinSpec
 from sash.operators.close import Close, CloseSpec
+from sash.operators.combination_checks import Condition
 from sash.operators.count_window import CountWindow, CountWindowSpec
 from sash.operators.distinct import Distinct, DistinctSpec
 from sash.operators.expire import Expire, ExpireSpec
@@ -47,7 +50,7 @@ from sash.operators.group_top_k import GroupTopK, make_top_k
 from sash.operators.grouping import Call
 from sash.operators.lookup_join import LookupJoin, LookupJoinSpec
 from sash.operators.membership import RULES, Membership, MembershipSpec
-from sash.operators.multiway_join import Condition, MultiwayJoin, MultiwayJoinSpec
+from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.operators.operator import FrontierKeeper, FrontierReader, Operator, Stateless
 from sash.operators.operator_kinds import OPERATORS
 from sash.operators.operator_names import TapName
@@ -238,6 +241,11 @@ class Restless(ReplanPolicy):
 
     def first_method(self, load: Any, step_s: float, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
         return METHODS[-1]
+
+
+def restless_algorithm(watch: MultiwayWatch, step: ManyStep, *more: Any) -> str:
+    watch.see(step)
+    return ALTERNATIVES[(watch.n_changes + watch.n_since_change) % len(ALTERNATIVES)]
 
 
 def adopt_another(join: WindowJoin, random: Random) -> None:
@@ -440,6 +448,7 @@ CASES: dict[type, dict[str, Served]] = {
         "of no key": multiway("", UNEVEN, conditions=CHAIN, checks_lives=True),
         **{each: multiway(algorithm=each) for each in ("nlw", "hw", "mw", "ripple", "xjoin")},
         **{each: multiway("k", UNEVEN, algorithm=each) for each in ("gca", "gca(hw)", "lca")},
+        "re-planned": multiway("k", UNEVEN, choice=choose_algorithm(None, SHIPPED)),
     },
     LookupJoin: {
         "by key": lookup([("A.k", "R.k")]),
@@ -546,6 +555,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running_group_by, "MAX_BLOCKS", 3)
     monkeypatch.setattr(window_join, "N_TELLING", 2)
     monkeypatch.setattr(replan, "POLICY", Restless())
+    monkeypatch.setattr(replan_multiway, "next_algorithm", restless_algorithm)
     monkeypatch.setattr(pacing, "N_PACED", N_PACED)
     monkeypatch.setattr(BlockLog, "is_sparse", property(lambda log: any(block.n_dead for block in log.blocks)))
 

@@ -19,9 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sash.cost.multiway_cost import PROBE
 from sash.index import multiway_index, probe_index
 from sash.index.probe_order import probe_orders, probed_keys
-from sash.operators.multiway_join import PROBE, Condition, MultiwayJoin, MultiwayJoinSpec
+from sash.operators.combination_checks import Condition
+from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.store import keys as store_keys
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget

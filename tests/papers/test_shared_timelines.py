@@ -124,12 +124,30 @@ def test_the_matrix_changes_with_the_queries():
     assert np.array_equal(join.throughput, throughput_matrix([2, 6], [1, 2]))
 
 
-def test_of_equal_throughputs_the_smallest_window_is_served():
-    """With windows of 10, 20 and 30 a partial window serves one query wherever it is: MQT takes turns as SWF does."""
-    windows = [10, 20, 30]
-    by_mqt, by_swf = (releases(schedule, windows, FIGURE_4) for schedule in ("mqt", "swf"))
-    assert [at for at, pair, _ in by_mqt if pair == "b101 a100"] == [102, 104, 106]
-    assert by_mqt[-1][0] == by_swf[-1][0]
+def test_of_equal_throughputs_the_largest_window_is_served():
+    """With windows of 10, 20 and 30 a partial window serves one query wherever it is: a100, which has scanned w1 when
+    b101 comes, goes on through w3, and b101 does not interrupt it as by SWF."""
+    assert releases("mqt", [10, 20, 30], FIGURE_4) == [
+        (101, "a100 b95", "Q1 Q2 Q3"),
+        (102, "a100 b85", "Q2 Q3"),
+        (103, "a100 b75", "Q3"),
+        (104, "b101 a100", "Q1 Q2 Q3"),
+        (105, "b101 a95", "Q1 Q2 Q3"),
+        (106, "b101 a85", "Q2 Q3"),
+        (107, "b101 a75", "Q3"),
+    ]
+
+
+def test_a_larger_window_is_not_served_where_a_smaller_one_serves_more():
+    """The windows of 10, 20 and 30 with two queries for the smallest: b101 scans w1 before a100 scans on."""
+    join = SharedJoin([10, 20, 30], [2, 1, 1], "mqt", False, WorkCosts(1, 0))
+    sides = np.array([side == "b" for side, _, _ in FIGURE_4], np.int64)
+    ts, keys = np.array([ts for _, ts, _ in FIGURE_4]), np.ones(len(FIGURE_4), np.int64)
+    join.load(sides[:-2], ts[:-2], keys[:-2])
+    join.push(sides[-2:], ts[-2:], keys[-2:])
+    found = join.advance()
+    first = found.windows_us == 10
+    assert found.at_us[first].tolist() == [101, 102, 103]
 
 
 def test_pairs_leave_the_output_buffer_when_the_largest_window_has_got_them():

@@ -128,7 +128,8 @@ def test_an_unknown_hint_is_refused(plan: Callable) -> None:
         "`wnl` (windowed nested loops), `ewj` (Exact Window Join), `rpwj` (Rate-based Progressive Window Join), "
         "`ahewj` (Adaptive Hash-partitioned Exact Window Join), `nlw` (NLW-join), `hw` (HW-join), `mw` (MW-join), "
         "`gca` (global conservative approach), `lca` (local conservative approach), `ripple` (ripple join), "
-        "`xjoin` (XJoin), `replicated` (a relation in memory), `partitioned_hash` (a relation in a file, by hash), "
+        "`xjoin` (XJoin), `probe` (probes, stream by stream), `replicated` (a relation in memory), "
+        "`partitioned_hash` (a relation in a file, by hash), "
         "`partitioned_range` (a relation in a file, by range), `mesh` (MESHJOIN), `inl` (indexed nested loops), "
         "`tpa` (Time Probing), `nta` (Negative Tuples), `hybrid` (Hybrid), "
         "`lwo` (Largest Window Only), `swf` (Smallest Window First), `mqt` (Maximum Query Throughput)",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from sash.errors import PlanError
-from sash.operators.multiway_join import Condition, MultiwayJoinSpec
+from sash.operators.combination_checks import Condition
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.plan.physical import Plan
 from sash.plan.query_plan import MULTIWAY_ALGORITHMS, QueryPlan
 

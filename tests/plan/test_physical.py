@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 import sash
+from sash.cost.choose_join import SHIPPED
+from sash.cost.choose_multiway import choose_algorithm
+from sash.embedded.multiway_load import even_many_load
 from sash.operators.count_window import CountWindowSpec
 from sash.operators.expire import ExpireSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.node import Node, in_order_of_time
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec
 from sash.operators.reorder import ReorderSpec
@@ -42,6 +46,30 @@ def names(plan) -> list[str]:
 )
 def test_operators(sql: str, expected: list[str], plan: Callable) -> None:
     assert names(plan(sql)) == expected
+
+
+EXCEPT_OF_TWO = "(SELECT k FROM A EXCEPT SELECT k FROM B)"
+
+
+@pytest.mark.parametrize(
+    ("sql", "below"),
+    [
+        (f"DISTINCT S.k FROM {EXCEPT_OF_TWO} S, R WHERE S.k = R.k", ["LookupJoin"]),
+        (f"DISTINCT S.k FROM C, {EXCEPT_OF_TWO} S WHERE C.k = S.k", ["WindowJoin"]),
+        (f"DISTINCT S.k FROM {EXCEPT_OF_TWO} S", ["Reorder", "Reorder"]),
+        ("DISTINCT S.k FROM (SELECT A.k FROM A, B WHERE A.k = B.k) S, C WHERE C.k = S.k", ["WindowJoin"]),
+        ("DISTINCT S.k FROM (SELECT A.k FROM A, B WHERE A.k = B.k) S", ["WindowJoin"]),
+        ("A.k FROM A, B WHERE A.k = B.k AND A.k IN (SELECT k FROM C)", ["WindowJoin", "Reorder"]),
+        (
+            "A.k FROM A, B WHERE A.k = B.k AND A.k IN (SELECT C.k FROM C, R WHERE C.k = R.k)",
+            ["WindowJoin", "LookupJoin"],
+        ),
+    ],
+)
+def test_hybrid_has_w_expire_above_the_topmost_joins_alone(sql: str, below: list[str], plan: Callable) -> None:
+    made = plan(f"SELECT /*+ hybrid */ {sql} WINDOW 1 MINUTE")
+    expire = [node for node in made.root.walk() if isinstance(node.spec, ExpireSpec)]
+    assert [type(node.inputs[0].spec).__name__.removesuffix("Spec") for node in expire] == below
 
 
 def test_lives_bound_the_state_of_a_join(plan: Callable) -> None:
@@ -142,6 +170,16 @@ def test_another_query_has_another_fingerprint(other: str, plan: Callable) -> No
 def test_another_method_goes_on_from_the_same_checkpoint(plan: Callable) -> None:
     hinted = plan("SELECT /*+ wnl */ A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE")
     assert hinted.fingerprint == plan("SELECT A.x FROM A, B WHERE A.k = B.k WINDOW 1 MINUTE").fingerprint
+
+
+def test_another_algorithm_goes_on_from_the_same_checkpoint(plan: Callable) -> None:
+    text = "SELECT {} A.x FROM A, B, C WHERE A.k = B.k AND B.k = C.k WINDOW 1 MINUTE"
+    first, *others = (plan(text.format(hint)).fingerprint for hint in ("", "/*+ mw */", "/*+ nlw */", "/*+ probe */"))
+    assert set(others) == {first}
+    made = plan(text.format(""))
+    (spec,) = (node.spec for node in made.root.walk() if isinstance(node.spec, MultiwayJoinSpec))
+    chosen = replace(spec, choice=choose_algorithm(even_many_load(3, 10, 60, 10), SHIPPED))
+    assert repr(chosen) == repr(spec), "what a choice is for is no part of the fingerprint"
 
 
 def test_the_same_query_written_otherwise_has_the_same_fingerprint(plan: Callable) -> None:

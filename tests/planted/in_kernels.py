@@ -136,6 +136,14 @@ SHARING = (
         ("tests/papers/test_shared_timelines.py", "tests/papers/test_shared_join.py"),
     ),
     Mistake(
+        "of-equal-throughputs-the-smaller-window",
+        "shared_line",
+        "papers/shared/shared_line.py",
+        "if throughput[level, level_ahead] > best:",
+        "if throughput[level, level_ahead] >= best:",
+        ("tests/papers/test_shared_timelines.py",),
+    ),
+    Mistake(
         "a-tuple-that-scans-its-own-stream",
         "shared_line",
         "papers/shared/shared_line.py",

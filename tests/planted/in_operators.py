@@ -875,4 +875,63 @@ RELATIONS = (
         ("tests/operators/test_place_relation.py",),
     ),
 )
-MISTAKES = (*JOINS, *WINDOWS, *AGGREGATES, *RELATIONS, *OTHERS)
+MULTIWAY_CHOICES = (
+    Mistake(
+        "conditions-of-inputs-that-are-not-there-yet",
+        "combination_checks",
+        "operators/combination_checks.py",
+        "if bound[-1] in each.inputs and set(each.inputs) <= set(bound)",
+        "if bound[-1] in each.inputs and set(each.inputs) < set(bound)",
+        ("tests/operators/test_multiway_join.py", "tests/laws/test_multiway.py"),
+    ),
+    Mistake(
+        "filters-taken-for-conditions-of-a-join",
+        "multiway_shape",
+        "operators/multiway_shape.py",
+        " for inputs in read_by if len(inputs) > 1",
+        " for inputs in read_by",
+        ("tests/operators/test_multiway_shape.py",),
+    ),
+    Mistake(
+        "a-new-algorithm-that-knows-nothing-of-the-window",
+        "multiway_join",
+        "operators/multiway_join.py",
+        "        self._index = self._make_index()\n        self._index.refill()\n",
+        "        self._index = self._make_index()\n",
+        ("tests/cost/test_replan_multiway.py", "tests/laws/test_multiway.py -k anew"),
+    ),
+    Mistake(
+        "algorithms-that-change-where-tuples-are-on-disk",
+        "multiway_join",
+        "operators/multiway_join.py",
+        "return choice is not None and not choice.is_hinted and self._windows[0].arena.budget is None",
+        "return choice is not None and not choice.is_hinted",
+        ("tests/cost/test_replan_multiway.py",),
+    ),
+    Mistake(
+        "a-slow-stream-that-is-taken-to-be-there",
+        "multiway_cost",
+        "cost/multiway_cost.py",
+        "            n_going = n_left * prod(is_there[each] for each in others[place:])",
+        "            n_going = n_left",
+        ("tests/cost/test_multiway_cost.py",),
+    ),
+    Mistake(
+        "an-interval-that-is-measured-from-the-beginning-of-time",
+        "replan_multiway",
+        "cost/replan_multiway.py",
+        "            self.since = step.oldest_us",
+        "            pass",
+        ("tests/cost/test_replan_multiway.py",),
+    ),
+    Mistake(
+        "keys-that-are-equal-twice-as-often",
+        "key_matches",
+        "index/key_matches.py",
+        "    n_pairs = int(n_one.sum()) * int(n_other.sum())",
+        "    n_pairs = max(1, int(n_one.sum()) * int(n_other.sum()) // 2)",
+        ("tests/index/test_key_matches.py",),
+    ),
+)
+
+MISTAKES = (*MULTIWAY_CHOICES, *JOINS, *WINDOWS, *AGGREGATES, *RELATIONS, *OTHERS)

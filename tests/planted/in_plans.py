@@ -6,6 +6,14 @@ from planted.mistake import Mistake
 
 RULES = (
     Mistake(
+        "negative-tuples-below-the-topmost-join",
+        "builder",
+        "plan/builder.py",
+        "below = self._below_joins if isinstance(query.input, Join) else self",
+        "below = self",
+        ("tests/plan/test_physical.py -k hybrid",),
+    ),
+    Mistake(
         "equal-streams-that-are-spread-differently",
         "one_of_each",
         "plan/one_of_each.py",

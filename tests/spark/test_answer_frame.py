@@ -125,7 +125,9 @@ def test_an_output_of_spark_s_has_the_answer_of_one_of_this_process(spark, folde
     run = folder.run("spark")
     run_on_spark([Job.alone(run)], spark, lambda name, tally: None, files_per_batch)
     here, there = (PublishedChanges.open(each.sink.path) for each in (expected, run))
-    assert here.final_us == there.final_us is not None
-    for us in (None, *range(here.final_us - 12_000_000, here.final_us + 1, 1_000_000)):
+    last = here.final_us
+    assert last == there.final_us
+    assert last is not None
+    for us in (None, *range(last - 12_000_000, last + 1, 1_000_000)):
         assert listed(there.answer(us)) == listed(here.answer(us))
     assert listed(here.answer()) == ["['x', 1]", "['y', 1]", "['z', 1]"]

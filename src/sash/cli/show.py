@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from rich.status import Status
 from rich.table import Table
 
 from sash.cost.disk_prices import DiskPrices
+from sash.cost.multiway_prices import MultiwayCosts, MultiwayPrices
 from sash.embedded.calibration import UNITS, Fit
 from sash.io.places import shown_place
 from sash.io.sink import read_sink
@@ -134,6 +136,17 @@ def show_fits(fits: Mapping[str, Fit]) -> None:
     for name, each in fits.items():
         prices = [f"{price:,.2f}" if price < 10 else f"{price:,.0f}" for price in each.unit_prices]
         table.add_row(name, *prices, f"{each.mean_error:.0%}", f"{each.worst_error:.0%}")
+    console.print(table)
+
+
+def show_multiway_prices(prices: MultiwayPrices) -> None:
+    """The prices of joins of many streams."""
+    title = "nanoseconds for one unit of work of a join of many streams"
+    table = Table(title=title, title_justify="left")
+    for heading in ("algorithm", *(each.name for each in fields(MultiwayCosts))):
+        table.add_column(heading, justify="left" if heading == "algorithm" else "right")
+    for name, costs in asdict(prices).items():
+        table.add_row(name, *(f"{price:,.2f}" if price < 10 else f"{price:,.0f}" for price in costs.values()))
     console.print(table)
 
 

@@ -38,6 +38,7 @@ from sash.cost.join_cost import (
     cost_ns,
     total_work,
 )
+from sash.cost.multiway_prices import SHIPPED_MULTIWAY, MultiwayPrices
 from sash.index.hash_index import MIN_ROWS_PER_TURN
 
 MARGIN = 1.2
@@ -75,6 +76,8 @@ class JoinPrices:
     """Where they are from, for EXPLAIN."""
     disk: DiskPrices = SHIPPED_DISK
     """Of what does not fit into memory."""
+    multiway: MultiwayPrices = SHIPPED_MULTIWAY
+    """Of joins of many streams."""
 
     def of(self, algorithm: str) -> AlgorithmPrices:
         return self.hash if algorithm == HASH else self.buckets

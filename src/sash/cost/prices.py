@@ -18,6 +18,7 @@ from typing import Any, cast
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices
 from sash.cost.disk_prices import SHIPPED_DISK, DiskPrices
 from sash.cost.join_cost import JoinCosts
+from sash.cost.multiway_prices import SHIPPED_MULTIWAY, MultiwayCosts, MultiwayPrices
 from sash.errors import SashError, SourceError
 
 FORMAT = 1
@@ -53,6 +54,7 @@ def save_prices(prices: JoinPrices, facts: dict[str, Any]) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         told = {"format": FORMAT, **facts, "nanoseconds": indexes, "disk_seconds": asdict(prices.disk)}
+        told["multiway_nanoseconds"] = asdict(prices.multiway)
         path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
         raise SourceError(f"cannot write the join costs to {path}: {error}; name another file in SASH_COSTS") from None
@@ -77,10 +79,12 @@ def _parse(text: str, path: Path) -> JoinPrices:
     try:
         read = {index: _prices(told["nanoseconds"][index]) for index in ("hash", "buckets")}
         disk = _disk_prices(told["disk_seconds"]) if "disk_seconds" in told else SHIPPED_DISK
+        many = told.get("multiway_nanoseconds")
+        multiway = _multiway_prices(many) if many is not None else SHIPPED_MULTIWAY
     except (KeyError, TypeError, ValueError, SashError) as error:
         reason = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"the join costs in {path} cannot be used: {reason}; {REMEDY}") from None
-    return JoinPrices(**read, origin=f"measured on this machine: {path}", disk=disk)
+    return JoinPrices(**read, origin=f"measured on this machine: {path}", disk=disk, multiway=multiway)
 
 
 def _prices(told: dict[str, Any]) -> AlgorithmPrices:
@@ -91,6 +95,12 @@ def _prices(told: dict[str, Any]) -> AlgorithmPrices:
 
 def _disk_prices(told: dict[str, Any]) -> DiskPrices:
     return DiskPrices(**_numbers(told, [each.name for each in fields(DiskPrices)]))
+
+
+def _multiway_prices(told: dict[str, Any]) -> MultiwayPrices:
+    units = [each.name for each in fields(MultiwayCosts)]
+    lists = {each.name: MultiwayCosts(**_numbers(told[each.name], units)) for each in fields(MultiwayPrices)}
+    return MultiwayPrices(**lists)
 
 
 def _numbers(told: dict[str, Any], names: list[str]) -> dict[str, float]:

@@ -29,20 +29,13 @@ Held: TypeAlias = tuple[int, int]
 """How many tuples the windows of both sides hold."""
 
 
-@dataclass(slots=True)
-class LoadWatch:
-    """What a join has seen since the last interval ended."""
+@dataclass(slots=True, kw_only=True)
+class IntervalWatch:
+    """Since when a join watches its load, how much has come, and for how long its method has been outrun."""
 
-    windows_us: tuple[int | None, int | None]
-    """The longest life on each side, None if rows bound it."""
     since: int = BEGINNING
     """The clock when the interval began."""
     n_arrived: list[int] = field(default_factory=lambda: [0, 0])
-    n_meetings: float = 0.0
-    """Pairs of an arriving tuple and one in the window of the other side."""
-    n_pairs: int = 0
-    """Those of them with equal keys."""
-    n_held: Held = (0, 0)
     n_steps: int = 0
     n_strikes: int = 0
     """How many intervals in a row the method was outrun in."""
@@ -52,16 +45,37 @@ class LoadWatch:
     has_begun: bool = False
     """Whether the first step that says something of the load has come."""
 
+    def arrive(self, arrived: Sequence[int]) -> None:
+        """Takes note of the tuples of a step, by input."""
+        self.n_arrived = [known + more for known, more in zip(self.n_arrived, arrived, strict=True)]
+        self.n_steps += 1
+        self.n_since_change += sum(arrived)
+
+    def begin(self, clock: int) -> None:
+        """Starts a new interval."""
+        self.since, self.n_arrived, self.n_steps = clock, [0] * len(self.n_arrived), 0
+
+
+@dataclass(slots=True)
+class LoadWatch(IntervalWatch):
+    """What a join of two has seen since the last interval ended."""
+
+    windows_us: tuple[int | None, int | None]
+    """The longest life on each side, None if rows bound it."""
+    n_meetings: float = 0.0
+    """Pairs of an arriving tuple and one in the window of the other side."""
+    n_pairs: int = 0
+    """Those of them with equal keys."""
+    n_held: Held = (0, 0)
+
     def see(self, arrived: Sequence[int], held: tuple[Held, Held], n_pairs: int) -> None:
         """Takes note of a step: tuples that came, what the windows held before and after it, pairs that were found."""
         before, after = held
+        self.arrive(arrived)
         for side in (0, 1):
-            self.n_arrived[side] += arrived[side]
             self.n_meetings += arrived[side] * (before[1 - side] + after[1 - side]) / 2
         self.n_pairs += n_pairs
-        self.n_steps += 1
         self.n_held = after
-        self.n_since_change += sum(arrived)
 
     def load(self, clock: int) -> JoinLoad | None:
         """Per second since the interval began; None if a side has been silent, or if its window is not of time."""
@@ -73,7 +87,6 @@ class LoadWatch:
         return JoinLoad(rates, windows_s, max(1.0, self.n_meetings / max(self.n_pairs, 1)))
 
     def begin(self, clock: int) -> None:
-        """Starts a new interval."""
         self.since, self.n_arrived, self.n_meetings, self.n_pairs, self.n_steps = clock, [0, 0], 0.0, 0, 0
 
 
@@ -90,30 +103,36 @@ class ReplanPolicy:
 
     def next_method(self, watch: LoadWatch, clock: int, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
         """The method to go on with, if it is another one. Called after every step of a join that was not hinted."""
-        if watch.since == BEGINNING:
-            watch.begin(clock)
-            return None
-        if sum(watch.n_arrived) < self.min_tuples or clock - watch.since < self.share * self._window_us(watch):
+        if not self.is_over(watch, clock, max((us for us in watch.windows_us if us is not None), default=0)):
             return None
         load, step_s = watch.load(clock), (clock - watch.since) / 1e6 / watch.n_steps
         watch.begin(clock)
         if load is None:
             return None
-        is_bad = is_outrun(method, load, choice.has_keys, choice.prices, step_s)
-        watch.n_strikes = watch.n_strikes + 1 if is_bad else 0
-        if watch.n_strikes < self.patience or watch.n_since_change < sum(watch.n_held):
+        if not self.gives_up(watch, is_outrun(method, load, choice.has_keys, choice.prices, step_s), sum(watch.n_held)):
             return None
-        watch.n_strikes = watch.n_since_change = 0
         return choose_method(load, choice.has_keys, prices=choice.prices, step_s=step_s).method
+
+    def is_over(self, watch: IntervalWatch, clock: int, window_us: int) -> bool:
+        """Whether an interval is over; the first one begins now."""
+        if watch.since == BEGINNING:
+            watch.begin(clock)
+            return False
+        return sum(watch.n_arrived) >= self.min_tuples and clock - watch.since >= self.share * window_us
+
+    def gives_up(self, watch: IntervalWatch, is_bad: bool, n_held: int) -> bool:
+        """At the end of an interval: whether the method is to be changed, as it has been outrun for long enough."""
+        watch.n_strikes = watch.n_strikes + 1 if is_bad else 0
+        if watch.n_strikes < self.patience or watch.n_since_change < n_held:
+            return False
+        watch.n_strikes = watch.n_since_change = 0
+        return True
 
     def first_method(self, load: JoinLoad, step_s: float, method: JoinMethod, choice: JoinChoice) -> JoinMethod | None:
         """The method to begin with, for the load of the first step, where a plan could not say; None: the plan's."""
         if not is_outrun(method, load, choice.has_keys, choice.prices, step_s):
             return None
         return choose_method(load, choice.has_keys, prices=choice.prices, step_s=step_s).method
-
-    def _window_us(self, watch: LoadWatch) -> int:
-        return max((us for us in watch.windows_us if us is not None), default=0)
 
 
 POLICY = ReplanPolicy()

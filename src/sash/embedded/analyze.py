@@ -65,7 +65,9 @@ def _analyze(query: Query, batches: Iterable[tuple[str, pa.Table]], verbose: boo
             work = JoinWork(*operator.counts)
             measures[name].join = JoinMeasure(work, operator.method, operator.n_replans, span.seconds)
         elif isinstance(operator, MultiwayJoin):
-            measures[name].join = MultiwayMeasure(operator.spec.names, operator.counts, operator.orders)
+            measures[name].join = MultiwayMeasure(
+                operator.spec.names, operator.counts, operator.orders, operator.algorithm, operator.n_replans
+            )
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
     ordered = replace(plan, root=in_order_of_time(plan.root))
     text = explain_plan(ordered, measures, verbose) + _spilled_line(query, most_mapped)

@@ -18,6 +18,7 @@ import numpy as np
 from sash.cost.choose_join import SHIPPED, AlgorithmPrices, JoinPrices, estimate, far_touches
 from sash.cost.disk_prices import DiskPrices
 from sash.cost.join_cost import HASH, OPTIMAL, PROBE, PROBE_INSERT, WHJ, WNL, JoinCosts, JoinLoad, JoinMethod, JoinWork
+from sash.cost.multiway_prices import MultiwayPrices
 from sash.embedded.join_load import LoadStreams, even_load, load_schema, load_spec, n_window_tuples
 from sash.operators.window_join import WindowJoin
 from sash.store.block_window import CUTS, MAX_CUTS_PER_BATCH
@@ -125,9 +126,9 @@ def calibrate(note: Note = lambda done, total: None) -> dict[str, Fit]:
     }
 
 
-def fitted_prices(fits: dict[str, Fit], disk: DiskPrices) -> JoinPrices:
+def fitted_prices(fits: dict[str, Fit], disk: DiskPrices, multiway: MultiwayPrices) -> JoinPrices:
     """The prices of all algorithms, and of the disk."""
-    return JoinPrices(fits["hash"].prices, fits["buckets"].prices, "measured on this machine", disk)
+    return JoinPrices(fits["hash"].prices, fits["buckets"].prices, "measured on this machine", disk, multiway)
 
 
 def fit_facts(fits: dict[str, Fit]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ TURNS_PER_WINDOW = 16
 N_OBSERVED = 256
 """So many tuples of a stream say how many they meet in another."""
 OBSERVE_EVERY = 1 << 17
-"""After so many tuples the load is looked at again."""
+"""After so many tuples the load is looked at again, at most."""
 LEAST_AT_ONCE = 16
 """So many combinations are in memory at once, however little there is of it."""
 MIN_ROWS_PER_TURN = 256
@@ -65,12 +65,13 @@ class ProbeIndex:
         self.orders = probe_orders(has_key, fanouts)
         """For each arriving window the others, in the order in which they are probed."""
         self._fanouts = fanouts
-        self._until_observed = N_OBSERVED
+        self._until_observed = self._observed_after = min(N_OBSERVED, OBSERVE_EVERY)
         self._windows = tuple(windows)
         self._tables = KeyTables(windows, has_key)
         self._reach = reach
         self._arena = windows[0].arena
         self._n_looked = self._n_inserted = self._n_output = 0
+        self._n_gone_before = self._n_gone
         self._n_at_once = multiway_index.COMBINATIONS_PER_CHUNK
         self._is_product = has_key.shape[1] == 1 and bool(has_key.all()) and not is_refined
 
@@ -109,15 +110,19 @@ class ProbeIndex:
     @property
     def counts(self) -> MultiwayCounts:
         """Tuples are removed with their windows' blocks, which needs no comparison."""
-        n_evicted = sum(window.n_evicted for window in self._windows)
-        return MultiwayCounts(self._n_looked, self._n_inserted, n_evicted, 0, self._n_output)
+        return MultiwayCounts(self._n_looked, self._n_inserted, self._n_gone - self._n_gone_before, 0, self._n_output)
+
+    @property
+    def _n_gone(self) -> int:
+        return sum(window.n_evicted for window in self._windows)
 
     def _observe(self, n_rows: int) -> None:
         """After so many rows more: looks at the load if it is time, and orders the probes by what they will meet."""
         self._until_observed -= n_rows
         if self._until_observed > 0 or len(self._windows) < 3:
             return
-        self._until_observed = OBSERVE_EVERY
+        # At first soon again: windows that have just begun to fill say little.
+        self._until_observed = self._observed_after = min(OBSERVE_EVERY, 4 * self._observed_after)
         every = range(len(self._windows))
         self._fanouts = [[self._fanout(one, other) if one != other else None for other in every] for one in every]
         self.orders = probe_orders(self._tables.has_key, self._fanouts)

@@ -9,47 +9,42 @@
     A⋈B⋈C            |---->
 
 A combination is found once, by its last tuple in order of time. No intermediate result is kept. State: of each input
-the tuples that a tuple still to come can reach; where memory is limited, the oldest of them on disk.
+the tuples that a tuple still to come can reach; where memory is limited, the oldest of them on disk. How combinations
+are found is the algorithm's choice; what it keeps is made from the tuples, and another one can go on at any step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from sash.cost import replan_multiway
+from sash.cost.choose_multiway import MultiwayChoice
+from sash.cost.multiway_cost import PROBE
+from sash.cost.replan_multiway import ManyStep, MultiwayWatch
 from sash.index.head_room import make_room
+from sash.index.key_matches import key_matches
 from sash.index.multiway_index import Combinations, MultiwayCounts, MultiwayIndex
 from sash.index.probe_index import ProbeIndex, live_together
 from sash.index.probe_order import probed_keys
 from sash.operators import join_keys as join_keys
-from sash.operators.evaluator import keep, quote, select
+from sash.operators.combination_checks import CombinationChecks, Condition, exact_keys
+from sash.operators.evaluator import keep
+from sash.operators.multiway_shape import shape_of
 from sash.operators.operator import Unpaced
 from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
-from sash.store.keys import is_exact
 from sash.store.ordered_window import OrderedWindow
 from sash.store.vector import Arena, Memory
 
-PROBE = "probe"
 SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 MAX_COMBINED = 1 << 16
 """More rows than so many are put out in the chunks in which they were found."""
-PLACE = "_place"
-"""Numbers combinations while conditions are checked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """SQL over the columns of some inputs, by their numbers."""
-
-    sql: str
-    inputs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,10 @@ class MultiwayJoinSpec:
     stream_reach_us: tuple[tuple[int, ...], ...] | None = None
     """`reach_us` with one item for each stream of each input, where an input is itself a join; None if none is."""
     algorithm: str = field(default=PROBE, repr=False)
-    """How combinations are found. It is no part of what tells plans apart: state does not depend on it."""
+    """How combinations are found, if a hint says so. It is no part of what tells plans apart: state does not depend on
+    it."""
+    choice: MultiwayChoice | None = field(default=None, repr=False)
+    """How they are found without a hint, and by which prices to choose anew while the join runs; None: by probes."""
     fanouts: tuple[tuple[float | None, ...], ...] | None = field(default=None, repr=False)
     """`fanouts[i][j]`: how many tuples of input j one of input i is expected to meet, if anything is known of it."""
 
@@ -96,7 +94,7 @@ class MultiwayJoinSpec:
 class MultiwayJoin(Unpaced):
     """Runs a `MultiwayJoinSpec`. Inputs come in order of time, step by step; within a step in any order."""
 
-    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers")
+    STATE: ClassVar[tuple[str, ...]] = ("_windows", "_index", "_clock", "_frontiers", "_algorithm", "_watch", "_done")
 
     def __init__(self, spec: MultiwayJoinSpec, *inputs: pa.Schema):
         self.spec = spec
@@ -109,14 +107,8 @@ class MultiwayJoin(Unpaced):
         self._reach = np.array(spec.reach_us, np.int64)
         self._heard: Sequence[tuple[int, ...]] = ()
         self._owners = [number for number, streams in enumerate(spec.members) for _ in streams]
-        conditions = (*spec.conditions, *_exact_keys(spec, inputs))
-        self._conditions = tuple(each for each in conditions if len(each.inputs) > 1)
-        self._filters = [
-            " AND ".join(f"({each.sql})" for each in conditions if each.inputs == (number,))
-            for number in range(len(inputs))
-        ]
-        read = " ".join(each.sql for each in self._conditions)
-        self._read = [[name for name in input.names if quote(name) in read] for input in inputs]
+        self._checks = CombinationChecks((*spec.conditions, *exact_keys(spec.keys, inputs)), inputs)
+        self._shape = shape_of(spec.keys, spec.reach_us, [each.inputs for each in self._checks.conditions])
         self.reset(Memory())
 
     def reset(self, arena: Arena) -> None:
@@ -131,6 +123,11 @@ class MultiwayJoin(Unpaced):
         ]
         self._clock = BEGINNING
         self._frontiers = [BEGINNING + 1] * len(self._owners)
+        self._watch = MultiwayWatch(n_arrived=[0] * len(self._inputs))
+        self._done = MultiwayCounts(0, 0, 0, 0, 0)
+        self._algorithm = self.spec.algorithm
+        if self.spec.choice is not None and self._may_replan:
+            self._algorithm = self.spec.choice.algorithm
         self._index = self._make_index()
 
     def hear(self, frontiers: Sequence[tuple[int, ...]]) -> None:
@@ -150,8 +147,14 @@ class MultiwayJoin(Unpaced):
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
-        yield from (self._form(each) for each in self._combinations(firsts))
+        n_out = 0
+        for found in self._combinations(firsts):
+            n_out += len(found.ts)
+            yield self._form(found)
+        step = self._seen(firsts, n_out) if self._may_replan else None
         self._evict(limits)
+        if step is not None:
+            self._replan(step)
 
     @property
     def n_reads(self) -> int:
@@ -180,10 +183,28 @@ class MultiwayJoin(Unpaced):
         """For each input the times of the tuples that one still to come may join."""
         return [window.times_since(limit) for window, limit in zip(self._windows, self._limits(), strict=True)]
 
+    def adopt(self, algorithm: str) -> None:
+        """Finds combinations by another algorithm from the next step on, with the same tuples."""
+        self._done = self.counts
+        self._index.free()
+        self._algorithm = algorithm
+        self._index = self._make_index()
+        self._index.refill()
+
+    @property
+    def algorithm(self) -> str:
+        """How combinations are found now."""
+        return self._algorithm
+
+    @property
+    def n_replans(self) -> int:
+        """How often the algorithm was changed because the load was another than expected."""
+        return self._watch.n_changes
+
     @property
     def counts(self) -> MultiwayCounts:
-        """The work done so far."""
-        return self._index.counts
+        """The work done so far, by all algorithms."""
+        return MultiwayCounts(*map(sum, zip(self._done, self._index.counts)))
 
     @property
     def orders(self) -> list[list[int]] | None:
@@ -194,10 +215,36 @@ class MultiwayJoin(Unpaced):
         columns = self.spec.columns
         return name not in SIGNED_NAMES and (columns is None or name in columns or name.startswith(ID_PREFIX))
 
+    @property
+    def _may_replan(self) -> bool:
+        """Where memory is limited there are probes alone: the others have no way to tuples on disk."""
+        choice = self.spec.choice
+        return choice is not None and not choice.is_hinted and self._windows[0].arena.budget is None
+
+    def _seen(self, firsts: Sequence[int], n_out: int) -> ManyStep:
+        """What a step was that brought the rows from `firsts` on; all are in memory."""
+        n_new = [window.next_row - first for window, first in zip(self._windows, firsts)]
+        begins = [int(own.ts[first - own.base]) for own, first, n in zip(self._windows, firsts, n_new) if n]
+        n_held = sum(window.log.n_rows for window in self._windows)
+        return ManyStep(n_new, n_out, n_held, self._clock, min(begins, default=self._clock))
+
+    def _replan(self, step: ManyStep) -> None:
+        """Watches the load of a join that may change its algorithm, and changes it when the time has come."""
+        choice = self.spec.choice
+        assert choice is not None
+        found = replan_multiway.next_algorithm(
+            self._watch, step, self._algorithm, choice, self._shape, lambda: key_matches(self._windows, self._has_key)
+        )
+        if found is not None and found != self._algorithm:
+            self._watch.n_changes += 1
+            self.adopt(found)
+
     def _make_index(self) -> MultiwayIndex:
-        if self.spec.algorithm == PROBE:
-            return ProbeIndex(self._windows, self._has_key, self._reach, bool(self._conditions), self.spec.fanouts)
-        name, _, inner = self.spec.algorithm.rstrip(")").partition("(")
+        if self._algorithm == PROBE:
+            return ProbeIndex(
+                self._windows, self._has_key, self._reach, bool(self._checks.conditions), self.spec.fanouts
+            )
+        name, _, inner = self._algorithm.rstrip(")").partition("(")
         return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
 
     def _limits(self) -> list[int]:
@@ -225,8 +272,8 @@ class MultiwayJoin(Unpaced):
         """The tuples that can join, in order of time."""
         for columns in self._key_columns[number]:
             batch = join_keys.without_null_keys(batch, columns)
-        if self._filters[number]:
-            batch = keep(batch, self._filters[number]).cast(self._inputs[number])
+        if self._checks.filters[number]:
+            batch = keep(batch, self._checks.filters[number]).cast(self._inputs[number])
         ts = int64_column(batch, TS)
         return batch.take(pa.array(np.argsort(ts, kind="stable"))) if np.any(ts[1:] < ts[:-1]) else batch
 
@@ -244,7 +291,7 @@ class MultiwayJoin(Unpaced):
             yield from self._index.complete(firsts, self._refine)
             return
         for rows in self._index.arrive(firsts):
-            chosen = self._satisfying(self._conditions, rows)
+            chosen = self._checks.satisfying(self._checks.conditions, rows, self._windows)
             yield live_together(self._windows, rows if chosen is None else rows[:, chosen])
 
     def _form(self, found: Combinations) -> pa.Table:
@@ -259,32 +306,4 @@ class MultiwayJoin(Unpaced):
 
     def _refine(self, bound: tuple[int, ...], rows: np.ndarray) -> np.ndarray | None:
         """Of combinations that have got a tuple of one more input, those that satisfy what can be checked by now."""
-        due = [each for each in self._conditions if bound[-1] in each.inputs and set(each.inputs) <= set(bound)]
-        return self._satisfying(due, rows)
-
-    def _satisfying(self, conditions: Sequence[Condition], rows: np.ndarray) -> np.ndarray | None:
-        """The places of the combinations that satisfy all conditions; None if there is nothing to check."""
-        if not conditions:
-            return None
-        columns: dict[str, pa.ChunkedArray] = {}
-        for number in sorted({number for each in conditions for number in each.inputs}):
-            payload = self._windows[number].log.take(rows[number], self._read[number])
-            columns.update(zip(payload.column_names, payload.columns, strict=True))
-        n_found: int = rows.shape[1]
-        columns[PLACE] = pa.chunked_array([pa.array(np.arange(n_found))])
-        predicate = " AND ".join(f"({each.sql})" for each in conditions)
-        return int64_column(select(pa.table(columns), [(PLACE, quote(PLACE))], predicate), PLACE)
-
-
-def _exact_keys(spec: MultiwayJoinSpec, inputs: Sequence[pa.Schema]) -> list[Condition]:
-    """What is left to check of rows with equal integers, where the integers of different keys may collide."""
-    conditions: list[Condition] = []
-    for key in spec.keys:
-        members = [number for number, columns in enumerate(key) if columns]
-        if is_exact([inputs[members[0]].field(name).type for name in key[members[0]]]):
-            continue
-        for one, other in pairwise(members):
-            pairs = zip(key[one], key[other], strict=True)
-            sql = " AND ".join(f"{quote(a)} = {quote(b)}" for a, b in pairs)
-            conditions.append(Condition(sql, (one, other)))
-    return conditions
+        return self._checks.satisfying(self._checks.due(bound), rows, self._windows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from sash.plan.body_facts import emits_once, graphs_of, is_final, retracts, time
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
-from sash.plan.logical import Body, Scan, Select, SetOperation, bodies_of, scans_of
+from sash.plan.logical import Body, Join, Scan, Select, SetOperation, bodies_of, scans_of
 from sash.plan.multiway import joins_many
 from sash.plan.numbering import add_over
 from sash.plan.one_of_each import Parts, one_of_each
@@ -56,6 +57,15 @@ class _Builder:
             self._relies_on_order(each) for each in bodies_of(body)
         )
         self._draft = Draft(self._schedule, is_ordered, frames)
+        self._below_joins = self._probing() if self._schedule == "hybrid" else self
+        """Builds what the joins of a FROM read."""
+
+    def _probing(self) -> _Builder:
+        """Builds parts of the same plan, which expire their tuples by the clock."""
+        builder = copy(self)
+        builder._schedule, builder._built = "tpa", {}
+        builder._below_joins = builder
+        return builder
 
     def plan(self) -> QueryPlan:
         bound = self._body.bound
@@ -121,10 +131,12 @@ class _Builder:
         # makes rows of its own; a join, to find the pairs of that tuple; and what makes negatives of it.
         is_consumed = query.is_grouped or query.bound.is_distinct or query.bound.chooses
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
-        has_identities = self._schedule == "nta" or any(map(self._may_take_back, scans_of(query.input)))
-        needs = (with_ids and not is_consumed) or (is_joined and has_identities)
-        needs = needs or (self._schedule == "hybrid" and any(map(self._may_take_back, scans_of(query.input))))
-        flow = FromClause(self._draft, query, self._hints, self._build).build(needs)
+        # Hybrid has W-EXPIRE above the topmost join alone: all in the tree below looks at the clock (Pipelines §3.3).
+        below = self._below_joins if isinstance(query.input, Join) else self
+        takes_back = any(map(below._may_take_back, scans_of(query.input)))
+        needs = (with_ids and not is_consumed) or (is_joined and (self._schedule == "nta" or takes_back))
+        needs = needs or (self._schedule == "hybrid" and takes_back)
+        flow = FromClause(self._draft, query, self._hints, below._build).build(needs)
         if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
         return RowTests(self._draft, query, self._build).build(flow, with_ids and not is_consumed)

@@ -2,7 +2,7 @@
 
     /*+ hash */ · /*+ wnl */ · /*+ wnl(optimal) */ · /*+ whj */ · /*+ whj(100) */ · /*+ whj(100, probe) */
     /*+ ewj */ · /*+ ewj(r=0.9) */ · /*+ rpwj(60) */ · /*+ ahewj(60, memory=4096) */
-    /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ · /*+ xjoin */
+    /*+ probe */ · /*+ nlw */ · /*+ hw */ · /*+ mw */ · /*+ gca */ · /*+ gca(hw) */ · /*+ lca */ · /*+ ripple */ …
     /*+ replicated */ · /*+ partitioned_hash */ · /*+ partitioned_range */ · /*+ mesh */ · /*+ inl */      of a relation
     /*+ tpa */ · /*+ nta */ · /*+ hybrid */
     /*+ lwo */ · /*+ swf */ · /*+ mqt */                     if the query shares its join with others

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.cost.join_cost import JoinLoad
+from sash.cost.multiway_cost import PROBE
 from sash.cost.multiway_spill import ManyInput, ManyLoad, estimate_multiway_spill
 from sash.cost.spill_cost import MemoryShares, estimate_spill
 from sash.cost.trace_spill import TraceLoad, trace_bytes
@@ -22,7 +23,7 @@ from sash.operators.expire import ExpireSpec
 from sash.operators.group_by import GroupBySpec
 from sash.operators.group_top_k import serves
 from sash.operators.membership import MembershipSpec
-from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.node import Node, operator_nodes
 from sash.operators.operator_kinds import InputSpec, RelationSpec
 from sash.operators.operator_tree import OperatorTree

@@ -15,8 +15,8 @@ from itertools import product
 
 from sash.cost.choose_join import NO_HINT
 from sash.errors import PlanError
+from sash.operators.combination_checks import Condition
 from sash.operators.evaluator import quote
-from sash.operators.multiway_join import Condition
 from sash.plan.column_names import columns_of
 from sash.plan.distribution import LEFT, choose_partitioning, equal_columns, own_columns
 from sash.plan.flow import Flow

@@ -42,6 +42,7 @@ MULTIWAY_ALGORITHMS = {
     "lca": "local conservative approach",
     "ripple": "ripple join",
     "xjoin": "XJoin",
+    "probe": "probes, stream by stream",
 }
 LOOKUP_METHODS = {
     "replicated": "a relation in memory",

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sash.cost.choose_join import JoinChoice, choose_method
+from sash.cost.choose_multiway import MultiwayChoice, choose_algorithm
 from sash.cost.join_cost import EXACT_SETTINGS, HASH, WHJ
 from sash.cost.lookup_cost import REPLICATED
+from sash.cost.multiway_cost import PROBE
 from sash.cost.prices import load_prices
 from sash.errors import PlanError
 from sash.operators.evaluator import quote
 from sash.operators.lookup_join import OUTER, LookupJoinSpec
-from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
+from sash.operators.multiway_shape import shape_of
 from sash.operators.node import Node
 from sash.operators.operator_kinds import RelationSpec
 from sash.operators.project import ProjectSpec
@@ -135,19 +138,21 @@ class FromClause:
             joining.conditions += time_conditions(joining, reach)
         keys = joining.key_columns()
         columns = tuple(name for flow in flows for name in flow.columns if read is None or name in read)
+        reach_us = tuple(
+            tuple(0 if one is other else reach.between(one.streams, other.streams) for other in joining.inputs)
+            for one in joining.inputs
+        )
         spec = MultiwayJoinSpec(
             names=tuple("+".join(input.streams) for input in joining.inputs),
             keys=keys,
-            reach_us=tuple(
-                tuple(0 if one is other else reach.between(one.streams, other.streams) for other in joining.inputs)
-                for one in joining.inputs
-            ),
+            reach_us=reach_us,
             streams=tuple(input.streams for input in joining.inputs) if joining.has_joins else None,
             stream_reach_us=joining.stream_reach_us(reach) if joining.has_joins else None,
             conditions=tuple(joining.conditions_read()),
             columns=columns,
             checks_lives=not has_bounds and joining.has_joins,
             algorithm=self._multiway or PROBE,
+            choice=self._choose_algorithm(joining, keys, reach_us),
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )
         distribution = flows[0].distribution
@@ -161,6 +166,16 @@ class FromClause:
             life_us=min((flow.life_us for flow in flows if flow.life_us is not None), default=None),
             distribution=distribution.with_equal(joining.keys).renamed({name: [name] for name in columns}),
         )
+
+    def _choose_algorithm(
+        self, joining: JoinDraft, keys: Sequence[Sequence[tuple[str, ...]]], reach_us: Sequence[Sequence[int]]
+    ) -> MultiwayChoice | None:
+        """None where the join always probes: an input that is a join brings tuples of several times at once."""
+        if joining.has_joins:
+            return None
+        shape = shape_of(keys, reach_us, [each.inputs for each in joining.conditions_read()])
+        load = self._draft.statistics.multiway_load([input.flow.node for input in joining.inputs], keys, shape)
+        return choose_algorithm(load, load_prices(), self._multiway)
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:
         return self._item(node, with_ids) if isinstance(node, Scan) else self._join(node, with_ids)

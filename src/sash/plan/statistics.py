@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, singledispatch
 from math import prod
 
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sash.cost.join_cost import JoinLoad, total_work
+from sash.cost.multiway_cost import MultiwayLoad
 from sash.errors import SashError
 from sash.operators.changes import read_times
 from sash.operators.close import CloseSpec
@@ -166,6 +167,22 @@ class Statistics:
         left, right = map(self.of, inputs)
         return _load(left, right, keys, windows_us)
 
+    def multiway_load(
+        self, inputs: Sequence[Node], keys: Sequence[Sequence[tuple[str, ...]]], shape: MultiwayLoad
+    ) -> MultiwayLoad | None:
+        """What a join of many nodes has to do, of a shape; None if something of it is not known."""
+        flows = [self.of(node) for node in inputs]
+        rates = [flow.rate for flow in flows]
+        matches = [_match(flows, key) for key in keys]
+        if None in rates or None in matches:
+            return None
+        return replace(
+            shape,
+            rates=tuple(rate or 0.0 for rate in rates),
+            matches=tuple(match or 0.0 for match in matches),
+            step_s=max(flow.step_s for flow in flows),
+        )
+
     def fanouts(
         self, inputs: Sequence[Node], keys: Sequence[Sequence[tuple[str, ...]]], lives_us: Sequence[int | None]
     ) -> tuple[tuple[float | None, ...], ...]:
@@ -179,6 +196,13 @@ class Statistics:
             )
             for one in range(len(flows))
         )  # fmt: skip
+
+
+def _match(flows: Sequence[FlowStatistics], key: Sequence[tuple[str, ...]]) -> float | None:
+    """How often two tuples have an equal key: the input with the most of them decides."""
+    counts = [flow.count(tuple(dict.fromkeys(names))) for flow, names in zip(flows, key, strict=True) if names]
+    known = [count for count in counts if count is not None]
+    return 1 / max(1.0, *known) if known else None
 
 
 def _fanout(

@@ -50,6 +50,7 @@ _SET_WORDS = {"UNION ALL": 4, "UNION": 3, "EXCEPT": 3, "INTERSECT": 2, "EXCEPT A
 _PLAIN_SET_WORDS = {"UNION ALL": 3, "UNION": 2, "EXCEPT": 2, "INTERSECT": 2}
 _HINTS = (
     "wnl", "hash", "whj", "whj(3, optimal)", "nta", "tpa", "hybrid", "nlw", "hw", "mw", "lca", "wnl(probe_all)", "swf",
+    "probe",
     "ewj(memory=8, r=0.5, block_rows=2)", "rpwj(2, memory=4, block_rows=2)", "ahewj(2, memory=20, block_rows=2)",
     "partitioned_hash", "partitioned_range", "mesh", "inl",
 )  # fmt: skip

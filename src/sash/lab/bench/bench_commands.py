@@ -111,6 +111,28 @@ def nexmark(
 
 
 @bench.command()
+def algorithms(
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the workloads only.")] = False,
+    tuples: Annotated[int, typer.Option(help="Of a step that is measured, at most.")] = 4_096,
+    as_json: AsJson = False,
+) -> None:
+    """Measure every algorithm for joins of many streams under sixty loads, and whether the planner's choice is best."""
+    from sash.cost.prices import load_prices
+    from sash.lab.bench.algorithm_choice import QUICK, algorithm_facts, bench_algorithms, many_grid
+    from sash.lab.bench.show_algorithms import show_algorithms
+    from sash.lab.bench.stages import Stages
+
+    prices = load_prices()
+    with Stages(as_json) as stages:
+        cells = bench_algorithms(many_grid()[:: QUICK if quick else 1], prices, tuples, stages)
+    facts = algorithm_facts(cells, prices)
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        show_algorithms(facts, Console(width=max(120, Console().width)))
+
+
+@bench.command()
 def planner(
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the workloads only.")] = False,
     as_json: AsJson = False,

@@ -2,7 +2,7 @@
 
     Time Probing      every tick; all operators are handed the clock of the scans (Pipelines §3.1)
     Negative Tuple    likewise; W-EXPIRE after each scan makes negative tuples (§3.2)
-    Hybrid            likewise; W-EXPIRE stands above the joins (§3.3)
+    Hybrid            likewise; W-EXPIRE stands above the topmost join (§3.3)
     Input Triggered   an operator runs when tuples reach it, and knows no time but that of the newest of them (§2.3)
     Clock Triggered   every tick, by the system's clock, though tuples wait in queues between operators (§2.3)
 

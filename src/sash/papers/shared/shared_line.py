@@ -141,11 +141,12 @@ def _choose_smallest(scanned: Int64s) -> int:
 
 @folded_borrowing
 def _choose_throughput(scanned: Int64s, throughput: Floats) -> int:
-    """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals, the smallest window."""
+    """MQT, Maximum Query Throughput: the head that serves the most queries per time. Of equals the one with the larger
+    window, as the paper goes through the queues from the largest window on and keeps the first of the best (§3.3)."""
     best, chosen, level_ahead = -1.0, NOBODY, len(scanned) - 1
     for level in range(len(scanned) - 2, -1, -1):
         if scanned[level + 1] < scanned[level]:
-            if throughput[level, level_ahead] >= best:
+            if throughput[level, level_ahead] > best:
                 best, chosen = throughput[level, level_ahead], level
             level_ahead = level
     return chosen

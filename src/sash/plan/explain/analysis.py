@@ -34,6 +34,9 @@ class MultiwayMeasure:
     counts: MultiwayCounts
     orders: list[list[int]] | None
     """The last probe order of each input; None if the algorithm has none."""
+    algorithm: str
+    """The last one."""
+    n_replans: int
 
 
 @dataclass(slots=True)
@@ -96,7 +99,8 @@ def _join_facts(join: JoinMeasure, choice: JoinChoice | None) -> list[Fact]:
 def _multiway_facts(join: MultiwayMeasure) -> list[Fact]:
     counts = [f"{count_text(count)} {name}" for name, count in join.counts._asdict().items()]
     orders = f"{orders_text(join.names, join.orders)}, at the end" if join.orders else ""
-    return [("work", "; ".join(counts)), ("probed", orders)]
+    replans = f"{join.n_replans} times; {join.algorithm} at the end" if join.n_replans else ""
+    return [("work", "; ".join(counts)), ("probed", orders), ("replanned", replans)]
 
 
 def _count(name: str, seen: JoinWork, expected: JoinWork | None) -> str:

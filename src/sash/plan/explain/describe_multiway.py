@@ -15,9 +15,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sash.cost.multiway_cost import PROBE
 from sash.index.probe_order import probe_orders
-from sash.operators.multiway_join import PROBE, Condition, MultiwayJoinSpec
+from sash.operators.combination_checks import Condition
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.papers.wjoin.pair_bounds import is_single_window
+from sash.plan.explain.describe_algorithm import algorithm_text, choice_facts
 from sash.plan.explain.describe_join import count_text
 from sash.plan.explain.wording import format_duration, plain
 from sash.plan.multiway import TIME_PREFIX, Reach
@@ -49,7 +52,7 @@ def multiway_facts(spec: MultiwayJoinSpec, graphs: Sequence[PairGraph]) -> list[
         ("keys", ", ".join(keys) or "none"),
         ("conditions", conditions),
         *_listed("windows", _table([HEAD, *_windows(spec, graph)])),
-        *(_listed("probes", _probes(spec)) if spec.algorithm == PROBE else []),
+        *(_listed("probes", _probes(spec)) if _begins_with(spec) == PROBE else []),
         ("expiry", EXPIRY),
         *_listed("state", [_buffer_bound(spec, number) for number in range(len(spec.names))]),
         ("emission", "a combination as soon as its last tuple is there"),
@@ -103,13 +106,25 @@ def spans_us(spec: MultiwayJoinSpec) -> list[int]:
 
 
 def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
+    choice = spec.choice
+    if choice is not None and choice.load is not None:
+        algorithm = PROBING if choice.algorithm == PROBE else algorithm_text(choice)
+        order = [("order", CHOSEN)] if choice.algorithm == PROBE and len(spec.names) > 2 else []
+        return [("algorithm", algorithm), *choice_facts(choice, spec.names), *order]
     if spec.algorithm == PROBE:
-        return [("algorithm", PROBING), ("chosen", CHOSEN if len(spec.names) > 2 else "")]
+        order = [CHOSEN] if len(spec.names) > 2 else []
+        asked = ["by hint"] if choice is not None and choice.is_hinted else []
+        return [("algorithm", PROBING), ("chosen", "; ".join([*asked, *order]))]
     name, _, inner = spec.algorithm.rstrip(")").partition("(")
     inside = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
     if name == "mw" and not is_single_window(np.array(spec.reach_us)):
         inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"
     return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
+
+
+def _begins_with(spec: MultiwayJoinSpec) -> str:
+    """The algorithm that a join has at first."""
+    return spec.choice.algorithm if spec.choice is not None else spec.algorithm
 
 
 def _windows(spec: MultiwayJoinSpec, graph: PairGraph | None) -> Iterator[tuple[str, ...]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
 
+from sash.cost.multiway_cost import PROBE
 from sash.operators.asof_join import AsofJoinSpec
 from sash.operators.close import CloseSpec
 from sash.operators.count_window import CountWindowSpec
@@ -16,7 +17,7 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Grouping
 from sash.operators.lookup_join import LookupJoinSpec
 from sash.operators.membership import MembershipSpec
-from sash.operators.multiway_join import PROBE, MultiwayJoinSpec
+from sash.operators.multiway_join import MultiwayJoinSpec
 from sash.operators.node import Node
 from sash.operators.operator_kinds import ExchangeSpec, InputSpec, RelationSpec
 from sash.operators.over import OverSpec
@@ -31,6 +32,7 @@ from sash.operators.union import UnionSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
 from sash.plan.explain.aliases import aliases_in
+from sash.plan.explain.describe_algorithm import short_choice
 from sash.plan.explain.describe_flow import alias_given, asked_of_tables, relation_title, subquery_title
 from sash.plan.explain.describe_join import arrival_stream, method_name
 from sash.plan.explain.describe_multiway import conditions_text, key_texts, spans_us
@@ -141,9 +143,10 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     keys = [[tuple(known.get(name, name) for name in names) for names in key] for key in spec.keys]
     does = " and ".join(text for key in keys for text in key_texts(key)) or "every combination"
     conditions = f", where {text}" if (text := conditions_text(spec.conditions)) else ""
-    method = f", by {spec.algorithm}" if spec.algorithm != PROBE else ""
+    hinted = f"by {spec.algorithm}" if spec.algorithm != PROBE else ""
+    method = f", {how}" if (how := hinted or short_choice(spec.choice)) else ""
     lives = [f"{name} {_life(us)}" for name, us in zip(spec.names, spans_us(spec), strict=True)]
-    return Summary("MultiwayJoin", f"{does}{conditions}{method}", ", ".join(lives))
+    return Summary("MultiwayJoin", f"{does}{method}{conditions}", ", ".join(lives))
 
 
 @summarize.register

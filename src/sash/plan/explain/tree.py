@@ -34,7 +34,7 @@ Tell: TypeAlias = Callable[[Node], Description]
 REASONS = {
     "tpa": "operators expire their own tuples by the clock",
     "nta": "operators are told by a -1 tuple of everything that expires",
-    "hybrid": "joins expire their own tuples by the clock; operators above them are told by -1 tuples",
+    "hybrid": "joins and all below them expire their own tuples by the clock; operators above are told by -1 tuples",
 }
 
 
@@ -133,7 +133,7 @@ def _place(expire: Node, plan: QueryPlan) -> str:
     while isinstance(node.spec, SCAN) and node.inputs:
         node = node.inputs[0]
     if not isinstance(node.spec, InputSpec):
-        return "above the joins"
+        return "above the topmost joins"
     return "after each scan" if plan.expiry_schedule == "nta" else "after scans that are not joined"
 
 
