@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from sash.cli.main import app
 from sash.kernels import precompile
-from sash.kernels.precompile import Signature, read_signatures
+from sash.kernels.precompile import KernelSignature, read_signatures
 from support.kernel_signatures import all_kernels, in_brackets
 
 KERNELS = list(all_kernels())
@@ -36,7 +36,7 @@ def test_every_line_is_read_as_it_was_written() -> None:
 
 def test_types_of_before_are_told() -> None:
     with pytest.raises(TypeError, match="`SlotTable` has other fields now"):
-        Signature("sash.kernels.hash_join", "arrive", "(SlotTable(int64[:, ::1]),)").numba_types()
+        KernelSignature("sash.kernels.hash_join", "arrive", "(SlotTable(int64[:, ::1]),)").numba_types()
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from numba.core.dispatcher import Dispatcher
 
 import sash.kernels
 import sash.papers
-from sash.kernels.precompile import SIGNATURES, Signature
+from sash.kernels.precompile import SIGNATURES, KernelSignature
 
 
 def all_kernels() -> Iterator[tuple[str, str, Any]]:
@@ -32,12 +32,12 @@ def _is_compiled_apart(kernel: Any, module: str) -> bool:
     return kernel.py_func.__module__ == module and kernel.targetoptions.get("inline") != "always"
 
 
-def kept_signatures() -> Iterator[Signature]:
+def kept_signatures() -> Iterator[KernelSignature]:
     """What numba has kept of the sources as they are now."""
     for module, name, dispatcher in all_kernels():
         for numba_types, *_ in dispatcher._cache._cache_file._load_index():
             if not any(map(_has_literal, numba_types)):
-                yield Signature(module, name, in_brackets(numba_types))
+                yield KernelSignature(module, name, in_brackets(numba_types))
 
 
 def _has_literal(each: types.Type) -> bool:

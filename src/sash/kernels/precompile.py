@@ -23,7 +23,7 @@ SIGNATURES = Path(__file__).with_name("signatures.txt")
 _LINE = re.compile(r"(?P<module>sash\.[\w.]+)\.(?P<kernel>\w+)(?P<types>\(.*\))")
 
 
-class Signature(NamedTuple):
+class KernelSignature(NamedTuple):
     """A kernel, and the types of its arguments in the words of this page: see `_words`."""
 
     module: str
@@ -40,10 +40,10 @@ class Signature(NamedTuple):
         return tuple(map(_as_type, found))
 
 
-def read_signatures() -> list[Signature]:
+def read_signatures() -> list[KernelSignature]:
     """What is known, the kernels of a module one after the other."""
     lines = SIGNATURES.read_text(encoding="utf-8").splitlines()
-    return [Signature(*match.groups()) for match in map(_LINE.fullmatch, lines) if match]
+    return [KernelSignature(*match.groups()) for match in map(_LINE.fullmatch, lines) if match]
 
 
 def compile_all(n_processes: int, report: Callable[[int, int], None]) -> int:
@@ -59,7 +59,7 @@ def compile_all(n_processes: int, report: Callable[[int, int], None]) -> int:
     return sum(map(_compile, longest_first))
 
 
-def _compile(signatures: list[Signature]) -> int:
+def _compile(signatures: list[KernelSignature]) -> int:
     compiled = 0
     for each in signatures:
         dispatcher = each.dispatcher()
