@@ -19,7 +19,7 @@ from support.commands import run_command
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-WRITTEN = {".py", ".md", ".sql", ".test", ".explain", ".rule", ".golden", ".typed"}
+WRITTEN = {".py", ".md", ".sql", ".test", ".explain", ".rule", ".golden", ".txt", ".typed"}
 """What files of the repository end in, below its top; what runs and tests leave behind ends otherwise."""
 
 
@@ -64,7 +64,7 @@ def test_a_wheel_has_the_package_and_its_types(built):
     in_wheel, _ = built
     modules = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*.py")}
     own = {name for name in in_wheel if ".dist-info/" not in name}
-    assert own == modules | {"sash/py.typed"}
+    assert own == modules | {"sash/py.typed", "sash/kernels/signatures.txt"}
 
 
 def test_an_sdist_has_what_its_tests_need_and_nothing_that_was_made(built):

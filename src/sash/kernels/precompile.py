@@ -20,7 +20,7 @@ from numba import types
 from numba.core.dispatcher import Dispatcher
 
 SIGNATURES = Path(__file__).with_name("signatures.txt")
-_LINE = re.compile(r"(?P<module>sash\.[\w.]+)\.(?P<kernel>\w+)(?P<types>\(.*\))")
+_LINE = r"(?P<module>sash\.[\w.]+)\.(?P<kernel>\w+)(?P<types>\(.*\))"
 
 
 class KernelSignature(NamedTuple):
@@ -43,7 +43,7 @@ class KernelSignature(NamedTuple):
 def read_signatures() -> list[KernelSignature]:
     """What is known, the kernels of a module one after the other."""
     lines = SIGNATURES.read_text(encoding="utf-8").splitlines()
-    return [KernelSignature(*match.groups()) for match in map(_LINE.fullmatch, lines) if match]
+    return [KernelSignature(*match.groups()) for match in (re.fullmatch(_LINE, line) for line in lines) if match]
 
 
 def compile_all(n_processes: int, report: Callable[[int, int], None]) -> int:
