@@ -102,7 +102,7 @@ def test_a_tuple_meets_the_relation_as_it_was_when_it_came(
 ) -> None:
     rows = as_relation(relation)
     join, wanted, chunks, n_fed = PartitionedJoin(_roomy(chosen), rows), {}, [], 0
-    for stream, added in steps:
+    for step, (stream, added) in enumerate(steps, start=1):
         tuples = as_stream(stream, [10 * n_fed] * len(stream), n_fed)
         for number, key, _ in tuples.tolist():
             wanted |= {(number, row): 1 for row, each in zip(*rows) if each == key}
@@ -110,7 +110,7 @@ def test_a_tuple_meets_the_relation_as_it_was_when_it_came(
         n_fed += len(stream)
         is_gone = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows.rows), max_size=len(rows.rows))), bool)
         inserted = as_relation(added)
-        inserted = RelationRows(inserted.rows + 1000 * n_fed, inserted.keys)
+        inserted = RelationRows(inserted.rows + 1000 * step, inserted.keys)
         chunks += join.update(RelationRows(rows.rows[is_gone], rows.keys[is_gone]), inserted)
         rows = RelationRows(*(np.concatenate([a[~is_gone], b]) for a, b in zip(rows, inserted)))
     chunks += join.finish()
