@@ -233,11 +233,8 @@ def test_groups_that_need_more_than_their_share() -> None:
 @pytest.mark.deep
 @pytest.mark.timeout(14_400)
 def test_memory_of_all_workers_stays_within_the_limit(tmp_path: Path) -> None:
-    """Windows of twenty times the limit; 150 MiB are for Python and its libraries.
-
-    Windows of 5 GiB take half an hour: `python -m support.memory_peaks 256m 20 spark`.
-    """
-    memory = 64 << 20
+    """Windows of twenty times the limit; 150 MiB are for Python and its libraries."""
+    memory = 256 << 20
     found = measure_peak(memory, 20 * memory, tmp_path, "spark")
     assert found.is_exact
     assert found.above_idle <= memory + (150 << 20)
