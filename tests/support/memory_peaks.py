@@ -128,12 +128,15 @@ def _write_script(place: Path, n_files: int) -> Path:
 
 def _python_processes(root: int) -> Iterable[int]:
     """A process and its descendants without Java machines, which are beyond the limit."""
-    return [pid for pid in tree_stats(root) if _name_of(pid) != "java"]
+    return [pid for pid in tree_stats(root) if _program_of(pid) != "java"]
 
 
-def _name_of(pid: int) -> str:
+def _program_of(pid: int) -> str:
+    """What a process runs. Its name would not do: as a Java machine starts a program, its child has for a moment the
+    name of a thread, and all the memory of its parent.
+    """
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
+        return (Path("/proc") / str(pid) / "exe").readlink().name
     except OSError:
         return ""
 
