@@ -39,6 +39,9 @@ settings.load_profile("dev")
 # What a machine's calibration says must not change what plans look like here.
 os.environ["SASH_COSTS"] = os.devnull + "/none"
 
+# Who looks for a mistake of ours wants to see all of our frames.
+os.environ["SASH_TRACEBACK"] = "full"
+
 # A JVM lives for seconds here: what its second compiler takes is never earned back. Half of its time in all.
 for _options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")

@@ -102,7 +102,6 @@ class TestTables:
         changes = changes_of("SELECT k, SUM(v) AS total FROM s [RANGE 5 us] GROUP BY k")
         pq.write_table(changes, tmp_path / "changes.parquet")
         assert sash.answer(pq.read_table(tmp_path / "changes.parquet"), 6).equals(sash.answer(changes, 6))
-        assert sash.answer(changes, 6).schema.metadata is None
 
     @pytest.mark.parametrize("convert", [lambda table: table.to_pandas(), pl.from_arrow], ids=["pandas", "polars"])
     def test_other_frames_have_to_be_told(self, convert: Callable) -> None:

@@ -110,6 +110,14 @@ class TestRun:
         }
         assert all(isinstance(rows, pa.Table) for rows in changes.values())
 
+    def test_what_is_declared_already_may_be_registered(self) -> None:
+        names = sash.relation(pa.table({"k": [1, 2], "name": ["one", "two"]}))
+        session = sash.Session()
+        session.stream("a", sash.stream(A, slack="0 seconds"))
+        session.relation("names", names)
+        session.query("q", "SELECT names.name FROM a JOIN names ON a.k = names.k")
+        assert [row["name"] for row in session.run()["q"].to_pylist()] == ["one", "two", "one", "two"]
+
     def test_relations_may_be_joined_above(self) -> None:
         session = sash.Session()
         for name, rows in STREAMS.items():

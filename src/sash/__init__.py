@@ -17,9 +17,12 @@ from sash.errors import (
 from sash.frames import relation, stream
 from sash.oracle.verification import Verification, verify
 from sash.runtime.memory_settings import configure
+from sash.runtime.notebook import show_in_notebooks
 from sash.session import Session
 
 __version__ = "0.1.0"
+
+show_in_notebooks()
 
 __all__ = [
     "BindError",

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import warnings
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +12,7 @@ from sash.embedded.analyze import analyze_tables
 from sash.embedded.query import Query
 from sash.embedded.row_notes import REJECTED, rejections
 from sash.embedded.run_to_end import run_tables
-from sash.errors import PlanError, SashWarning, require_extra
+from sash.errors import PlanError, require_extra
 from sash.frames import (
     IN_THIS_PROCESS,
     Relation,
@@ -34,6 +31,7 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.callers import calling_frame, short_tracebacks, warn_caller
 from sash.runtime.memory_settings import configured
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.plain_answer import Groups, plain_answer
@@ -44,6 +42,7 @@ from sash.sql.parameters import Values
 from sash.sql.parse import parse_query
 
 
+@short_tracebacks
 def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     """Answers a query over the named frames. `params` are the values of its parameters: `$x` is `params["x"]`.
 
@@ -51,7 +50,7 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     Over Arrow, pandas or Polars frames: the changes as an Arrow table, worked out in this process.
     Tables that the query names and that are not passed are variables of the caller that hold frames.
     """
-    frames = frames_for(text, params, frames, _caller())
+    frames = frames_for(text, params, frames, calling_frame())
     if has_spark(frames):
         from sash.spark.spark_sql import spark_sql
 
@@ -63,6 +62,7 @@ def sql(text: str, /, *, params: Any = None, **frames: Any) -> Any:
     return changes
 
 
+@short_tracebacks
 def answer(changes: Any, at: Moment | None = None, *, groups: Groups = None) -> Any:
     """The rows that are in a query's answer at an instant: a datetime, its text, or microseconds.
 
@@ -83,13 +83,14 @@ def answer(changes: Any, at: Moment | None = None, *, groups: Groups = None) -> 
     return plain_answer(to_arrow(changes, "changes"), at, groups)
 
 
+@short_tracebacks
 def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, params: Any = None, **frames: Any) -> str:
     """How a query over the named frames would run: a line for each operator, and what it keeps for how long.
 
     If `verbose`, all that there is to say of every operator. With `analyze` the query does run, over frames of this
     process, and the text also says what every operator has done. Frames that are not passed are found as by `sql`.
     """
-    frames = frames_for(text, params, frames, _caller())
+    frames = frames_for(text, params, frames, calling_frame())
     if has_spark(frames):
         from sash.spark.spark_session import forecast_memory_of
         from sash.spark.spark_sql import known_tables, spark_plan, spark_session_of
@@ -106,6 +107,7 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
     return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
+@short_tracebacks
 def query(text: str, /, *, params: Any = None, keep_answer: Any = False, **frames: Any) -> Query:
     """A query to be fed batch by batch. A frame gives a stream's schema only: an empty table, or a schema, will do.
 
@@ -126,6 +128,7 @@ def query(text: str, /, *, params: Any = None, keep_answer: Any = False, **frame
     return Query(plan_text(text, catalog, params=params), relations, keep_answer=keep_answer)
 
 
+@short_tracebacks
 def complete(frame: Any, stream: str | None = None, until_us: Moment | None = None) -> None:
     """Tells the query that runs on a frame returned by `sash.sql` that a stream (or all) is complete.
 
@@ -138,6 +141,7 @@ def complete(frame: Any, stream: str | None = None, until_us: Moment | None = No
     complete_frame(frame, stream, None if until_us is None else moment_us(until_us))
 
 
+@short_tracebacks
 def spark_session(master: str = "local[*]", **config: Any) -> Any:
     """A Spark session with the settings that Sash needs; local by default."""
     require_extra("spark", "a Spark session", IN_THIS_PROCESS)
@@ -151,13 +155,6 @@ def plan_text(
 ) -> QueryPlan:
     """The plan of a query text; the content of streams that are there as tables may be looked at to choose it."""
     return plan_query(bind(parse_query(text, params), catalog), streams)
-
-
-def _caller() -> FrameType | None:
-    """Where the function that asks was called."""
-    here = inspect.currentframe()
-    asking = None if here is None else here.f_back
-    return None if asking is None else asking.f_back
 
 
 def _explained(plan: QueryPlan, verbose: bool, forecast: MemoryForecast | None) -> str:
@@ -174,4 +171,4 @@ def _warn_of_rows(finished: Query) -> None:
     ]
     rejected = [f"{told}; use sash.query to get at such rows" for told in rejections(finished.rejected)]
     for note in (*finished.notes.take(but=REJECTED), *late, *rejected):
-        warnings.warn(note, SashWarning, stacklevel=3)
+        warn_caller(note)

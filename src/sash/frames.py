@@ -18,6 +18,7 @@ from sash.errors import BindError, PlanError, SourceError, require_extra, sugges
 from sash.io.time_column import tell_times, time_type
 from sash.operators.changes import read_times
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.callers import short_tracebacks
 from sash.runtime.moments import Length, length_us
 from sash.sql import duck
 from sash.sql.catalog import NO_STATISTICS, Catalog, RelationInfo, StreamInfo, StreamStatistics, Validity
@@ -54,6 +55,7 @@ class Relation:
     validity: Validity | None = None
 
 
+@short_tracebacks
 def stream(
     frame: Any,
     time: str | None = None,
@@ -109,6 +111,7 @@ def _statistics(rate: float | None, distinct: Mapping[str, int]) -> StreamStatis
     return StreamStatistics(rate, tuple((column, int(n_values)) for column, n_values in distinct.items()))
 
 
+@short_tracebacks
 def relation(frame: Any, valid_from: str | None = None, valid_to: str | None = None) -> Relation:
     """Declares a frame at rest to be a relation: it has no window, and joins every tuple at any time.
 

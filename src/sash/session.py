@@ -13,7 +13,6 @@ Every query gets exactly what it would get alone. Queries may be added, dropped,
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,7 @@ import pyarrow as pa
 from sash.embedded.embedded_session import EmbeddedSession
 from sash.embedded.row_notes import rejections
 from sash.embedded.run_to_end import interleaved
-from sash.errors import BindError, PlanError, SashWarning, suggest
+from sash.errors import BindError, PlanError, suggest
 from sash.frames import Relation, Stream, declare, declare_relation, has_spark, relation, stream, table_catalog
 from sash.io.places import real_place
 from sash.plan.explain.describe_memory import memory_line
@@ -35,6 +34,7 @@ from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.callers import short_tracebacks, warn_caller
 from sash.runtime.delivery import Into, Sink, open_sink
 from sash.runtime.kept_answer import NOT_KEPT, Keep, history_of
 from sash.runtime.memory_settings import Size, configured
@@ -48,6 +48,7 @@ from sash.sql.parse import parse_query
 from sash.store.batch import BEGINNING
 
 
+@short_tracebacks
 class Session:
     """Streams, relations, and queries over them."""
 
@@ -68,15 +69,18 @@ class Session:
         """Registers a stream. `declaration` is what `sash.stream` takes: time, slack, tie, late, rate, distinct,
         unit, ahead.
 
-        To feed it batch by batch with `push`, a schema or an empty table will do.
+        To feed it batch by batch with `push`, a schema or an empty table will do. What `sash.stream` has returned is
+        declared already.
         """
-        self._register(name, stream(frame, **declaration))
+        is_declared = isinstance(frame, Stream) and not declaration
+        self._register(name, frame if is_declared else stream(frame, **declaration))
 
     def relation(self, name: str, frame: Any, valid_from: str | None = None, valid_to: str | None = None) -> None:
         """Registers a relation: a frame at rest, that joins every tuple at any time. The columns are as those of
-        `sash.relation`.
+        `sash.relation`, or it has declared them.
         """
-        self._register(name, relation(frame, valid_from, valid_to))
+        is_declared = isinstance(frame, Relation) and valid_from is None and valid_to is None
+        self._register(name, frame if is_declared else relation(frame, valid_from, valid_to))
 
     def query(
         self,
@@ -342,7 +346,7 @@ class Session:
         ]
         rejected = [f"{told}; such rows are in session.rejected" for told in rejections(finished.rejected)]
         for note in (*finished.notes(), *late, *rejected):
-            warnings.warn(note, SashWarning, stacklevel=3)
+            warn_caller(note)
 
     def _run_on_spark(self, checkpoint: str | os.PathLike | None, n_stages: int) -> Any:
         if checkpoint is None:

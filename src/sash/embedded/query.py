@@ -9,7 +9,6 @@ Changes come out in order of `_ts`, each as soon as no row that could change wha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -25,12 +24,14 @@ from sash.operators.stream_clock import StreamClock
 from sash.plan.least_memory import require_memory
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.callers import short_tracebacks, warn_caller
 from sash.runtime.kept_answer import NOT_IN_SNAPSHOT, NOT_KEPT, Keep, KeptAnswer, history_of
 from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
 from sash.store.spill_arena import SpillArena
 
 
+@short_tracebacks
 class Query:
     """A query that runs by itself: what `sash.query` gives."""
 
@@ -180,7 +181,7 @@ class Query:
     def _warn(self) -> None:
         """Tells whoever pushes."""
         for note in () if self.is_quiet else self._intake.notes.take():
-            warnings.warn(note, SashWarning, stacklevel=3)
+            warn_caller(note)
 
     def _gathered(self, answers: Iterable[Answer]) -> pa.Table:
         changes = pa.concat_tables([self.plan.schema.empty_table(), *(changes for _, changes in answers)])

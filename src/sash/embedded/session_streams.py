@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
@@ -13,6 +12,7 @@ from sash.embedded.intake import Intake
 from sash.embedded.row_notes import REJECTED
 from sash.errors import SashWarning, SourceError
 from sash.operators.stream_clock import StreamClock
+from sash.runtime.callers import warn_caller
 from sash.sql.catalog import StreamInfo
 
 Progress = tuple[dict[str, StreamClock], dict[str, list[pa.Table]]]
@@ -42,7 +42,7 @@ class SessionStreams:
         intake.take(stream, table, ())
         try:
             for note in () if self.is_quiet else intake.notes.take():
-                warnings.warn(note, SashWarning, stacklevel=4)
+                warn_caller(note)
         except SashWarning:
             intake.give_back(mark)
             raise

@@ -30,6 +30,7 @@ from sash.oracle.row_keys import value_of
 from sash.oracle.snapshot_law import Comparison, Step
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.callers import short_tracebacks
 from sash.runtime.script import Script
 from sash.sql.bind import bind
 from sash.sql.bound_query import Output
@@ -102,6 +103,7 @@ class Verification:
         return "\n".join([self.summary, *self.notes, *(draw(one.rows) for one in self.differences[:1])])
 
 
+@short_tracebacks
 def verify(text: str, instants: int | None = N_INSTANTS, /, *, params: Any = None, **frames: Any) -> Verification:
     """Runs a query over Arrow, pandas or Polars frames in this process, and compares its changes with DuckDB's answer.
 

@@ -21,6 +21,7 @@ from sash.errors import PlanError
 from sash.plan.least_memory import require_memory
 from sash.plan.memory_forecast import MemoryForecast, forecast_memory
 from sash.plan.physical import Plan
+from sash.runtime.callers import short_tracebacks
 from sash.store.byte_sizes import format_bytes, parse_bytes
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
@@ -69,6 +70,7 @@ class MemorySettings:
 _configured = MemorySettings()
 
 
+@short_tracebacks
 def configure(memory: Size | None = None, spill: str | os.PathLike[str] | None = None) -> None:
     """Says how much memory a query or session that starts from now on in this process may take for its windows, and in
     which directory it keeps what does not fit.

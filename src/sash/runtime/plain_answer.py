@@ -13,7 +13,7 @@ from sash.errors import BindError, PlanError
 from sash.operators.living_rows import SYSTEM, find_living, times_of
 from sash.runtime.moments import Moment, moment_us
 from sash.store.batch import BEGINNING, EXPIRES, OP, TS
-from sash.store.changes_reading import ChangesReading
+from sash.store.changes_reading import ANSWER, ChangesReading
 
 Groups: TypeAlias = Sequence[str] | bool | None
 """How changes are to be read: by group, told by columns; False: rows are counted; None: as the changes say."""
@@ -36,7 +36,8 @@ def plain_answer(changes: pa.Table, at: Moment | None = None, groups: Groups = N
 def rows_at(changes: pa.Table, instant: int, reading: ChangesReading) -> pa.Table:
     """The rows that are in the answer at an instant, in microseconds."""
     living = find_living(changes, instant, reading.replaced_by)
-    return changes.drop_columns(list(SYSTEM)).take(pa.array(living)).replace_schema_metadata()
+    told = {ANSWER: show_instant(instant, changes.schema.field(TS).type).encode()}
+    return changes.drop_columns(list(SYSTEM)).take(pa.array(living)).replace_schema_metadata(told)
 
 
 def choose_reading(

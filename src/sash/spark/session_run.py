@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sash.errors import PlanError, ResourceError, SashError, SashWarning
+from sash.errors import PlanError, ResourceError, SashError
 from sash.io.sink import FileSink
 from sash.plan.identity import identify
 from sash.plan.query_plan import QueryPlan
+from sash.runtime.callers import short_tracebacks, warn_caller
 from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.jobs import Jobs, group_runs
 from sash.runtime.moments import Moment, moment_us
@@ -26,6 +26,7 @@ from sash.spark.spark_session import check_session
 from sash.spark.spark_sql import load_relation, streaming_frames
 
 
+@short_tracebacks
 class SessionHandle:
     """The queries of a session while they run on Spark. To change the set, it is told the whole new one."""
 
@@ -44,7 +45,7 @@ class SessionHandle:
         """By query that shares no join, why it does not."""
         self.is_stopped = False
         for complaint in check_session(self._spark):
-            warnings.warn(complaint, SashWarning, stacklevel=4)
+            warn_caller(complaint)
         self._locks = LockSet()
         self._locks.add([checkpoint])
 

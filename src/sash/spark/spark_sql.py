@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,12 +10,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from sash.errors import BindError, SashWarning
+from sash.errors import BindError
 from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, declare_relation, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
+from sash.runtime.callers import warn_caller
 from sash.spark.frame import change_frame
 from sash.spark.spark_session import check_session
 from sash.sql.bind import bind
@@ -30,7 +30,7 @@ def spark_sql(text: str, frames: Mapping[str, Any], params: Values | None = None
     streams, session = streaming_frames(frames), spark_session_of(frames)
     plan = spark_plan(text, frames, params)
     for complaint in check_session(session):
-        warnings.warn(complaint, SashWarning, stacklevel=3)
+        warn_caller(complaint)
     relations = {name for lookup in plan.lookups for name in lookup.tables}
     loaded = {name.lower(): load_relation(name, frame) for name, frame in frames.items() if name.lower() in relations}
     late = {name.lower(): frame.late for name, frame in frames.items() if isinstance(frame, Stream) and frame.late}

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 READING = b"sash.changes"
+ANSWER = b"sash.answer"
+"""Where the schema of an answer says of which instant it is, as people read it."""
 
 
 @dataclass(frozen=True, slots=True)
