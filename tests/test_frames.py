@@ -35,6 +35,16 @@ FRAMES = {
 }
 
 
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_a_column_may_have_any_name(kind: str) -> None:
+    """Also one that an attribute of ours has."""
+    rows = FRAMES[kind]({"frame": [1, 2], "time": [3, 4], "ts": [0, 1]})
+    for given in (rows, sash.stream(rows, time="ts")):
+        changes = sash.sql("SELECT frame, time FROM s", s=given)
+        assert [(row["frame"], row["time"]) for row in changes.to_pylist()] == [(1, 3), (2, 4)]
+    assert sash.query("SELECT frame FROM s", s=rows).plan.schema.names[0] == "frame"
+
+
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_kind_of_frame_gives_the_same_changes(kind):
     changes = sash.sql(QUERY, a=FRAMES[kind](A), b=FRAMES[kind](B))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sash.api import answer, complete, explain, query, spark_session, sql
+from sash.api import answer, complete, configure, explain, query, spark_session, sql
 from sash.embedded.query import Query
 from sash.errors import (
     BindError,
@@ -16,7 +16,6 @@ from sash.errors import (
 )
 from sash.frames import relation, stream
 from sash.oracle.verification import Verification, verify
-from sash.runtime.memory_settings import configure
 from sash.runtime.notebook import show_in_notebooks
 from sash.session import Session
 

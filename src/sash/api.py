@@ -17,6 +17,7 @@ from sash.frames import (
     IN_THIS_PROCESS,
     Relation,
     Stream,
+    bare_frame,
     declare,
     declare_relation,
     frames_for,
@@ -32,7 +33,7 @@ from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.callers import calling_frame, short_tracebacks, warn_caller
-from sash.runtime.memory_settings import configured
+from sash.runtime.memory_settings import Size, configured, set_memory
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.plain_answer import Groups, plain_answer
 from sash.runtime.published_changes import PublishedChanges
@@ -118,7 +119,7 @@ def query(text: str, /, *, params: Any = None, keep_answer: Any = False, **frame
     catalog: Catalog = {}
     relations: dict[str, pa.Table] = {}
     for name, frame in frames.items():
-        table = normalised(to_arrow(getattr(frame, "frame", frame), name))
+        table = normalised(to_arrow(bare_frame(frame), name))
         if isinstance(frame, Relation):
             catalog[name.lower()] = declare_relation(name, frame, table.schema)
             relations[name.lower()] = table
@@ -139,6 +140,35 @@ def complete(frame: Any, stream: str | None = None, until_us: Moment | None = No
     from sash.spark.frame import complete as complete_frame
 
     complete_frame(frame, stream, None if until_us is None else moment_us(until_us))
+
+
+@short_tracebacks
+def configure(
+    builder: Any = None, /, *, memory: Size | None = None, spill: str | os.PathLike[str] | None = None
+) -> Any:
+    """Says how much memory a query or session that starts from now on in this process may take for its windows, and in
+    which directory it keeps what does not fit.
+
+    `memory` is a number of bytes, or a text like `"256 MiB"`. What is None is as the environment says: `SASH_MEMORY`,
+    `SASH_SPILL`. Without a limit, everything is in memory.
+
+    Given the builder of a Spark session, it sets there what Sash needs, memory included, and returns the builder: what
+    you have set yourself stays. `spark = sash.configure(SparkSession.builder.master("local[4]")).getOrCreate()`
+    """
+    if builder is None:
+        set_memory(memory, spill)
+        return None
+    if isinstance(builder, int | str):
+        raise PlanError(f"`configure` takes memory by its name: sash.configure(memory={builder!r})")
+    if not (hasattr(builder, "config") and hasattr(builder, "getOrCreate")):
+        raise PlanError(
+            f"`configure` takes the builder of a Spark session, not {type(builder).__name__}: pass "
+            "`SparkSession.builder`, before `getOrCreate()`"
+        )
+    require_extra("spark", "a Spark session", IN_THIS_PROCESS)
+    from sash.spark.own_builder import configure_builder
+
+    return configure_builder(builder, memory, spill)
 
 
 @short_tracebacks

@@ -139,8 +139,12 @@ def declare_relation(name: str, frame: Any, schema: pa.Schema, hint: str | None 
 
 def is_spark(frame: Any) -> bool:
     """Whether a frame is a Spark DataFrame; tells without importing Spark."""
-    inner = frame.frame if isinstance(frame, Stream | Relation) else frame
-    return any(kind.__module__.startswith("pyspark.") for kind in type(inner).__mro__)
+    return any(kind.__module__.startswith("pyspark.") for kind in type(bare_frame(frame)).__mro__)
+
+
+def bare_frame(frame: Any) -> Any:
+    """Without what was declared of it. A frame's attribute is not asked for: it may be a column of that name."""
+    return frame.frame if isinstance(frame, Stream | Relation) else frame
 
 
 def has_spark(frames: Mapping[str, Any]) -> bool:
@@ -224,7 +228,7 @@ def table_catalog(frames: Mapping[str, Any]) -> tuple[Catalog, dict[str, pa.Tabl
     catalog: Catalog = {}
     streams, relations = {}, {}
     for name, frame in frames.items():
-        table = normalised(to_arrow(getattr(frame, "frame", frame), name))
+        table = normalised(to_arrow(bare_frame(frame), name))
         if isinstance(frame, Relation) or (not isinstance(frame, Stream) and not _has_time(table.schema)):
             hint = None if isinstance(frame, Relation) else _hint(name, table, frame)
             catalog[name.lower()] = declare_relation(name, frame, table.schema, hint)

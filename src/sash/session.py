@@ -254,8 +254,10 @@ class Session:
 
     def _catalog(self) -> Catalog:
         if self._is_spark:
+            from sash.spark.session_checks import refuse_connect
             from sash.spark.spark_sql import spark_catalog
 
+            refuse_connect(each.frame for each in self._frames.values())
             return spark_catalog(self._frames)
         catalog: Catalog = {}
         for name, frame in self._frames.items():

@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 import sash
 from sash.errors import PlanError, ResourceError
+from sash.spark import session_settings
 from sash.spark import spark_session as sash_session
 from sash.spark.group_cache import Budget
-from sash.spark.spark_session import check_session, find_log, read_budget, spark_session
+from sash.spark.session_checks import check_session
+from sash.spark.spark_session import find_log, read_budget, spark_session
 
 
 @pytest.fixture
@@ -27,12 +29,12 @@ def own(spark: SparkSession) -> SparkSession:
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("spark.sql.streaming.stateStore.providerClass", sash_session.ROCKSDB_PROVIDER),
+        ("spark.sql.streaming.stateStore.providerClass", session_settings.ROCKSDB_PROVIDER),
         ("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true"),
         ("spark.sql.streaming.stateStore.checkpointFormatVersion", "1"),
         ("spark.sql.session.timeZone", "UTC"),
         ("spark.sql.shuffle.partitions", "2"),
-        ("spark.sql.streaming.checkpointFileManagerClass", sash_session.LOCAL_FILE_MANAGER),
+        ("spark.sql.streaming.checkpointFileManagerClass", session_settings.LOCAL_FILE_MANAGER),
         ("spark.python.unix.domain.socket.enabled", "true"),
         ("spark.python.authenticate.socketTimeout", "60s"),
         ("spark.ui.enabled", "false"),
@@ -54,8 +56,8 @@ def test_a_second_call_returns_the_running_session(spark: SparkSession, tmp_path
 
 
 def test_a_cluster_keeps_its_own_addresses_and_memory() -> None:
-    settings = sash_session._choose_settings("spark://head:7077")
-    assert settings["spark.sql.streaming.stateStore.providerClass"] == sash_session.ROCKSDB_PROVIDER
+    settings = session_settings.choose_settings("spark://head:7077")
+    assert settings["spark.sql.streaming.stateStore.providerClass"] == session_settings.ROCKSDB_PROVIDER
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.driver.memory", "spark.ui.enabled"} & set(
         settings
     )
@@ -66,7 +68,7 @@ def test_a_cluster_keeps_its_own_addresses_and_memory() -> None:
     [("local", 1), ("local[3]", 3), ("local[3,2]", 3), ("local-cluster[2,1,1024]", None), ("yarn", None)],
 )
 def test_cores_of_a_master(master: str, cores: int | None) -> None:
-    assert sash_session._count_local_cores(master) == cores
+    assert session_settings.count_local_cores(master) == cores
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_cores_of_a_master(master: str, cores: int | None) -> None:
 )
 def test_a_task_is_tried_four_times(master: str, chosen: str) -> None:
     """A worker may die; a local master gives up at once unless it is told not to."""
-    assert sash_session._with_retries(master) == chosen
+    assert session_settings.with_retries(master) == chosen
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,9 @@ def _run_engine(jobs: Jobs, engine: Engine, progress: Progress, stop: StopReques
 
 def _run_on_spark(jobs: Jobs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
     from sash.spark.query_watch import Watch
+    from sash.spark.session_settings import MEMORY
     from sash.spark.spark_run import run_on_spark
-    from sash.spark.spark_session import MEMORY, end_session, find_log, spark_session
+    from sash.spark.spark_session import end_session, find_log, spark_session
 
     spark = spark_session(options.master, **({MEMORY: options.memory} if options.memory else {}))
     log, console, is_well = find_log(spark), error_console(), False

@@ -21,7 +21,6 @@ from sash.errors import PlanError
 from sash.plan.least_memory import require_memory
 from sash.plan.memory_forecast import MemoryForecast, forecast_memory
 from sash.plan.physical import Plan
-from sash.runtime.callers import short_tracebacks
 from sash.store.byte_sizes import format_bytes, parse_bytes
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
@@ -70,14 +69,8 @@ class MemorySettings:
 _configured = MemorySettings()
 
 
-@short_tracebacks
-def configure(memory: Size | None = None, spill: str | os.PathLike[str] | None = None) -> None:
-    """Says how much memory a query or session that starts from now on in this process may take for its windows, and in
-    which directory it keeps what does not fit.
-
-    `memory` is a number of bytes, or a text like `"256 MiB"`. What is None is as the environment says: `SASH_MEMORY`,
-    `SASH_SPILL`. Without a limit, everything is in memory.
-    """
+def set_memory(memory: Size | None, spill: str | os.PathLike[str] | None) -> None:
+    """For what starts from now on in this process. What is None is as the environment says."""
     global _configured
     _configured = MemorySettings(memory, spill)
 

@@ -32,7 +32,8 @@ from sash.spark.packing import pack_files, pack_frame, pack_punctuation
 from sash.spark.place_tables import RELATIONS, PlacedTables, place_tables
 from sash.spark.portable import portable, portable_stage
 from sash.spark.scratch import make_control_directory, make_relation_directory
-from sash.spark.spark_session import MEMORY, read_budget
+from sash.spark.session_settings import MEMORY
+from sash.spark.spark_session import read_budget
 from sash.spark.stage import Answer, GroupStage
 from sash.store.batch import OP
 from sash.store.byte_sizes import format_bytes

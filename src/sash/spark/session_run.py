@@ -21,8 +21,8 @@ from sash.runtime.run_lock import LockSet
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Control
 from sash.spark.frame import known_stream, row_message_frame
+from sash.spark.session_checks import check_session
 from sash.spark.spark_run import RunningQuery
-from sash.spark.spark_session import check_session
 from sash.spark.spark_sql import load_relation, streaming_frames
 
 

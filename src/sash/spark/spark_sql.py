@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from sash.errors import BindError
-from sash.frames import WATERMARK_DELAY, Relation, Stream, declare, declare_relation, refuse_mixture
+from sash.frames import WATERMARK_DELAY, Relation, Stream, bare_frame, declare, declare_relation, refuse_mixture
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.callers import warn_caller
 from sash.spark.frame import change_frame
-from sash.spark.spark_session import check_session
+from sash.spark.session_checks import check_session
 from sash.sql.bind import bind
 from sash.sql.catalog import Catalog
 from sash.sql.parameters import Values
@@ -61,7 +61,7 @@ def spark_catalog(frames: Mapping[str, Any]) -> Catalog:
 
 def streaming_frames(frames: Mapping[str, Any]) -> dict[str, DataFrame]:
     """The frames that are streams, by name."""
-    inner = {name.lower(): getattr(frame, "frame", frame) for name, frame in frames.items()}
+    inner = {name.lower(): bare_frame(frame) for name, frame in frames.items()}
     streaming = {name: frame for name, frame in inner.items() if _is_streaming(frame)}
     if not streaming:
         raise BindError("none of the Spark frames is streaming; read at least one with spark.readStream")
@@ -109,11 +109,11 @@ def _schema(frame: DataFrame) -> pa.Schema:
 
 def known_tables(frames: Mapping[str, Any]) -> dict[str, pa.Table]:
     """The relations that are in this process already: those that are no DataFrames of Spark's."""
-    inner = {name: getattr(frame, "frame", frame) for name, frame in frames.items()}
+    inner = {name: bare_frame(frame) for name, frame in frames.items()}
     return {name.lower(): load_relation(name, frame) for name, frame in inner.items() if not _is_spark(frame)}
 
 
 def load_relation(name: str, frame: Any) -> pa.Table:
     """The content of a relation."""
-    inner = getattr(frame, "frame", frame)
+    inner = bare_frame(frame)
     return normalised(inner.toArrow() if isinstance(inner, DataFrame) else to_arrow(inner, name))

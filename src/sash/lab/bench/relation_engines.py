@@ -17,7 +17,7 @@ from sash.frames import Relation, Stream, table_catalog
 from sash.lab.bench.process_facts import MovedMeter
 from sash.lab.workloads.key_choice import bmodel_keys
 from sash.plan.planner import plan_query
-from sash.runtime.memory_settings import configure
+from sash.runtime.memory_settings import set_memory
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 
@@ -95,11 +95,11 @@ class SashLookup:
         frames = {"s": Stream(steps[0].slice(0, 0), time="ts"), "r": Relation(workload.relation())}
         catalog, _, relations = table_catalog(frames)
         plan = plan_query(bind(parse_query(TEXT.format(method=method)), catalog))
-        configure(memory=limit_bytes, spill=directory)
+        set_memory(limit_bytes, directory)
         try:
             self._query = Query(plan, relations)
         finally:
-            configure()
+            set_memory(None, None)
         self._meter = None if method == INL else MovedMeter([os.getpid()])
 
     def push(self, step: pa.Table) -> pa.Table:

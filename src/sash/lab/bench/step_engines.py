@@ -14,7 +14,7 @@ from sash.api import query
 from sash.lab.bench.exact_engine import ExactEngine
 from sash.lab.bench.segment_engine import SegmentEngine
 from sash.lab.workloads.join_streams import FILES_PER_BATCH, JoinWorkload, generate_stream
-from sash.runtime.memory_settings import configure
+from sash.runtime.memory_settings import set_memory
 
 IN_MEMORY, TIERED, SEGMENTS, BUILTIN = "sash", "tiered", "duckdb", "builtin"
 ENGINES = {
@@ -71,7 +71,7 @@ def make_engine(name: str, workload: JoinWorkload, limit_bytes: int, directory: 
     Sash's limit is that of the process, which is changed.
     """
     if name in (IN_MEMORY, TIERED):
-        configure(memory=limit_bytes if name == TIERED else None, spill=directory)
+        set_memory(limit_bytes if name == TIERED else None, directory)
         return SashEngine(workload)
     if name == SEGMENTS:
         return SegmentEngine(workload, limit_bytes, directory)
