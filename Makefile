@@ -41,9 +41,11 @@ test: $(READY) ## run all tests
 check: $(READY) ## run the fast tests
 	$(PYTEST) --hypothesis-profile=dev -m "not slow and not spark"
 
-deep: $(READY) ## run all tests, or those that ONLY names, with many more cases, new ones each time; hours
-	@seed=$${SASH_SEED:-$$(date +%y%j%H)}; echo "the same again: SASH_SEED=$$seed make deep ONLY='$(ONLY)'"; \
-		SASH_SEED=$$seed $(PYTEST) --hypothesis-profile=deep --hypothesis-seed=$$seed --timeout=14400 --durations=20 $(ONLY)
+VOLUME ?= 1
+deep: $(READY) ## run all tests, or those that ONLY names, with many more cases (VOLUME times), new ones each time; hours
+	@seed=$${SASH_SEED:-$$(date +%y%j%H)}; \
+		echo "the same again: SASH_SEED=$$seed make deep VOLUME=$(VOLUME) ONLY='$(ONLY)'"; \
+		SASH_SEED=$$seed SASH_VOLUME=$(VOLUME) $(PYTEST) --hypothesis-profile=deep --hypothesis-seed=$$seed --timeout=14400 --durations=20 $(ONLY)
 
 CASES ?= 2000
 SEED ?= 0

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import sash
 from sash.cli.main import app
 from support.postgres_server import MISSING, Server, find_programs, running_server
+from support.profiles import in_depth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +31,9 @@ settings.register_profile("dev", max_examples=3, deadline=None)
 settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.register_profile("deep", settings.get_profile("ci"), max_examples=75, derandomize=False, print_blob=True)
+settings.register_profile(
+    "deep", settings.get_profile("ci"), max_examples=in_depth(75), derandomize=False, print_blob=True
+)
 # Where a mistake was planted, it is enough to know who notices: no example is made small.
 settings.register_profile("planted", settings.get_profile("ci"), phases=[Phase.explicit, Phase.generate])
 # The default only: `--hypothesis-profile` is applied after this file is read.

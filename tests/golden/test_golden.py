@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 import sash
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
@@ -23,7 +24,6 @@ from sash.operators import window_join
 from sash.store import keys
 from sash.store.block_log import BlockLog
 from sash.testing import assert_snapshot
-from support.profiles import volume
 
 
 def whole_tables(case) -> Iterator[tuple[str, pa.Table]]:
@@ -163,7 +163,7 @@ def test_without_numba() -> None:
     """Numba wraps 64-bit products silently; plain NumPy says so in a warning."""
     quiet = "ignore:overflow encountered:RuntimeWarning"
     some = f"{__file__}::{test_golden.__name__}"
-    which = volume(dev=some, ci=some, deep=str(Path(__file__).parent))
+    which = str(Path(__file__).parent) if settings.get_current_profile_name() == "deep" else some
     command = [sys.executable, "-m", "pytest", which, "-m", "not slow", "-W", quiet]
     done = subprocess.run(command, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-5000:]

@@ -3,12 +3,11 @@
 Every case begins with what runs have left, ended or killed in the middle of a batch. Then one file of any kind, of the
 checkpoint's, the state's, the control's, the staging's or the output's, is changed, more input comes, and `sash run`
 goes on. `pytest -s --hypothesis-profile=deep` shows the table of outcomes; `SASH_SEED` says which files,
-`SASH_CORRUPTIONS` how many.
+`SASH_VOLUME` how many times as many.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -23,11 +22,11 @@ from tests.spark.dying import OPERATION
 from tests.spark.dying_runs import SCRIPTS, DyingRuns
 
 from support.commands import run_command
-from support.profiles import SEED
+from support.profiles import SEED, in_depth
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.deep]
 
-N_CASES = int(os.environ.get("SASH_CORRUPTIONS", "20"))
+N_CASES = in_depth(20)
 """For each script."""
 WAYS = ("flip", "truncate", "delete", "swap", "older", "copy", "foreign")
 FIXED = (

@@ -2,7 +2,7 @@
 
 Each run below dies, at a place that is named or at a random moment; the last one ends. Together they must have written
 what a single run writes, and nothing else. Then one more dies, the input is changed, and a run with `--fresh` must
-write the answer to that alone. `SASH_SEED` says at which moments.
+write the answer to that alone. `SASH_SEED` says at which moments, `SASH_VOLUME` how many times as often.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 from tests.spark.dying import IN_WORKERS, OPERATION, VICTIMS
 from tests.spark.dying_runs import SCRIPTS, DyingRuns
 
-from support.profiles import SEED
+from support.profiles import SEED, in_depth
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_OPERATIONS_HIT, N_WORKERS_HIT, N_MOMENTS = 4, 3, 5
+N_OPERATIONS_HIT, N_WORKERS_HIT, N_MOMENTS = in_depth(4), in_depth(3), in_depth(5)
 LONGEST_DELAY_SECONDS = 8.0
 """From the first thing that a run writes on; the first batch takes about half of it."""
 

@@ -1,7 +1,7 @@
 """Laws 4 and 8 on Spark, the hard way: runs of queries that share a join die by SIGKILL, and the next goes on, with
 other queries. One that is there in all of them has written what a single undisturbed run writes.
 
-`SASH_KILLS` says how many runs die at random moments, `SASH_SEED` at which.
+`SASH_VOLUME` says how many times as many runs die at random moments as usual, `SASH_SEED` at which.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import pytest
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job
 from sash.runtime.script import bind_script
-from support.profiles import SEED
+from support.profiles import SEED, in_depth
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-N_KILLS = int(os.environ.get("SASH_KILLS", "10"))
+N_KILLS = in_depth(10)
 LONGEST_DELAY_SECONDS = 2.5
 SECONDS_FOR_A_RUN = 300
 

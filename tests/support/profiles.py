@@ -1,6 +1,7 @@
 """How much of a law is checked: a little while one works, as much as fits in CI, or all that is worth while.
 
-In CI the same cases are drawn each time, by `make deep` new ones: `SASH_SEED` says which.
+In CI the same cases are drawn each time, by `make deep` new ones: `SASH_SEED` says which, and `SASH_VOLUME` how many
+times as many as usual.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ T = TypeVar("T")
 
 SEED = int(os.environ.get("SASH_SEED", "1"))
 """Of what is drawn without Hypothesis."""
+VOLUME = float(os.environ.get("SASH_VOLUME", "1"))
 
 
-def volume(*, dev: T, ci: T, deep: T) -> T:
+def in_depth(n_cases: int) -> int:
+    """So many cases in `make deep`, or as many times more as were asked for; never none."""
+    return max(1, round(n_cases * VOLUME))
+
+
+def volume(*, dev: int, ci: int, deep: int) -> int:
     """The number for the Hypothesis profile that was asked for; where mistakes are planted, as in CI."""
-    return {"dev": dev, "deep": deep}.get(settings.get_current_profile_name(), ci)
+    return {"dev": dev, "deep": in_depth(deep)}.get(settings.get_current_profile_name(), ci)
 
 
 def everyday(chosen: Collection[Any], every: Iterable[Any]) -> list[Any]:
