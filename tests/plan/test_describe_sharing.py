@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from sash.plan.explain.describe_sharing import explain_sharing
+from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, Sharing, decide_sharing
+from sash.sql.bind import bind
+from sash.sql.catalog import StreamInfo
+from sash.sql.parse import parse_query
 
 FIXTURES = sorted((Path(__file__).parent / "sharing").glob("*.explain"))
 TWO = {
@@ -60,3 +65,24 @@ def test_whoever_may_add_queries_is_told_of_the_join_that_they_would_share(plan:
     for text in (short, verbose):
         assert "Tap" in text
         assert "WindowJoin" not in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ("""A.s = B.s || '"left.k"'""", """a.s = b.s || '"left.k"'"""),
+        ("""A."a ""k" + 1 = B.k""", """"a.a ""k" + 1 = b.k"""),
+        ("""A."a ""k" < B.k""", """"a.a ""k" < b.k"""),
+        ("A.s || 'left=' = B.s", "a.s || 'left=' = b.s"),
+    ],
+)
+def test_columns_are_called_by_their_stream_whatever_their_names_and_texts_have_in_them(
+    condition: str, shown: str
+) -> None:
+    stream = StreamInfo(pa.schema([(name, pa.int64()) for name in ("ts", "k", 'a "k')] + [("s", pa.string())]), "ts")
+
+    def plan(text: str) -> QueryPlan:
+        return plan_query(bind(parse_query(text), {"a": stream, "b": stream}))
+
+    queries = {name: f"SELECT A.k FROM A, B WHERE {condition} WINDOW 1 {name}" for name in ("MINUTE", "HOUR")}
+    assert explain_sharing(planned(queries, plan)).startswith(f"Shared join: a ⋈ b ON {shown}  keeps ")

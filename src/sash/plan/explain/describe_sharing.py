@@ -147,28 +147,20 @@ def _tapped(plan: QueryPlan, group: TrunkPlan, name: str) -> QueryPlan:
 
 
 def _join(signature: Signature) -> str:
-    on = [f"{_key(signature, 0, left)} = {_key(signature, 1, right)}" for left, right in signature.keys]
+    on = [f"{_key(signature, left)} = {_key(signature, right)}" for left, right in signature.keys]
     left, right = signature.streams
     streams = f"{left} AS left ⋈ {right} AS right" if left == right else f"{left} ⋈ {right}"
     return f"{streams} ON {' AND '.join(on) or _worded(signature, signature.condition or 'TRUE')}"
 
 
-def _key(signature: Signature, side: int, name: str) -> str:
-    computed = name.removeprefix(f"{SIDES[side]}=")
-    return _worded(signature, computed if computed != name else quote(name))
+def _key(signature: Signature, name: str) -> str:
+    return _worded(signature, signature.columns[name].sql or quote(name))
 
 
 def _worded(signature: Signature, sql: str) -> str:
     """An expression of the shared join with streams called by their names."""
-    names: dict[str, str] = {}
-    for side, alias in enumerate(SIDES):
-        stream = _name(signature, side)
-        names |= {found: f"{stream}.{found.removeprefix(f'{alias}.')}" for found in _quoted(sql, f"{alias}.")}
+    names = {name: f"{_name(signature, each.side)}.{each.column}" for name, each in signature.columns.items()}
     return plain(renamed(sql, names))
-
-
-def _quoted(sql: str, prefix: str) -> list[str]:
-    return [part for part in sql.split('"') if part.startswith(prefix)]
 
 
 def _name(signature: Signature, side: int) -> str:

@@ -8,7 +8,8 @@ they belong to the tap of each query. Aliases do not matter, nor which stream is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sash.cost.join_cost import HASH
 from sash.operators.close import CloseSpec
@@ -34,6 +35,15 @@ class RunsAlone(Exception):  # noqa: N818
     """Why a query cannot share its join; a sentence about it."""
 
 
+class JoinColumn(NamedTuple):
+    """What a column of a shared join is, for people: a column of one of its streams, or computed of such."""
+
+    side: int
+    column: str
+    sql: str | None = None
+    """If it is computed: of columns of the shared join."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """What queries must have in common to share a join; expressions are over columns `left.name` and `right.name`."""
@@ -44,6 +54,8 @@ class Signature:
     """What is hashed of each side to find the group of a tuple."""
     condition: str | None
     """Where no keys connect the streams, the condition that does."""
+    columns: Mapping[str, JoinColumn] = field(repr=False, compare=False)
+    """By name, what is kept of the streams for the query: at least what keys and condition are over."""
 
     @property
     def fingerprint(self) -> str:
@@ -105,7 +117,15 @@ class Site:
             tuple(sorted((names[left], names[right]) for left, right in keys)),
             self._partition(names),
             None if keys or residual is None else renamed(residual, names),
+            self._columns(0) | self._columns(1),
         )
+
+    def _columns(self, side: int) -> dict[str, JoinColumn]:
+        slot, computed = self.slots[side], self.computed(side)
+        return {
+            name: JoinColumn(side, found.removeprefix(f"{slot.source.alias}."), computed.get(name))
+            for found, name in self.names(side).items()
+        }
 
     def _partition(self, names: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is hashed, in an order that does not depend on how the query is written."""
