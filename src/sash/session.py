@@ -32,14 +32,15 @@ from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.plan.query_plan import QueryPlan
-from sash.plan.sharing.who_shares import decide_sharing
+from sash.plan.sharing.who_shares import Sharing, decide_sharing
 from sash.runtime.arrow import normalised, to_arrow
 from sash.runtime.callers import short_tracebacks, warn_caller
 from sash.runtime.delivery import Into, Sink, open_sink
+from sash.runtime.jobs import started_below
 from sash.runtime.kept_answer import NOT_KEPT, Keep, history_of
 from sash.runtime.memory_settings import Size, configured
 from sash.runtime.moments import Moment, moment_us
-from sash.runtime.registered import Registered, active_plans
+from sash.runtime.registered import Queries, Registered, active_plans
 from sash.runtime.session_places import SessionPlaces
 from sash.sql.bind import bind
 from sash.sql.catalog import Catalog, StreamInfo
@@ -124,15 +125,32 @@ class Session:
         """Lets a query that was paused begin again, as if it had been added now."""
         self._set_paused(name, False)
 
-    def explain(self, verbose: bool = False) -> str:
-        """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`."""
-        sharing = decide_sharing(active_plans(self._queries))
+    def explain(
+        self, verbose: bool = False, checkpoint: str | os.PathLike | None = None, stages: int | None = None
+    ) -> str:
+        """Which queries share which join, how that runs, and which run alone and why; in full if `verbose`.
+
+        On Spark, as they run, or as `run` with this `checkpoint` and these `stages` would run them: what goes on from
+        there keeps its stages. Nothing there is changed.
+        """
+        if (checkpoint, stages) != (None, None) and (not self._is_spark or self._active_handle is not None):
+            whose = "a session that runs has its own" if self._is_spark else "they are for Spark streams"
+            raise PlanError(f"leave `checkpoint` and `stages` out: {whose}")
+        place = None if checkpoint is None else real_place(os.fspath(checkpoint))
+        sharing = self._decide(self._queries, place, stages or 1)
         if self._is_spark:
             forecast = self._spark_forecast(sharing.plans)
         else:
             forecast = self._memory.forecast(sharing.plans, self._relations())
         told = explain_sharing(sharing, self._is_spark, verbose, forecast)
         return told if forecast is None else told + memory_line(forecast)
+
+    def _decide(self, queries: Queries, checkpoint: str | None = None, n_stages: int = 1) -> Sharing:
+        """Who shares among these queries, as what runs decides it, or else as it would with a checkpoint."""
+        plans, handle = active_plans(queries), self._active_handle
+        if handle is not None:
+            return handle.decide(plans)
+        return decide_sharing(plans, started=started_below(checkpoint), n_fragments=n_stages)
 
     def _spark_forecast(self, plans: Sequence[Plan]) -> MemoryForecast | None:
         from sash.spark.spark_session import forecast_memory_of
@@ -240,6 +258,11 @@ class Session:
     def _is_spark(self) -> bool:
         return has_spark(self._frames)
 
+    @property
+    def _active_handle(self) -> Any:
+        """What runs on Spark, if it does."""
+        return None if self._handle is None or self._handle.is_stopped else self._handle
+
     def _register(self, name: str, frame: Stream | Relation) -> None:
         if name.lower() in self._frames:
             raise BindError(f"there is a stream or relation `{name}` already; give this one another name")
@@ -290,8 +313,8 @@ class Session:
 
     def _sink(self, name: str, into: Into, format: str) -> Sink:
         """Where a query writes, which is nobody else's place."""
-        sink, handle = open_sink(into, format), self._handle
-        checkpoint = handle.checkpoint if handle is not None and not handle.is_stopped else None
+        sink, handle = open_sink(into, format), self._active_handle
+        checkpoint = None if handle is None else handle.checkpoint
         self._places.refuse_taken(name, sink, checkpoint)
         return sink
 
@@ -305,15 +328,15 @@ class Session:
 
     def _become(self, queries: dict[str, Registered]) -> None:
         """Has these queries from now on, and tells whatever runs; if that refuses, all stays as it was."""
-        sharing = decide_sharing(active_plans(queries))  # raises if they cannot run together
+        sharing = self._decide(queries)  # raises if they cannot run together
         if not self._is_spark:
             require_memory(sharing.plans, self._memory.budget())
         if self._local is not None:
             self._local.change(queries)
         before, self._queries = self._queries, queries
         try:
-            if self._handle is not None and not self._handle.is_stopped:
-                self._change_on_spark(self._handle)
+            if self._active_handle is not None:
+                self._change_on_spark(self._active_handle)
         except Exception:
             self._queries = before
             raise
@@ -353,7 +376,7 @@ class Session:
     def _run_on_spark(self, checkpoint: str | os.PathLike | None, n_stages: int) -> Any:
         if checkpoint is None:
             raise PlanError("on Spark a session needs a directory to go on from: session.run(checkpoint='dir')")
-        if self._handle is not None and not self._handle.is_stopped:
+        if self._active_handle is not None:
             raise PlanError("the session runs already; stop it first, with the handle that `run` has returned")
         from sash.spark.session_run import SessionHandle
 

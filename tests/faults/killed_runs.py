@@ -19,7 +19,7 @@ from sash.cli.script_outputs import check_outputs, remove_outputs, shared_checkp
 from sash.embedded.run_to_end import run_files
 from sash.io.disk import Disk
 from sash.runtime.job import QueryRun, new_identity
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import decide_script, group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 
@@ -31,7 +31,8 @@ class Runner:
     """What `sash run --engine embedded` does, less what it shows, with `script.sql` of the directory it is in."""
 
     def __init__(self) -> None:
-        self._runs = read_script("script.sql").runs()
+        self._script = read_script("script.sql")
+        self._runs = self._script.runs()
         self._root = shared_checkpoints(Path("script.sql"))
 
     def run(self, is_fresh: bool = False) -> None:
@@ -39,7 +40,7 @@ class Runner:
         with hold_locks([self._root, *(each.output.path for each in runs)]):
             if is_fresh:
                 remove_outputs(runs, self._root)
-            together = group_runs(runs, self._root, lambda path: None, least=2).all
+            together = group_runs(runs, decide_script(self._script.plans, None), self._root).all
             check_outputs(together, may_resume=False)
             for each in together:
                 run_files(each, lambda name, tally: None)

@@ -11,8 +11,9 @@ import pytest
 from tests.faults.fake_spark import FakeSpark
 
 from sash.errors import SourceError
+from sash.plan.sharing.who_shares import decide_sharing
 from sash.runtime.job import Job, new_identity
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import group_runs, started_below
 from sash.runtime.script import bind_script
 from sash.spark.surplus_removal import find_repairs, make
 
@@ -34,8 +35,9 @@ class Shared:
 
     def shared(self, **seconds: int) -> Job:
         queries = [QUERY.format(name=name, seconds=each, root=self.root) for name, each in seconds.items()]
-        runs = bind_script(STREAMS.format(root=self.root) + "".join(queries)).runs()
-        (found,) = group_runs(runs, str(self.root / "joins")).all
+        script, joins = bind_script(STREAMS.format(root=self.root) + "".join(queries)), str(self.root / "joins")
+        sharing = decide_sharing(script.plans, started=started_below(joins))
+        (found,) = group_runs(script.runs(), sharing, joins).all
         return replace(found, members=tuple(replace(each, identity=new_identity()) for each in found.members))
 
     def run(self, n_files: int = 1, die_before_commit: bool = False, **seconds: int) -> None:

@@ -20,7 +20,7 @@ from sash.embedded.run_to_end import run_files
 from sash.errors import PlanError, ResourceError, SourceError
 from sash.io.sink import FileSink, read_sink
 from sash.runtime.job import Job, QueryRun
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import decide_script, group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import bind_script
 from sash.spark.spark_run import run_on_spark
@@ -325,13 +325,21 @@ def test_a_query_that_needs_more_stages_than_its_join_was_started_with_runs_alon
         QUERIES["counted"].replace("A.v % 3 AS m", "A.v % 3 AS k")
     )
     streams.add()
-    session = streams.session("joined")
+    alone = {"twice": "it needs 3 stages, and its join was started with 1"}
+    session, checkpoint = streams.session("joined"), streams.root / "checkpoint"
     with running(streams, session) as handle:
         handle.process_all_available()
         session.query("twice", twice, into=streams.root / "out" / "twice")
-        assert handle.alone == {"twice": "it needs 3 stages, and its join was started with 1"}
+        assert handle.alone == alone
+        assert f"twice runs alone: {alone['twice']}" in session.explain()
+        with pytest.raises(PlanError, match="leave `checkpoint` and `stages` out: a session that runs has its own"):
+            session.explain(checkpoint=checkpoint)
         streams.add()
         handle.finish()
+    assert "once for 2 queries: joined and twice" in session.explain()
+    assert "once for 2 queries: joined and twice" in session.explain(checkpoint=streams.root / "another", stages=2)
+    assert f"twice runs alone: {alone['twice']}" in session.explain(checkpoint=checkpoint)
+    assert "goes on from its checkpoint, with 1 stage" in session.explain(checkpoint=checkpoint)
     frames = {
         name: sash.stream(pa.concat_tables(tables), time="ts", slack="0 seconds")
         for name, tables in streams.rows.items()
@@ -364,8 +372,9 @@ def test_a_script_writes_on_spark_what_it_writes_embedded(spark, folder, outputs
     alone = bind_script(SCRIPT.format(root=folder.root, out="alone")).runs()
     for each in alone:
         run_files(Job.alone(each), lambda name, tally: None)
-    runs = bind_script(SCRIPT.format(root=folder.root, out="shared")).runs()
-    found = group_runs(runs, str(folder.root / "checkpoint"))
+    script, root = bind_script(SCRIPT.format(root=folder.root, out="shared")), str(folder.root / "checkpoint")
+    runs = script.runs()
+    found = group_runs(runs, decide_script(script.plans, root), root)
     assert [len(each.members) for each in found.all if each.plan.trunk] == [2]
     tallies = run_on_spark(found.all, spark, lambda name, tally: None, files_per_batch)
     for one, other in zip(runs, alone, strict=True):

@@ -49,7 +49,7 @@ import os, signal, sys
 from pathlib import Path
 
 from sash.runtime.script import read_script
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import decide_script, group_runs
 from sash.io.sink import FileSink
 from sash.spark.spark_run import run_on_spark
 from sash.spark.spark_session import spark_session
@@ -80,7 +80,8 @@ def tell(name, tally):
 
 FileSink.publish = dying_publish
 spark = spark_session("local[2]", log=script.parent / "spark.log", **{"spark.sql.shuffle.partitions": "2"})
-found = group_runs(read_script(str(script)).runs(), str(script.parent / "checkpoint"))
+read, root = read_script(str(script)), str(script.parent / "checkpoint")
+found = group_runs(read.runs(), decide_script(read.plans, root), root)
 assert len(found.all) == 1
 run_on_spark(found.all, spark, tell, files_per_batch=1)
 '''

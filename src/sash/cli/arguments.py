@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+
+class Engine(StrEnum):
+    """Where queries run."""
+
+    spark = "spark"
+    embedded = "embedded"
+
+
+RunsOn = Annotated[Engine, typer.Option("--engine", help="On Spark, or in this process.")]
 Params = Annotated[
     list[str] | None,
     typer.Option(

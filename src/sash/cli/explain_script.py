@@ -8,12 +8,13 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from sash.cli.arguments import Params, ScriptFile
+from sash.cli.arguments import Engine, Params, RunsOn, ScriptFile
+from sash.cli.script_outputs import shared_checkpoints
 from sash.errors import SashError
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
 from sash.plan.explain.tree import explain_plan
-from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, decide_sharing
+from sash.runtime.jobs import decide_script
 from sash.runtime.memory_settings import configured
 from sash.runtime.script import Script, read_script
 from sash.sql.parameters import read_values
@@ -21,6 +22,10 @@ from sash.sql.parameters import read_values
 
 def explain(
     file: ScriptFile,
+    engine: RunsOn = Engine.spark,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="As if the outputs and checkpoints of earlier runs were removed first.")
+    ] = False,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run the queries here, discard the answers, and show what was measured.")
     ] = False,
@@ -32,7 +37,7 @@ def explain(
     ] = False,
     param: Params = None,
 ) -> None:
-    """Show how the queries of a script would run."""
+    """Show how the queries of a script would run, by `sash run` with the same engine."""
     script: Script = read_script(file, read_values(param or []))
     if analyze:
         from sash.embedded.analyze import analyze_files
@@ -40,11 +45,12 @@ def explain(
         for each in script.runs(is_fixed=True):
             print(f"Query {each.name}\n{analyze_files(each, verbose, memory)}")
         return
-    sharing = decide_sharing(script.plans, LEAST_IN_SCRIPTS)
+    is_spark = engine is Engine.spark
+    sharing = decide_script(script.plans, shared_checkpoints(file) if is_spark and not fresh else None)
     settings = configured(memory)
     forecast = settings.forecast(sharing.plans, _file_tables(script) if settings.budget() else None)
     if sharing.is_any:
-        print(explain_sharing(sharing, verbose=verbose, forecast=forecast))
+        print(explain_sharing(sharing, is_spark, verbose, forecast))
     else:
         for name, plan in script.plans.items():
             print(f"Query {name}\n{explain_plan(plan, verbose=verbose, forecast=forecast)}")

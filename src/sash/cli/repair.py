@@ -8,8 +8,7 @@ import typer
 
 from sash.cli.arguments import ScriptFile
 from sash.cli.script_outputs import shared_checkpoints
-from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import decide_script, group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 
@@ -21,9 +20,10 @@ def repair(
     """Remove what outputs have beyond their checkpoints on Spark, so that a run can go on from an older checkpoint."""
     from sash.spark.surplus_removal import find_repairs, make
 
-    runs, root = read_script(file).runs(), shared_checkpoints(file)
+    script, root = read_script(file), shared_checkpoints(file)
+    runs = script.runs()
     with hold_locks([root, *(each.output.path for each in runs)]):
-        repairs = find_repairs(group_runs(runs, root, least=LEAST_IN_SCRIPTS).all)
+        repairs = find_repairs(group_runs(runs, decide_script(script.plans, root), root).all)
         if not repairs:
             print("nothing to repair: outputs and checkpoints belong together")
             return

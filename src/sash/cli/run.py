@@ -8,30 +8,21 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from sash.cli.arguments import Params, ScriptFile
+from sash.cli.arguments import Engine, Params, RunsOn, ScriptFile
 from sash.cli.script_outputs import check_outputs, refuse_distant, remove_outputs, shared_checkpoints
 from sash.cli.show import Progress, error_console, escaped, show_changes, show_summary
 from sash.cli.stopping import SPOKEN, StoppedError, StopRequest
 from sash.errors import PlanError, ResourceError, require_extra
-from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS
 from sash.runtime.job import Report, Tally
-from sash.runtime.jobs import Jobs, group_runs, known_fragments
+from sash.runtime.jobs import Jobs, decide_script, group_runs
 from sash.runtime.run_lock import hold_locks
 from sash.runtime.script import read_script
 from sash.spark.query_watch import N_RESTARTS
 from sash.sql.parameters import read_values
-
-
-class Engine(StrEnum):
-    """Where queries run."""
-
-    spark = "spark"
-    embedded = "embedded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class SparkOptions:
 
 def run(
     file: ScriptFile,
-    engine: Annotated[Engine, typer.Option(help="On Spark, or in this process.")] = Engine.spark,
+    engine: RunsOn = Engine.spark,
     master: Annotated[str, typer.Option(help="The Spark master.")] = "local[*]",
     memory: Annotated[
         str | None,
@@ -73,14 +64,15 @@ def run(
         raise PlanError("--follow needs Spark; leave it out, or leave --engine embedded out")
     if engine is Engine.spark:
         require_extra("spark", "`sash run` on Spark", "use --engine embedded")
-    runs, root = read_script(file, read_values(param or [])).runs(strict), shared_checkpoints(file)
+    script, root = read_script(file, read_values(param or [])), shared_checkpoints(file)
+    runs = script.runs(strict)
     with hold_locks([root, *(each.output.path for each in runs)]):
         if fresh:
             if engine is Engine.spark:
-                refuse_distant(group_runs(runs, root, lambda path: None, least=LEAST_IN_SCRIPTS).all)
+                refuse_distant(group_runs(runs, decide_script(script.plans, None), root).all)
             remove_outputs(runs, root)
-        find_fragments = known_fragments if engine is Engine.spark else lambda path: None
-        jobs = group_runs(runs, root, find_fragments, LEAST_IN_SCRIPTS)
+        sharing = decide_script(script.plans, root if engine is Engine.spark else None)
+        jobs = group_runs(runs, sharing, root)
         check_outputs(jobs.all, may_resume=engine is Engine.spark)
         started = time.monotonic()
         with Progress(runs, time.monotonic, is_quiet=as_json) as progress, StopRequest() as stop:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sash.io.removal import CHECKPOINT_MARK
 from sash.plan.physical import Plan
+from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import Signature
-from sash.plan.sharing.who_shares import decide_sharing
+from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, Sharing, Started, decide_sharing
 from sash.runtime.job import Job, QueryRun
 
 
@@ -34,22 +35,27 @@ def known_fragments(checkpoint: str) -> int | None:
         return None  # damaged, as the run will say
 
 
-def group_runs(
-    runs: Sequence[QueryRun],
-    root: str,
-    find_fragments: Callable[[str], int | None] = known_fragments,
-    least: int = 1,
-    n_fragments: int = 1,
-) -> Jobs:
-    """Queries as `decide_sharing` puts them together. `root` is the directory for the checkpoints of joins;
-    `find_fragments` says with how many fragments a checkpoint there was started, None if it was not.
+def started_below(root: str | None) -> Started:
+    """Which joins have a checkpoint in a directory, where they are looked at and left alone; with None, nothing goes on
+    from anywhere.
     """
+
+    def find_fragments(signature: Signature) -> int | None:
+        return None if root is None else known_fragments(_checkpoint(root, signature.fingerprint))
+
+    return find_fragments
+
+
+def decide_script(plans: Mapping[str, QueryPlan], root: str | None) -> Sharing:
+    """Who shares among the queries of a script, for whoever runs it and for EXPLAIN. `root` is as for `started_below`:
+    in this process nothing goes on from anywhere.
+    """
+    return decide_sharing(plans, LEAST_IN_SCRIPTS, started_below(root))
+
+
+def group_runs(runs: Sequence[QueryRun], sharing: Sharing, root: str) -> Jobs:
+    """Queries together as was decided; `root` is the directory for the checkpoints of joins."""
     by_name = {run.name: run for run in runs}
-
-    def started(signature: Signature) -> int | None:
-        return find_fragments(_checkpoint(root, signature.fingerprint))
-
-    sharing = decide_sharing({run.name: run.plan for run in runs}, least, started, n_fragments)
     jobs = tuple(_job(plan, [by_name[name] for name in plan.queries], root) for plan in sharing.plans)
     return Jobs(jobs, sharing.reasons)
 

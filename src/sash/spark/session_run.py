@@ -13,9 +13,10 @@ from sash.errors import PlanError, ResourceError, SashError
 from sash.io.sink import FileSink
 from sash.plan.identity import identify
 from sash.plan.query_plan import QueryPlan
+from sash.plan.sharing.who_shares import Sharing, decide_sharing
 from sash.runtime.callers import short_tracebacks, warn_caller
 from sash.runtime.job import Job, QueryRun, Tally
-from sash.runtime.jobs import Jobs, group_runs
+from sash.runtime.jobs import Jobs, group_runs, started_below
 from sash.runtime.moments import Moment, moment_us
 from sash.runtime.run_lock import LockSet
 from sash.spark.checkpoint import Checkpoint
@@ -49,6 +50,10 @@ class SessionHandle:
         self._locks = LockSet()
         self._locks.add([checkpoint])
 
+    def decide(self, plans: Mapping[str, QueryPlan]) -> Sharing:
+        """Who would share if these were the queries from now on."""
+        return decide_sharing(plans, started=started_below(self.checkpoint), n_fragments=self._n_stages)
+
     def change(self, plans: Mapping[str, QueryPlan], into: Mapping[str, Any]) -> Jobs:
         """Goes on with these queries, each with a sink or a function to write to.
 
@@ -57,7 +62,7 @@ class SessionHandle:
         """
         self._refuse_own_callers()
         runs = [self._query_run(name, plan, into[name]) for name, plan in plans.items()]
-        found = group_runs(runs, self.checkpoint, n_fragments=self._n_stages)
+        found = group_runs(runs, self.decide(plans), self.checkpoint)
         wanted = {each.checkpoint: each for each in found.all}
         unchanged = {path for path, query in self._running.items() if _is_same(query.job, wanted.get(path))}
         directories = [run.sink.path for run in runs if run.is_kept]

@@ -21,7 +21,7 @@ from sash.lab.bench.sharing_gain import SharingOutcome, shared_facts
 from sash.lab.bench.stages import Stages
 from sash.lab.workloads.join_streams import write_workload
 from sash.runtime.job import Job, QueryRun
-from sash.runtime.jobs import group_runs
+from sash.runtime.jobs import decide_script, group_runs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,8 @@ def bench_shared_spark(queries: SharedQueries, directory: Path, spark: SparkSess
 def shared_run(runs: Sequence[QueryRun], directory: Path) -> Job:
     """All queries, sharing their join, with their answers and their checkpoint below a directory."""
     placed = [_into(run, directory) for run in runs]
-    (shared,) = group_runs(placed, str((directory / "checkpoint").absolute()), lambda path: None).all
+    sharing = decide_script({run.name: run.plan for run in placed}, None)
+    (shared,) = group_runs(placed, sharing, str((directory / "checkpoint").absolute())).all
     return shared
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from sash.operators.evaluator import quote
@@ -26,25 +25,33 @@ def explain_sharing(
     sharing: Sharing, is_spark: bool = False, verbose: bool = False, forecast: MemoryForecast | None = None
 ) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
-    parts = [_explain(plan, sharing.reasons, is_spark, verbose, forecast) for plan in sharing.plans]
+    parts = [_explain(plan, sharing, is_spark, verbose, forecast) for plan in sharing.plans]
     return "\n".join(part for each in parts for part in each)
 
 
-def _explain(
-    plan: Plan, reasons: Mapping[str, str], is_spark: bool, verbose: bool, forecast: MemoryForecast | None
-) -> list[str]:
+def _explain(plan: Plan, sharing: Sharing, is_spark: bool, verbose: bool, forecast: MemoryForecast | None) -> list[str]:
     if plan.trunk is not None:
-        return _explain_verbosely(plan.trunk, is_spark, forecast) if verbose else _explain_shortly(plan.trunk)
+        going_on = _going_on(plan) if plan.trunk.signature in sharing.gone_on else ""
+        if verbose:
+            return _explain_verbosely(plan.trunk, is_spark, forecast, going_on)
+        return _explain_shortly(plan.trunk, going_on)
     ((name, query),) = plan.queries.items()
-    its_join = f"has its join for itself: {_join(signature_of(query))}" if name not in reasons else ""
-    why = its_join or f"runs alone: {reasons[name]}"
+    its_join = f"has its join for itself: {_join(signature_of(query))}" if name not in sharing.reasons else ""
+    why = its_join or f"runs alone: {sharing.reasons[name]}"
     return [f"Query {name} {why}\n{explain_plan(query, verbose=verbose, forecast=forecast)}"]
 
 
-def _explain_shortly(trunk: TrunkPlan) -> list[str]:
+def _going_on(plan: Plan) -> str:
+    """What a join keeps of an earlier run, whoever shares it now."""
+    n_stages = len(plan.fragments)
+    return f"goes on from its checkpoint, with {n_stages} stage{'s' if n_stages > 1 else ''}"
+
+
+def _explain_shortly(trunk: TrunkPlan, going_on: str) -> list[str]:
     """The join in one line, who shares it in another, then each query."""
     kept = [f"{_name(trunk.signature, side)} {format_duration(trunk.windows_us[side])}" for side in (0, 1)]
     lines = [f"Shared join: {_join(trunk.signature)}  keeps {', '.join(kept)}", f"  {_shared_by(list(trunk.queries))}"]
+    lines += [f"  {going_on}"] if going_on else []
     queries = [f"Query {name}\n{_explain_query(query, trunk, name)}" for name, query in trunk.queries.items()]
     return ["\n".join(lines) + "\n", *queries]
 
@@ -63,8 +70,10 @@ def _explain_query(
     return explain_plan(_tapped(query, trunk, name), verbose=verbose, fragments=fragments, forecast=forecast)
 
 
-def _explain_verbosely(trunk: TrunkPlan, is_spark: bool, forecast: MemoryForecast | None) -> list[str]:
-    facts = _group_facts(trunk, is_spark) + ([] if forecast is None else memory_facts(forecast, trunk))
+def _explain_verbosely(trunk: TrunkPlan, is_spark: bool, forecast: MemoryForecast | None, going_on: str) -> list[str]:
+    facts = [*_group_facts(trunk, is_spark), ("earlier run", going_on)] + (
+        [] if forecast is None else memory_facts(forecast, trunk)
+    )
     lines = [f"Shared join: {_join(trunk.signature)}", *_facts([fact for fact in facts if fact[1]])]
     parts = ["\n".join(lines) + "\n"]
     for name, query in trunk.queries.items():

@@ -23,6 +23,8 @@ class Sharing:
     """Every query is in one of them: those with a trunk first."""
     reasons: Mapping[str, str]
     """Why queries run alone that cannot share."""
+    gone_on: frozenset[Signature] = frozenset()
+    """The joins that were started before, and keep as many fragments."""
 
     @property
     def is_any(self) -> bool:
@@ -44,6 +46,7 @@ def decide_sharing(
     """
     groups, reasons = _by_signature(queries)
     shared: list[Plan] = []
+    gone_on: set[Signature] = set()
     for signature, names in groups.items():
         known = started(signature)
         fitting = [name for name in names if known is None or _n_needed(name, queries[name]) <= known]
@@ -51,11 +54,13 @@ def decide_sharing(
             if name not in fitting:
                 needed = _n_needed(name, queries[name])
                 reasons[name] = f"it needs {needed} stages, and its join was started with {known}"
+        if fitting and known is not None:
+            gone_on.add(signature)
         if fitting and (known is not None or len(fitting) >= least):
             shared.append(Plan.sharing({name: queries[name] for name in fitting}, known or n_fragments))
     together = {name for plan in shared for name in plan.queries}
     alone = (Plan.alone(query, name) for name, query in queries.items() if name not in together)
-    return Sharing((*shared, *alone), reasons)
+    return Sharing((*shared, *alone), reasons, frozenset(gone_on))
 
 
 def _by_signature(queries: Mapping[str, QueryPlan]) -> tuple[dict[Signature, list[str]], dict[str, str]]:

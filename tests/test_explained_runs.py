@@ -1,0 +1,129 @@
+"""`sash explain` tells what `sash run` runs: who shares is one decision, also where joins go on from checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.cli.script_outputs import shared_checkpoints
+from sash.errors import PlanError
+from sash.io.removal import CHECKPOINT_MARK
+from sash.plan.sharing.join_sites import signature_of
+from sash.runtime.jobs import Jobs
+from sash.runtime.script import read_script
+from support.commands import run_command
+
+STREAMS = """CREATE STREAM a (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'a' FORMAT csv;
+CREATE STREAM b (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'b' FORMAT csv;
+"""
+PAIRS = "CREATE QUERY pairs AS SELECT A.id, B.id AS other FROM a A, b B WHERE A.k = B.k WINDOW 5 SECONDS;\n"
+LARGE = PAIRS.replace("pairs", "large").replace("5 SECONDS", "1 MINUTE")
+COUNTS = """CREATE QUERY counts AS SELECT A.id % 2 AS m, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.id % 2
+  WINDOW 9 SECONDS;
+"""
+NEEDS_TWO = "counts runs alone: it needs 2 stages, and its join was started with 1"
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Runs `sash` in a directory of its own, which must succeed; returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+
+    def run(*arguments: str) -> str:
+        code, (out, err) = run_command(monkeypatch, *arguments), capsys.readouterr()
+        assert code == 0, err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def shared_by_runs(command: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[str]]]:
+    """Who shares a join if `sash run` is called, which here runs nothing."""
+    found: list[Jobs] = []
+    monkeypatch.setattr("sash.cli.run.check_outputs", lambda jobs, may_resume: None)
+    monkeypatch.setattr("sash.cli.run.remove_outputs", lambda runs, shared: remove_checkpoints())
+    monkeypatch.setattr("sash.cli.run._run_engine", lambda jobs, *others: found.append(jobs))
+    monkeypatch.setattr("sash.cli.run.show_changes", lambda run, rows: None)
+    monkeypatch.setattr("sash.cli.run.show_summary", lambda *facts: None)
+
+    def run(*options: str) -> list[list[str]]:
+        command("run", "script.sql", *options)
+        return [[*job.plan.queries] for job in found.pop().all if job.plan.trunk is not None]
+
+    return run
+
+
+def write(text: str, n_fragments: int | None) -> None:
+    """A script over both streams, and the mark of a checkpoint of the join, started with so many stages."""
+    Path("script.sql").write_text(STREAMS + text)
+    signature = signature_of(next(iter(read_script("script.sql").plans.values())))
+    if n_fragments is not None:
+        place = Path(shared_checkpoints(Path("script.sql"))) / signature.fingerprint[:16]
+        place.mkdir(parents=True)
+        (place / CHECKPOINT_MARK).write_text(json.dumps({"fragments": n_fragments}))
+
+
+def remove_checkpoints() -> None:
+    for path in marks():
+        path.unlink()
+
+
+def marks() -> dict[Path, tuple[bytes, int]]:
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path.cwd().rglob(CHECKPOINT_MARK)}
+
+
+@pytest.mark.parametrize(
+    ("script", "n_fragments", "options", "shared", "told"),
+    [
+        (PAIRS, None, (), [], "Query pairs\n"),
+        (PAIRS, 1, (), [["pairs"]], "  goes on from its checkpoint, with 1 stage\n"),
+        (PAIRS, 1, ("--fresh",), [], "Query pairs\n"),
+        (PAIRS, 1, ("--engine", "embedded"), [], "Query pairs\n"),
+        (PAIRS + COUNTS, None, (), [["pairs", "counts"]], "once for 2 queries: pairs and counts\n"),
+        (PAIRS + COUNTS, 1, (), [["pairs"]], NEEDS_TWO),
+        (PAIRS + COUNTS, 2, (), [["pairs", "counts"]], "  goes on from its checkpoint, with 2 stages\n"),
+        (PAIRS + LARGE + COUNTS, 1, (), [["pairs", "large"]], NEEDS_TWO),
+        (PAIRS + LARGE + COUNTS, 1, ("--fresh",), [["pairs", "large", "counts"]], "once for 3 queries"),
+    ],
+)
+def test_who_shares_is_told_as_it_runs(
+    script: str,
+    n_fragments: int | None,
+    options: tuple[str, ...],
+    shared: list[list[str]],
+    told: str,
+    command: Callable[..., str],
+    shared_by_runs: Callable[..., list[list[str]]],
+) -> None:
+    write(script, n_fragments)
+    before = marks()
+    text = command("explain", "script.sql", *options)
+    assert told in text
+    assert ("checkpoint" in text) == (n_fragments is not None and not options)
+    assert ("Shared join" in text) == bool(shared)
+    assert marks() == before
+    assert shared_by_runs(*options) == shared
+
+
+def test_the_engine_says_in_which_order_queries_are_served(command: Callable[..., str]) -> None:
+    write(PAIRS + LARGE, None)
+    assert "(LWO): on Spark all answers leave with their batch" in command("explain", "script.sql", "--verbose")
+    here = command("explain", "script.sql", "--verbose", "--engine", "embedded")
+    assert "in this process by how many tuples come at once" in here
+
+
+def test_a_session_in_this_process_goes_on_from_no_checkpoint() -> None:
+    session = sash.Session()
+    session.stream("a", pa.schema({"ts": pa.timestamp("us"), "k": pa.int64()}), time="ts")
+    session.query("all", "SELECT k FROM a WINDOW 5 SECONDS")
+    for explain in (lambda: session.explain(checkpoint="there"), lambda: session.explain(stages=2)):
+        with pytest.raises(PlanError, match="leave `checkpoint` and `stages` out: they are for Spark streams"):
+            explain()
