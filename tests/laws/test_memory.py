@@ -29,6 +29,8 @@ from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
 from support.profiles import volume
+from support.shared_case import SharedCase
+from support.shared_strategies import SCHEDULES, shared_cases, with_schedule
 
 Interrupted = tuple[Case, list[Step], set[int]]
 N_CASES = volume(dev=4, ci=35, deep=1000)
@@ -154,6 +156,21 @@ def test_joins_of_many_streams_with_little_memory_do_not_show(spill: Path, drawn
     if isinstance(bound, BoundQuery) and is_join(bound):
         with as_little_memory(spill):
             assert_changes(drawn[0].run(), expected_changes(bound, tables))
+
+
+@pytest.mark.slow
+@settings(max_examples=N_CASES)
+@given(shared_cases(), st.sampled_from((*SCHEDULES, None)), st.sets(st.integers(0, 30), max_size=3))
+def test_queries_that_share_with_little_memory_do_not_show(
+    spill: Path, case: SharedCase, schedule: str | None, restarts: set[int]
+) -> None:
+    """They come and go, and each gets what it would get alone in memory without an end."""
+    case = with_schedule(case, schedule)
+    with as_little_memory(spill):
+        episodes = case.play(restarts)
+    for episode in episodes:
+        if episode.changes.num_rows or case.is_due(episode):
+            assert_changes(episode.changes, case.alone(episode))
 
 
 A = stream_of("""

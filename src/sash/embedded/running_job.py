@@ -32,7 +32,7 @@ class RunningJob:
     """A plan that runs. What it returns are the changes that are due, query by query, as they come.
 
     Unless a query asks for the order in which those that share are served, it is chosen between steps, by how many
-    tuples come at once and how many pairs they make.
+    tuples come at once and how many pairs they make. Where memory is limited, the largest window is served.
     """
 
     is_prompt = True
@@ -143,7 +143,8 @@ class RunningJob:
         if trunk is None or trunk.is_hinted:
             return plan
         order = LWO
-        if self.is_prompt and self._pairs.burst >= WORTH_PAIRS:
+        # Under a limit, only who serves the largest window alone finds rows that are on disk.
+        if self._budget is None and self.is_prompt and self._pairs.burst >= WORTH_PAIRS:
             reaches = [tap.reach_us for tap in trunk.spec.taps]
             windows_us = sorted(set(reaches))
             n_queries = [reaches.count(each) for each in windows_us]
@@ -151,6 +152,7 @@ class RunningJob:
         return plan if order == trunk.serving_order else replace(plan, trunk=replace(trunk, serving_order=order))
 
     def _go_on(self, plan: Plan) -> None:
+        self.pipeline.leave_memory()
         old, self.pipeline = self.pipeline, self._make_pipeline(plan)
         self.pipeline.restore(old.entries(), old.registers(), self.intake.newest_us)
         self.plan = plan

@@ -65,9 +65,9 @@ class CountWindow(Unpaced):
         self._window.change(new.filter(pa.array(ends[len(rows) :] == NEVER)), rows[ends[: len(rows)] < NEVER])
         return self._changes(everyone, ends, len(rows))
 
-    def make_room(self) -> None:
-        """Puts on disk what should have been there already."""
-        self._window.make_room()
+    def make_room(self, n_bytes: int = 0) -> None:
+        """Puts on disk what would be in the way of so much more."""
+        self._window.make_room(n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return {"window": self._window.log}

@@ -143,7 +143,7 @@ class MultiwayJoin(Unpaced):
         self._clock = clock
         self._frontiers = self._by_stream(self._heard or [(clock + 1,)] * len(inputs))
         self._heard = ()
-        self.make_room(sum(batch.num_rows for batch in inputs), sum(batch.nbytes for batch in inputs))
+        self.make_room(sum(batch.nbytes for batch in inputs), sum(batch.num_rows for batch in inputs))
         firsts, limits = [window.next_row for window in self._windows], self._limits()
         for number, batch in enumerate(inputs):
             self._windows[number].insert(self._ordered(batch, number), limits[number] - 2)
@@ -161,7 +161,7 @@ class MultiwayJoin(Unpaced):
         """How many inputs are read from disk one within the other: a combination grows by one after the other."""
         return len(self._inputs) - 1
 
-    def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
+    def make_room(self, n_bytes: int = 0, n_rows: int = 0) -> None:
         """Lets tuples go to disk if memory would be short when so much comes in."""
         make_room(self._windows, self._windows[0].arena.budget, self._index.refill, n_rows, n_bytes)
 

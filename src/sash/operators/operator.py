@@ -84,8 +84,10 @@ class PartTaker(Protocol):
 class RoomMaker(Protocol):
     """An operator that puts on disk what finds no room in memory."""
 
-    def make_room(self) -> None:
-        """Between steps: puts there what should have been there already. If there is no room, the budget knows why."""
+    def make_room(self, n_bytes: int = 0) -> None:
+        """Between steps: puts there what should have been there already, and what would be in the way of so much more.
+        If there is no room, the budget knows why.
+        """
         ...
 
 

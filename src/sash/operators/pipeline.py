@@ -134,11 +134,16 @@ class Pipeline(OperatorSet):
         if budget is None or budget.refused is None:
             return
         budget.refused = None
-        for _, operator in self.operators():
-            if isinstance(operator, RoomMaker):
-                operator.make_room()
+        self._make_room(0)
         if budget.refused is not None:
             raise budget.refused
+
+    def leave_memory(self) -> None:
+        """Puts on disk what can be there, as far as it is worth a file: another pipeline goes on from this one, which
+        would find memory full otherwise, and put every block of its own into a file.
+        """
+        if self._arena.budget is not None:
+            self._make_room(self._arena.budget.state_bytes)
 
     def operators(self) -> Iterator[tuple[OperatorName, Stateful]]:
         """Of the trunk, then of the branches."""
@@ -210,6 +215,11 @@ class Pipeline(OperatorSet):
             self._kept = self._trunk.kept_after(registers[KEPT], clock, seen_us)
             for name in self._branches.keys() - goes_on:
                 self._open(self._trunk, name, clock)
+
+    def _make_room(self, n_bytes: int) -> None:
+        for _, operator in self.operators():
+            if isinstance(operator, RoomMaker):
+                operator.make_room(n_bytes)
 
     def _forget_work(self) -> None:
         if self._trunk is not None:

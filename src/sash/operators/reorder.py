@@ -67,9 +67,9 @@ class Reorder:
         """What is held comes out bit by bit if it is too much for memory."""
         return self._held.pace(clock, n_max)
 
-    def make_room(self) -> None:
-        """Puts on disk what should have been there already."""
-        self._held.make_room()
+    def make_room(self, n_bytes: int = 0) -> None:
+        """Puts on disk what would be in the way of so much more."""
+        self._held.make_room(n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return {"held": self._held.log}

@@ -149,9 +149,9 @@ class TappedJoin(Unpaced):
     def _arena(self) -> Arena:
         return self._finder.windows[LEFT].arena
 
-    def make_room(self) -> None:
-        """Lets tuples go to disk if memory is short."""
-        self._finder.make_room()
+    def make_room(self, n_bytes: int = 0) -> None:
+        """Lets tuples go to disk if memory would be short when so much comes in."""
+        self._finder.make_room(n_bytes=n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return self._finder.logs()

@@ -19,9 +19,9 @@ class Traced(ABC):
     def pace(self, clock: int, n_max: int) -> int:
         return min(trace.pace(clock, n_max) for trace in self.traces().values())
 
-    def make_room(self) -> None:
+    def make_room(self, n_bytes: int = 0) -> None:
         for trace in self.traces().values():
-            trace.make_room()
+            trace.make_room(n_bytes=n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return {name: trace.log for name, trace in self.traces().items()}

@@ -116,9 +116,9 @@ class WindowJoin(Unpaced):
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
         self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
 
-    def make_room(self) -> None:
-        """Lets tuples go to disk if memory is short."""
-        self._finder.make_room()
+    def make_room(self, n_bytes: int = 0) -> None:
+        """Lets tuples go to disk if memory would be short when so much comes in."""
+        self._finder.make_room(n_bytes=n_bytes)
 
     def logs(self) -> dict[str, BlockLog]:
         return self._finder.logs()

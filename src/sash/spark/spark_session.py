@@ -94,7 +94,8 @@ def forecast_memory_of(
     budget = read_budget(spark)
     if not budget.n_bytes:
         return None
-    found = forecast_memory(plans, budget.of_machine(Path(LOCAL_DIRECTORY)), tables, budget.n_running)
+    machine = budget.of_machine(Path(LOCAL_DIRECTORY))
+    found = forecast_memory(plans, machine, tables, budget.n_running, is_in_order=False)
     return replace(found, is_of_each_machine=True)
 
 

@@ -71,9 +71,9 @@ def _explain_query(
 
 
 def _explain_verbosely(trunk: TrunkPlan, is_spark: bool, forecast: MemoryForecast | None, going_on: str) -> list[str]:
-    facts = [*_group_facts(trunk, is_spark), ("earlier run", going_on)] + (
-        [] if forecast is None else memory_facts(forecast, trunk)
-    )
+    facts = [*_group_facts(trunk, is_spark, forecast is not None), ("earlier run", going_on)]
+    if forecast is not None:
+        facts += memory_facts(forecast, trunk)
     lines = [f"Shared join: {_join(trunk.signature)}", *_facts([fact for fact in facts if fact[1]])]
     parts = ["\n".join(lines) + "\n"]
     for name, query in trunk.queries.items():
@@ -83,11 +83,11 @@ def _explain_verbosely(trunk: TrunkPlan, is_spark: bool, forecast: MemoryForecas
     return parts
 
 
-def _group_facts(group: TrunkPlan, is_spark: bool) -> list[Fact]:
+def _group_facts(group: TrunkPlan, is_spark: bool, is_limited: bool) -> list[Fact]:
     sides = [fact for side in (0, 1) for fact in _side_facts(group, side)]
     return [
         ("queries", f"{len(group.queries)}: {_listed(list(group.queries))}"),
-        ("schedule", _schedule(group, is_spark)),
+        ("schedule", _schedule(group, is_spark, is_limited)),
         *sides,
         (
             "emission",
@@ -96,7 +96,7 @@ def _group_facts(group: TrunkPlan, is_spark: bool) -> list[Fact]:
     ]
 
 
-def _schedule(group: TrunkPlan, is_spark: bool) -> str:
+def _schedule(group: TrunkPlan, is_spark: bool, is_limited: bool) -> str:
     """Which, and why."""
     name = f"{SERVING_ORDERS[group.serving_order]} ({group.serving_order.upper()})"
     if is_spark:
@@ -107,6 +107,8 @@ def _schedule(group: TrunkPlan, is_spark: bool) -> str:
         return f"{name}, by hint of {_listed(asking)}"
     if len(group.spec.classes_us) == 1:
         return f"{name}, as all windows are equal"
+    if is_limited:
+        return f"{name}, as memory is limited: the others find rows in memory alone"
     return f"{name} at first; in this process by how many tuples come at once, where changes are taken as they come"
 
 

@@ -1,0 +1,193 @@
+"""Sessions under a limit: queries that share a join come and go, and each answers as if memory had no end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sash
+from sash.cost.choose_schedule import STEPS_BETWEEN_LOOKS
+from sash.embedded import running_job
+from sash.embedded.running_job import RunningJob
+from sash.operators.tap_spec import LWO
+from sash.store.spill_arena import SpillArena
+from sash.testing import assert_changes
+
+N_ROWS, ROWS_PER_PUSH, N_KEYS = 1200, 60, 300
+DROPPED_AT, ADDED_AT, RESTARTED_AT = 7, 10, 14
+JOIN = "SELECT A.k, A.v, B.s FROM a A, b B WHERE A.k = B.k WINDOW {} MILLISECONDS"
+COUNT = "SELECT A.k, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.k WINDOW {} MILLISECONDS"
+LARGE, COUNTED, SMALL, LATE = JOIN.format(800), COUNT.format(400), JOIN.format(60), JOIN.format(600)
+Heard = dict[str, pa.Table]
+
+
+def rows_of(seed: int) -> pa.Table:
+    keys = np.random.default_rng(seed).integers(0, N_KEYS, N_ROWS)
+    strings = pa.array([f"row {number} of {seed}" for number in range(N_ROWS)])
+    times = pa.array(1000 * np.arange(N_ROWS), pa.timestamp("us"))
+    return pa.table({"k": keys, "v": np.arange(N_ROWS), "s": strings, "ts": times})
+
+
+ROWS = {"a": rows_of(1), "b": rows_of(2)}
+
+
+@pytest.fixture(autouse=True)
+def as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.delenv("SASH_MEMORY", raising=False)
+    sash.configure(spill=tmp_path)
+    yield
+    sash.configure()
+
+
+def open_session(memory: str | None, **queries: str) -> sash.Session:
+    session = sash.Session(memory=memory)
+    for name, rows in ROWS.items():
+        session.stream(name, rows.schema)
+    for name, text in queries.items():
+        session.query(name, text)
+    return session
+
+
+def arenas_of(session: sash.Session) -> list[SpillArena]:
+    return [job.arena for job in session._running().jobs if job.arena is not None]
+
+
+def n_segments(session: sash.Session) -> int:
+    logs = [log for job in session._running().jobs for each in job.pipeline.logs().values() for log in each]
+    return sum(len(log.segments) for log in logs)
+
+
+def play(memory: str | None, watch: Callable[[sash.Session], None] = lambda session: None) -> Heard:
+    """What queries hear of which one is dropped, one comes later, and all are taken to another process."""
+    texts = {"large": LARGE, "counted": COUNTED, "small": SMALL}
+    session, heard = open_session(memory, **texts), dict[str, list[pa.Table]]()
+    for step, first in enumerate(range(0, N_ROWS, ROWS_PER_PUSH)):
+        for name, rows in ROWS.items():
+            for query, changes in session.push(name, rows.slice(first, ROWS_PER_PUSH)).items():
+                heard.setdefault(query, []).append(changes)
+            watch(session)
+        if step == DROPPED_AT:
+            session.drop("large")
+            del texts["large"]
+        elif step == ADDED_AT:
+            session.query("late", LATE)
+            texts["late"] = LATE
+        elif step == RESTARTED_AT:
+            old, session = session, open_session(memory, **texts)
+            session.restore(old.snapshot())
+            del old
+        watch(session)
+    for query, changes in session.finish().items():
+        heard[query].append(changes)
+    return {query: pa.concat_tables(changes) for query, changes in heard.items()}
+
+
+@pytest.fixture(scope="module")
+def expected() -> Heard:
+    return play(None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["64k", "256k"])
+def test_queries_come_and_go_as_without_a_limit(memory: str, expected: Heard) -> None:
+    """Vectors of less than a page are in memory whatever there is: they take an eighth at most."""
+    most_bytes: list[float] = []
+    n_files: list[int] = []
+
+    def watch(session: sash.Session) -> None:
+        (arena,) = arenas_of(session)
+        most_bytes.append(arena.budget.n_state_bytes / arena.budget.state_bytes)
+        n_files.append(arena.counts.n_files_written)
+
+    heard = play(memory, watch)
+    assert heard.keys() == expected.keys()
+    for query, changes in heard.items():
+        assert changes.num_rows
+        assert_changes(changes, expected[query])
+    assert max(most_bytes) < 1 + 1 / 8
+    assert max(n_files) > 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["add", "drop"])
+def test_a_change_does_not_cut_windows_into_small_files(change: str) -> None:
+    """Whoever goes on finds memory free: what went on before it has left, and not with every block for itself."""
+    session = open_session("64k", large=LARGE, counted=COUNTED, small=SMALL)
+    for first in range(0, N_ROWS // 2, ROWS_PER_PUSH):
+        for name, rows in ROWS.items():
+            session.push(name, rows.slice(first, ROWS_PER_PUSH))
+    before = n_segments(session)
+    assert before > 4
+    if change == "add":
+        session.query("late", LATE)
+    else:
+        session.drop("small")
+    assert n_segments(session) <= before
+
+
+@pytest.mark.slow
+def test_bursts_do_not_bring_windows_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small windows are not served first then: whoever does that looks for rows in memory alone."""
+    monkeypatch.setattr(running_job, "WORTH_PAIRS", 1)
+
+    def hear(memory: str | None) -> tuple[Heard, set[str], int]:
+        session, heard, orders = open_session(memory), dict[str, list[pa.Table]](), set[str]()
+        for window in (1, 2, 5, 600):
+            into = heard.setdefault(f"q{window}", [])
+            session.query(f"q{window}", JOIN.format(window), into=into.append)
+        for step in range(STEPS_BETWEEN_LOOKS + 2):
+            for name, rows in ROWS.items():
+                session.push(name, rows.slice(40 * step, 40))
+            orders |= {job.plan.trunk.serving_order for job in jobs_of(session) if job.plan.trunk}
+        return {query: pa.concat_tables(changes) for query, changes in heard.items()}, orders, n_segments(session)
+
+    usual, orders, _ = hear(None)
+    assert orders > {LWO}
+    limited, orders, n_files = hear("64k")
+    assert orders == {LWO}
+    assert n_files
+    for query, changes in usual.items():
+        assert_changes(limited[query], changes)
+
+
+def jobs_of(session: sash.Session) -> list[RunningJob]:
+    return session._running().jobs
+
+
+def told(session: sash.Session) -> list[str]:
+    lines = [line.strip() for line in session.explain(verbose=True).splitlines()]
+    return [line for line in lines if line.startswith(("schedule   Largest", "schedule   Small", "memory "))]
+
+
+def test_explain_says_who_is_served_first_and_what_goes_to_disk() -> None:
+    schedule, memory = told(open_session("64k", large=LARGE, small=SMALL))
+    assert schedule.endswith("Largest Window Only (LWO), as memory is limited: the others find rows in memory alone")
+    assert memory == "memory     the oldest rows may go to segments on disk; how much is unknown, as rates are"
+    hinted = SMALL.replace("SELECT", "SELECT /*+ swf */")
+    schedule, memory = told(open_session("64k", large=LARGE, small=hinted))
+    assert schedule.endswith("Smallest Window First (SWF), by hint of small")
+    assert memory == "memory     what is kept may go to mapped files; how much is unknown, as rates are"
+
+
+@pytest.mark.slow
+def test_a_hint_for_small_windows_keeps_the_limit() -> None:
+    """As EXPLAIN says: in mapped files."""
+    hinted = {"large": LARGE, "small": SMALL.replace("SELECT", "SELECT /*+ swf */")}
+    heard: list[Heard] = []
+    for memory in (None, "256k"):
+        session, changes = open_session(memory, **hinted), {query: list[pa.Table]() for query in hinted}
+        for first in range(0, N_ROWS, ROWS_PER_PUSH):
+            for name, rows in ROWS.items():
+                for query, more in session.push(name, rows.slice(first, ROWS_PER_PUSH)).items():
+                    changes[query].append(more)
+            for arena in arenas_of(session):
+                assert arena.n_bytes < (1 + 1 / 8) * arena.budget.state_bytes
+        heard.append({query: pa.concat_tables(each) for query, each in changes.items()})
+    (arena,) = arenas_of(session)
+    assert arena.n_file_bytes > arena.budget.state_bytes
+    for query, each in heard[0].items():
+        assert_changes(heard[1][query], each)
