@@ -447,7 +447,8 @@ CASES: dict[type, dict[str, Served]] = {
         "of two keys": multiway("ks", UNEVEN, conditions=CHAIN),
         "of no key": multiway("", UNEVEN, conditions=CHAIN, checks_lives=True),
         **{each: multiway(algorithm=each) for each in ("nlw", "hw", "mw", "ripple", "xjoin")},
-        **{each: multiway("k", UNEVEN, algorithm=each) for each in ("gca", "gca(hw)", "lca")},
+        **{each: multiway("k", UNEVEN, algorithm=each) for each in ("gca", "lca")},
+        "gca with hw": multiway("k", UNEVEN, algorithm="gca", inner="hw"),
         "re-planned": multiway("k", UNEVEN, choice=choose_algorithm(None, SHIPPED)),
     },
     LookupJoin: {

@@ -24,6 +24,8 @@ from sash.index import multiway_index, probe_index
 from sash.index.probe_order import probe_orders, probed_keys
 from sash.operators.combination_checks import Condition
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
+from sash.papers.wjoin.gca_join import INNER
+from sash.papers.wjoin.wjoin_algorithms import GCA
 from sash.store import keys as store_keys
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
@@ -348,12 +350,14 @@ class World:
 def worlds(draw: st.DrawFn) -> World:
     n_inputs = draw(st.integers(2, 4))
     reach = st.sampled_from([0, 2, 4, 6, 8, 9])
+    algorithm = draw(st.sampled_from([*[PROBE] * 12, "nlw", "hw", "mw", "gca", "lca", "ripple", "xjoin"]))
     spec = MultiwayJoinSpec(
         tuple(ALIASES[:n_inputs]),
         KEYS[draw(st.sampled_from(list(KEYS)))](n_inputs),
         tuple(tuple(0 if i == j else draw(reach) for j in range(n_inputs)) for i in range(n_inputs)),
         draw(st.lists(st.sampled_from(list(CONDITIONS)), max_size=2).map(tuple)),
-        algorithm=draw(st.sampled_from([*[PROBE] * 12, "nlw", "hw", "mw", "gca", "gca(hw)", "lca", "ripple", "xjoin"])),
+        algorithm=algorithm,
+        inner=draw(st.sampled_from([None, *INNER])) if algorithm == GCA else None,
         fanouts=tuple(tuple(float(draw(st.integers(0, 2))) for _ in range(n_inputs)) for _ in range(n_inputs)),
     )
     clocks = [*sorted(draw(st.lists(st.integers(0, 9), max_size=4))), 20, 60]

@@ -36,7 +36,7 @@ from sash.operators.combination_checks import CombinationChecks, Condition, exac
 from sash.operators.evaluator import keep
 from sash.operators.multiway_shape import shape_of
 from sash.operators.operator import Unpaced
-from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS
+from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS, GCA
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
 from sash.store.block_log import BlockLog
 from sash.store.ordered_window import OrderedWindow
@@ -72,10 +72,15 @@ class MultiwayJoinSpec:
     algorithm: str = field(default=PROBE, repr=False)
     """How combinations are found, if a hint says so. It is no part of what tells plans apart: state does not depend on
     it."""
+    inner: str | None = field(default=None, repr=False)
+    """What finds the candidates of the algorithm `gca`, if the hint says that too."""
     choice: MultiwayChoice | None = field(default=None, repr=False)
     """How they are found without a hint, and by which prices to choose anew while the join runs; None: by probes."""
     fanouts: tuple[tuple[float | None, ...], ...] | None = field(default=None, repr=False)
     """`fanouts[i][j]`: how many tuples of input j one of input i is expected to meet, if anything is known of it."""
+
+    def __post_init__(self) -> None:
+        assert self.inner is None or self.algorithm == GCA
 
     @property
     def members(self) -> tuple[tuple[str, ...], ...]:
@@ -244,8 +249,8 @@ class MultiwayJoin(Unpaced):
             return ProbeIndex(
                 self._windows, self._has_key, self._reach, bool(self._checks.conditions), self.spec.fanouts
             )
-        name, _, inner = self._algorithm.rstrip(")").partition("(")
-        return ALGORITHMS[name](self._windows, self._has_key, self._reach, **({"inner": inner} if inner else {}))
+        inner = {"inner": self.spec.inner} if self.spec.inner else {}
+        return ALGORITHMS[self._algorithm](self._windows, self._has_key, self._reach, **inner)
 
     def _limits(self) -> list[int]:
         """For each input the time before which no tuple can be joined any more: those to come are out of reach."""

@@ -14,17 +14,27 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from sash.cost.choose_join import NO_HINT, MethodHint, choose_method
 from sash.cost.join_cost import BUCKETED, EXACT_SETTINGS, INVALIDATIONS, MAX_BUCKETS, WHJ, WNL
 from sash.errors import PlanError
+from sash.papers.wjoin.gca_join import INNER
+from sash.papers.wjoin.wjoin_algorithms import GCA
 from sash.plan.query_plan import ALGORITHMS, EXPIRY_SCHEDULES, LOOKUP_METHODS, MULTIWAY_ALGORITHMS, SERVING_ORDERS
 from sash.sql.bound_query import Block
 
-CONSERVATIVE = ("nlw", "hw", "mw")
-"""What can find the candidates of the global conservative approach."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _HINT = re.compile(r"([^\s(]+)\s*(?:\(([^)]*)\))?")
+
+
+class MultiwayHint(NamedTuple):
+    """An algorithm for joins of many streams."""
+
+    algorithm: str
+    """One of `MULTIWAY_ALGORITHMS`."""
+    inner: str | None = None
+    """Of `gca`, what finds its candidates, if that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +43,7 @@ class Hints:
 
     method: MethodHint = NO_HINT
     expiry_schedule: str | None = None
-    multiway: str | None = None
-    """An algorithm for joins of many streams; one of `MULTIWAY_ALGORITHMS`, `gca` perhaps with that inside it."""
+    multiway: MultiwayHint | None = None
     serving_order: str | None = None
     """In which order queries are served by a join that they share."""
     lookup: str | None = None
@@ -66,15 +75,13 @@ def read_hints(bound: Block) -> Hints:
     return Hints(method, expiry_schedule, multiway, serving_order, lookup)
 
 
-def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> str:
+def _read_multiway(algorithm: str, setting: str | None, hint: str, bound: Block) -> MultiwayHint:
     if setting is None:
-        return algorithm
-    if algorithm != "gca" or setting.strip() not in CONSERVATIVE:
-        takes = (
-            f"takes one of {', '.join(CONSERVATIVE)}, as in `gca(hw)`" if algorithm == "gca" else "takes no settings"
-        )
+        return MultiwayHint(algorithm)
+    if algorithm != GCA or setting.strip() not in INNER:
+        takes = f"takes one of {', '.join(INNER)}, as in `gca(hw)`" if algorithm == GCA else "takes no settings"
         _refuse(f"the hint `{hint}` cannot be set to `{setting}`; `{algorithm}` {takes}", bound)
-    return f"gca({setting.strip()})"
+    return MultiwayHint(algorithm, setting.strip())
 
 
 def _read_method(algorithm: str, settings: str | None, hint: str, bound: Block) -> MethodHint:

@@ -131,7 +131,7 @@ def joins_many(query: Select, hints: Hints) -> bool:
     streams = [scan for scan in scans_of(query.input) if scan.source.is_stream]
     if hints.multiway:
         for scan in streams if len(streams) > 1 else ():
-            _require_time_window(scan, hints.multiway, query)
+            _require_time_window(scan, hints.multiway.algorithm, query)
         return len(streams) > 1
     is_free = hints.method == NO_HINT and hints.expiry_schedule != "nta"
     return is_free and len(streams) > 2 and all(map(_is_plain, streams)) and _most_inputs(query) > 2

@@ -151,7 +151,8 @@ class FromClause:
             conditions=tuple(joining.conditions_read()),
             columns=columns,
             checks_lives=not has_bounds and joining.has_joins,
-            algorithm=self._multiway or PROBE,
+            algorithm=self._multiway.algorithm if self._multiway else PROBE,
+            inner=self._multiway.inner if self._multiway else None,
             choice=self._choose_algorithm(joining, keys, reach_us),
             fanouts=self._draft.statistics.fanouts([flow.node for flow in flows], keys, [one.life_us for one in flows]),
         )
@@ -175,7 +176,7 @@ class FromClause:
             return None
         shape = shape_of(keys, reach_us, [each.inputs for each in joining.conditions_read()])
         load = self._draft.statistics.multiway_load([input.flow.node for input in joining.inputs], keys, shape)
-        return choose_algorithm(load, load_prices(), self._multiway)
+        return choose_algorithm(load, load_prices(), self._multiway.algorithm if self._multiway else None)
 
     def _relational(self, node: Relational, with_ids: bool) -> Flow:
         return self._item(node, with_ids) if isinstance(node, Scan) else self._join(node, with_ids)

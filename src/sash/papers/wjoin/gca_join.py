@@ -14,6 +14,7 @@ from sash.papers.wjoin.pair_bounds import is_single_window, widest
 from sash.store.ordered_window import OrderedWindow
 
 INNER: dict[str, Callable[..., MultiwayIndex]] = {"nlw": NlwJoin, "hw": HwJoin, "mw": MwJoin}
+"""What can find the candidates."""
 
 
 def gca_join(

@@ -12,11 +12,12 @@ from sash.papers.wjoin.nlw_join import NlwJoin
 from sash.papers.wjoin.ripple_join import RippleJoin
 from sash.papers.wjoin.xjoin import XJoin
 
+GCA = "gca"
 ALGORITHMS: dict[str, Callable[..., MultiwayIndex]] = {
     "nlw": NlwJoin,
     "hw": HwJoin,
     "mw": gca_join,  # the plain MW-join where there is one window for all pairs
-    "gca": gca_join,
+    GCA: gca_join,
     "lca": LcaJoin,
     "ripple": RippleJoin,
     "xjoin": XJoin,

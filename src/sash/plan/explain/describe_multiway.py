@@ -115,11 +115,10 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
         order = [CHOSEN] if len(spec.names) > 2 else []
         asked = ["by hint"] if choice is not None and choice.is_hinted else []
         return [("algorithm", PROBING), ("chosen", "; ".join([*asked, *order]))]
-    name, _, inner = spec.algorithm.rstrip(")").partition("(")
-    inside = f", with {MULTIWAY_ALGORITHMS[inner]} inside" if inner else ""
-    if name == "mw" and not is_single_window(np.array(spec.reach_us)):
+    inside = f", with {MULTIWAY_ALGORITHMS[spec.inner]} inside" if spec.inner else ""
+    if spec.algorithm == "mw" and not is_single_window(np.array(spec.reach_us)):
         inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"
-    return [("algorithm", f"{MULTIWAY_ALGORITHMS[name]}{inside}"), ("chosen", "by hint")]
+    return [("algorithm", f"{MULTIWAY_ALGORITHMS[spec.algorithm]}{inside}"), ("chosen", "by hint")]
 
 
 def _begins_with(spec: MultiwayJoinSpec) -> str:

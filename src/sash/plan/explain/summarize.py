@@ -143,7 +143,8 @@ def _(spec: MultiwayJoinSpec, node: Node, plan: QueryPlan) -> Summary:
     keys = [[tuple(known.get(name, name) for name in names) for names in key] for key in spec.keys]
     does = " and ".join(text for key in keys for text in key_texts(key)) or "every combination"
     conditions = f", where {text}" if (text := conditions_text(spec.conditions)) else ""
-    hinted = f"by {spec.algorithm}" if spec.algorithm != PROBE else ""
+    inside = f"({spec.inner})" if spec.inner else ""
+    hinted = f"by {spec.algorithm}{inside}" if spec.algorithm != PROBE else ""
     method = f", {how}" if (how := hinted or short_choice(spec.choice)) else ""
     lives = [f"{name} {_life(us)}" for name, us in zip(spec.names, spans_us(spec), strict=True)]
     return Summary("MultiwayJoin", f"{does}{method}{conditions}", ", ".join(lives))
