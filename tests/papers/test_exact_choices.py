@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sash.kernels.block_frames import SEQ
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
+from sash.papers.exact.exact_kernels.block_frames import SEQ
 from sash.papers.exact.exact_settings import AhEwjSettings
 from sash.papers.exact.exact_store import ExactStore
 from sash.papers.exact.recent_buckets import RecentBuckets

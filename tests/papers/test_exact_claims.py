@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sash.kernels import block_frames
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
+from sash.papers.exact.exact_kernels import block_frames
 from sash.papers.exact.exact_settings import AhEwjSettings, RpwjSettings
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin
 from sash.papers.exact.reactive_tasks import TaskPool

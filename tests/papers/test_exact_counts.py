@@ -14,12 +14,12 @@ import pytest
 
 from sash.cost import disk_cost
 from sash.cost.disk_cost import DiskPart, ExactLoad, refill_seconds, transfer_seconds
-from sash.kernels.block_frames import COMPARED, KEY, LATE, SCANNED
-from sash.kernels.progressive_runs import HIGH_MARK, IS_STEP, LEVEL, LOW_MARK, PERIODIC_US
 from sash.lab.experiments.exact_figures import fig3_5_backlog
 from sash.papers.exact import reactive_tasks
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
 from sash.papers.exact.block_memory import BlockMemory
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, KEY, LATE, SCANNED
+from sash.papers.exact.exact_kernels.progressive_runs import HIGH_MARK, IS_STEP, LEVEL, LOW_MARK, PERIODIC_US
 from sash.papers.exact.exact_settings import AhEwjSettings, EwjSettings, RpwjSettings
 from sash.papers.exact.exact_store import ExactStore
 from sash.papers.exact.exact_window_join import ExactWindowJoin

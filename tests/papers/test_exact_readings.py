@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.kernels import block_frames, progressive_runs
-from sash.kernels.block_frames import COMPARED, SEQ
-from sash.kernels.progressive_runs import DiskTimes
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
 from sash.papers.exact.exact_index import DiskJoin
+from sash.papers.exact.exact_kernels import block_frames, progressive_runs
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, SEQ
+from sash.papers.exact.exact_kernels.progressive_runs import DiskTimes
 from sash.papers.exact.exact_settings import EwjSettings
 from sash.papers.exact.exact_store import ExactStore
 from sash.papers.exact.exact_window_join import ExactWindowJoin

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sash.errors import PlanError
-from sash.kernels.block_frames import COMPARED, INSERTED, PAIRED, REMOVED
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, INSERTED, PAIRED, REMOVED
 from sash.papers.exact.inl_join import InlJoin
 from sash.papers.exact.mesh_join import MeshJoin
 from sash.papers.exact.partitioned_join import PartitionedJoin

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sash.kernels.block_frames import COMPARED, SCANNED
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, SCANNED
 from sash.papers.exact.join_memory import JoinMemory
 from sash.papers.exact.partitioned_join import PartitionedJoin
 from sash.papers.exact.relation_segments import RelationRows, RelationSegments

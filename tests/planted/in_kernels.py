@@ -392,7 +392,7 @@ EXACT = (
     Mistake(
         "a-row-that-leaves-memory-and-takes-its-chain-along",
         "exact",
-        "kernels/block_frames.py",
+        "papers/exact/exact_kernels/block_frames.py",
         "frames.links[before, NEXT] = following",
         "frames.links[before, NEXT] = -1",
         EXACT_JOINS,
@@ -400,7 +400,7 @@ EXACT = (
     Mistake(
         "a-block-that-rows-before-it-meet-on-disk",
         "exact",
-        "kernels/disk_probe.py",
+        "papers/exact/exact_kernels/disk_probe.py",
         "start, n_gaps = max(first, heads.born[block]), 0",
         "start, n_gaps = first, 0",
         EXACT_JOINS,
@@ -408,7 +408,7 @@ EXACT = (
     Mistake(
         "a-gap-that-is-taken-to-end-where-memory-was-left",
         "exact",
-        "kernels/disk_probe.py",
+        "papers/exact/exact_kernels/disk_probe.py",
         "start = max(start, high)",
         "start = max(start, high + 1)",
         EXACT_JOINS,
@@ -416,7 +416,7 @@ EXACT = (
     Mistake(
         "a-tuple-dropped-an-instant-before-it-ends",
         "exact",
-        "kernels/exact_runs.py",
+        "papers/exact/exact_kernels/exact_runs.py",
         "frames.records[frame, ring_at[PLACE], END] <= sure_us:",
         "frames.records[frame, ring_at[PLACE], END] <= sure_us + 1:",
         EXACT_JOINS,
@@ -424,7 +424,7 @@ EXACT = (
     Mistake(
         "blocks-taken-for-joined-of-which-the-last-task-saw-one",
         "exact",
-        "kernels/progressive_runs.py",
+        "papers/exact/exact_kernels/progressive_runs.py",
         "if dts <= times.last[0] and other_dts <= times.last[1]:",
         "if dts <= times.last[0] or other_dts <= times.last[1]:",
         EXACT_JOINS,
@@ -435,7 +435,7 @@ RELATIONS = (
     Mistake(
         "a-list-of-which-the-first-block-is-joined-alone",
         "relation",
-        "kernels/relation_frames.py",
+        "papers/exact/exact_kernels/relation_frames.py",
         "block, place = lists.following[block], NOWHERE_YET",
         "block, place = np.int64(-1), NOWHERE_YET",
         RELATION_JOINS,
@@ -443,7 +443,7 @@ RELATIONS = (
     Mistake(
         "a-wait-buffer-that-is-full-with-a-block-free",
         "relation",
-        "kernels/partitioned_runs.py",
+        "papers/exact/exact_kernels/partitioned_runs.py",
         "if lists.n_free[0] == 0:",
         "if lists.n_free[0] <= 1:",
         RELATION_JOINS,
@@ -451,7 +451,7 @@ RELATIONS = (
     Mistake(
         "a-list-that-must-be-longer-than-the-threshold",
         "relation",
-        "kernels/partitioned_runs.py",
+        "papers/exact/exact_kernels/partitioned_runs.py",
         "if longest >= 0 and lists.n_tuples[longest] >= rules.n_invoke:",
         "if longest >= 0 and lists.n_tuples[longest] > rules.n_invoke:",
         RELATION_JOINS,
@@ -459,7 +459,7 @@ RELATIONS = (
     Mistake(
         "a-queued-tuple-that-takes-its-chain-along",
         "relation",
-        "kernels/mesh_runs.py",
+        "papers/exact/exact_kernels/mesh_runs.py",
         "queue.links[before, NEXT] = following",
         "queue.links[before, NEXT] = -1",
         RELATION_JOINS,

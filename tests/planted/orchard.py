@@ -19,7 +19,7 @@ from planted.mistake import Mistake
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sash"
-KERNELS = ("kernels", "papers/shared", "papers/wjoin")
+KERNELS = ("kernels", "papers/exact/exact_kernels", "papers/shared", "papers/wjoin")
 """Where numba compiles."""
 PYTEST = "-x -q -p no:cacheprovider -p no:xdist --tb=no -rfE --hypothesis-profile=planted"
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from sash.kernels.block_frames import END, KEY, ROW, TS, WIDTH
 from sash.papers.exact.exact_index import DiskJoin
+from sash.papers.exact.exact_kernels.block_frames import END, KEY, ROW, TS, WIDTH
 from sash.papers.exact.work_clock import FoundPairs
 
 

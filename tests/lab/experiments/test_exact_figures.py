@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sash.kernels.block_frames import END, KEY, TS
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, EWJ, FULL, QUICK, RPWJ, ExactCase, nested_case
 from sash.lab.experiments.exact_figures.exact_claims import EXPERIMENT_OF, number_of, numbered
 from sash.lab.experiments.exact_figures.exact_measures import (
@@ -32,6 +31,7 @@ from sash.lab.experiments.experiment import Claim, Outcome
 from sash.lab.experiments.experiment_registry import EXPERIMENTS, named
 from sash.lab.experiments.report import write_outcome, write_report
 from sash.lab.workloads.pqrs import Pqrs
+from sash.papers.exact.exact_kernels.block_frames import END, KEY, TS
 from sash.papers.exact.exact_settings import RpwjSettings
 from sash.papers.exact.work_clock import WorkPrices
 from sash.store.model_disk import DISK_9LZX

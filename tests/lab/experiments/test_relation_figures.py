@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sash.kernels.block_frames import REMOVED, TS
 from sash.lab.bench.exact_engine import FileDisk
 from sash.lab.experiments.relation_figures.relation_cases import (
     ALL_NS,
@@ -22,6 +21,7 @@ from sash.lab.experiments.relation_figures.relation_cases import (
 )
 from sash.lab.experiments.relation_figures.relation_simulator import make_relation_join, simulate_relation
 from sash.lab.experiments.relation_figures.relation_trace import draw_relation, draw_stream
+from sash.papers.exact.exact_kernels.block_frames import REMOVED, TS
 from sash.papers.exact.inl_join import InlJoin
 from sash.papers.exact.mesh_join import MeshJoin
 from sash.papers.exact.partitioned_join import PartitionedJoin

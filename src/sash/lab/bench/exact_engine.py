@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.block_frames import END, KEY, ROW, TS, WIDTH
 from sash.lab.workloads.join_streams import JoinWorkload
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
 from sash.papers.exact.exact_index import DiskJoin
+from sash.papers.exact.exact_kernels.block_frames import END, KEY, ROW, TS, WIDTH
 from sash.papers.exact.exact_settings import AhEwjSettings, EwjSettings, RpwjSettings
 from sash.papers.exact.exact_window_join import ExactWindowJoin
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin

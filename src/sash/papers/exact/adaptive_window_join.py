@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sash.kernels import block_frames, exact_runs
-from sash.kernels.block_frames import INVALIDATION, KEY, REMOVED, SEQ, TS
-from sash.kernels.disk_probe import FreshRows
-from sash.kernels.exact_runs import AT, FedRows
+from sash.papers.exact.exact_kernels import block_frames, exact_runs
+from sash.papers.exact.exact_kernels.block_frames import INVALIDATION, KEY, REMOVED, SEQ, TS
+from sash.papers.exact.exact_kernels.disk_probe import FreshRows
+from sash.papers.exact.exact_kernels.exact_runs import AT, FedRows
 from sash.papers.exact.exact_settings import AhEwjSettings
 from sash.papers.exact.exact_store import ExactStore, StoreShape, fresh_rows
 from sash.papers.exact.recent_buckets import RecentBuckets

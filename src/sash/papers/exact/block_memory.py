@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.kernels import block_frames
-from sash.kernels.block_frames import END, FREQUENT, NOWHERE, RECENT, WIDTH, BlockHeads, Frames
+from sash.papers.exact.exact_kernels import block_frames
+from sash.papers.exact.exact_kernels.block_frames import END, FREQUENT, NOWHERE, RECENT, WIDTH, BlockHeads, Frames
 from sash.papers.exact.residence import Residence
 
 FIRST_BLOCKS = 64

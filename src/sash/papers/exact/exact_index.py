@@ -16,8 +16,8 @@ from itertools import chain
 import numpy as np
 
 from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
-from sash.kernels.block_frames import COMPARED, END, INSERTED, KEY, PAIRED, REMOVED, ROW, TS, WIDTH
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, END, INSERTED, KEY, PAIRED, REMOVED, ROW, TS, WIDTH
 from sash.papers.exact.exact_settings import AhEwjSettings, EwjSettings, ExactSettings
 from sash.papers.exact.exact_window_join import ExactWindowJoin
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.kernels import disk_probe
-from sash.kernels.block_frames import COMPARED, END, FREQUENT, INVALIDATION, LATE, NOWHERE
-from sash.kernels.disk_probe import BLOCK, FreshRows, ReadBlocks
 from sash.papers.exact.block_memory import BlockMemory
 from sash.papers.exact.disk_segment import DiskSegment
+from sash.papers.exact.exact_kernels import disk_probe
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, END, FREQUENT, INVALIDATION, LATE, NOWHERE
+from sash.papers.exact.exact_kernels.disk_probe import BLOCK, FreshRows, ReadBlocks
 from sash.papers.exact.frequent_blocks import FrequentBlocks
 from sash.papers.exact.work_clock import PairBuffer, WorkClock
 from sash.store.block_disk import BlockDisk

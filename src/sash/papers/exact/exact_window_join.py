@@ -20,10 +20,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from sash.kernels import exact_runs
-from sash.kernels.block_frames import TS
-from sash.kernels.disk_probe import FreshRows
-from sash.kernels.exact_runs import AT, FedRows, TupleSegments
+from sash.papers.exact.exact_kernels import exact_runs
+from sash.papers.exact.exact_kernels.block_frames import TS
+from sash.papers.exact.exact_kernels.disk_probe import FreshRows
+from sash.papers.exact.exact_kernels.exact_runs import AT, FedRows, TupleSegments
 from sash.papers.exact.exact_settings import EwjSettings
 from sash.papers.exact.exact_store import ExactStore, StoreShape, fresh_rows
 from sash.papers.exact.work_clock import FoundPairs, WorkClock

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.kernels.relation_frames import map_by_hash
+from sash.papers.exact.exact_kernels.relation_frames import map_by_hash
 
 MOST_BITS = 20
 

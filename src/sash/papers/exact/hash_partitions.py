@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sash.kernels.relation_frames import map_by_hash
+from sash.papers.exact.exact_kernels.relation_frames import map_by_hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sash.kernels.block_frames import (
+from sash.papers.exact.exact_kernels.block_frames import (
     COMPARED,
     CPU_US,
     INSERTED,
@@ -32,7 +32,7 @@ from sash.kernels.block_frames import (
     ROW,
     TS,
 )
-from sash.kernels.relation_frames import RELATION_WIDTH
+from sash.papers.exact.exact_kernels.relation_frames import RELATION_WIDTH
 from sash.papers.exact.relation_segments import RelationRows
 from sash.papers.exact.relation_settings import InlSettings
 from sash.papers.exact.stream_relation_join import StreamRelationJoin

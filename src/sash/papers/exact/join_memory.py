@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sash.errors import PlanError
-from sash.kernels.relation_frames import RELATION_WIDTH, SegmentFrames
+from sash.papers.exact.exact_kernels.relation_frames import RELATION_WIDTH, SegmentFrames
 from sash.papers.exact.relation_segments import RelationSegments
 from sash.papers.exact.relation_settings import PartitionedSettings
 

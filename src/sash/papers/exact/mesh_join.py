@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from sash.errors import PlanError
-from sash.kernels import mesh_runs
-from sash.kernels.mesh_runs import MeshQueue
-from sash.kernels.relation_frames import STREAM_WIDTH
+from sash.papers.exact.exact_kernels import mesh_runs
+from sash.papers.exact.exact_kernels.mesh_runs import MeshQueue
+from sash.papers.exact.exact_kernels.relation_frames import STREAM_WIDTH
 from sash.papers.exact.relation_segments import RelationRows, RelationSegments
 from sash.papers.exact.relation_settings import MeshSettings
 from sash.papers.exact.stream_relation_join import StreamRelationJoin

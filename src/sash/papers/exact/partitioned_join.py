@@ -20,9 +20,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from sash.kernels import partitioned_runs, relation_frames
-from sash.kernels.block_frames import KEY
-from sash.kernels.partitioned_runs import FedTuples, LoopRules
+from sash.papers.exact.exact_kernels import partitioned_runs, relation_frames
+from sash.papers.exact.exact_kernels.block_frames import KEY
+from sash.papers.exact.exact_kernels.partitioned_runs import FedTuples, LoopRules
 from sash.papers.exact.hash_partitions import HashPartitions
 from sash.papers.exact.join_memory import JoinMemory
 from sash.papers.exact.relation_segments import RelationRows, RelationSegments

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sash.kernels import block_frames, progressive_runs
-from sash.kernels.block_frames import KEY, LATE, REMOVED, SEQ, TS
-from sash.kernels.exact_runs import AT, FedRows
-from sash.kernels.progressive_runs import EVENTS, LEVEL, Partitions
 from sash.papers.exact.block_memory import BlockMemory
+from sash.papers.exact.exact_kernels import block_frames, progressive_runs
+from sash.papers.exact.exact_kernels.block_frames import KEY, LATE, REMOVED, SEQ, TS
+from sash.papers.exact.exact_kernels.exact_runs import AT, FedRows
+from sash.papers.exact.exact_kernels.progressive_runs import EVENTS, LEVEL, Partitions
 from sash.papers.exact.exact_settings import RpwjSettings
 from sash.papers.exact.partition_runs import PartitionRuns
 from sash.papers.exact.reactive_tasks import MEMORY, ReactiveTask, TaskPool

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sash.kernels.relation_frames import RELATION_WIDTH, STREAM_WIDTH
+from sash.papers.exact.exact_kernels.relation_frames import RELATION_WIDTH, STREAM_WIDTH
 from sash.store.batch import int64_column
 from sash.store.block_disk import BlockDisk, Extent
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.kernels.disk_probe import MAX_RANGES
+from sash.papers.exact.exact_kernels.disk_probe import MAX_RANGES
 from sash.store.batch import NEVER
 
 

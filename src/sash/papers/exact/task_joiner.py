@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sash.kernels import block_frames, progressive_runs
-from sash.kernels.block_frames import COMPARED, PER_COMPARISON
-from sash.kernels.disk_probe import ReadBlocks
-from sash.kernels.progressive_runs import DONE, NO_ROOM, ClusterBlocks, DiskTimes, KeyChains
 from sash.papers.exact.block_memory import BlockMemory
+from sash.papers.exact.exact_kernels import block_frames, progressive_runs
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, PER_COMPARISON
+from sash.papers.exact.exact_kernels.disk_probe import ReadBlocks
+from sash.papers.exact.exact_kernels.progressive_runs import DONE, NO_ROOM, ClusterBlocks, DiskTimes, KeyChains
 from sash.papers.exact.partition_runs import Cluster, PartitionRuns
 from sash.papers.exact.work_clock import PairBuffer, WorkClock
 

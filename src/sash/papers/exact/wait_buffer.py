@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sash.kernels import relation_frames
-from sash.kernels.relation_frames import STREAM_WIDTH, WaitLists
+from sash.papers.exact.exact_kernels import relation_frames
+from sash.papers.exact.exact_kernels.relation_frames import STREAM_WIDTH, WaitLists
 
 
 class WaitBuffer:

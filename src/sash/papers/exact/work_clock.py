@@ -15,7 +15,7 @@ import numpy as np
 
 from sash.errors import PlanError
 from sash.index import join_index
-from sash.kernels.block_frames import CPU_US, N_COUNTERS, NOW_US, FoundRoom, WorkLog
+from sash.papers.exact.exact_kernels.block_frames import CPU_US, N_COUNTERS, NOW_US, FoundRoom, WorkLog
 from sash.store.batch import BEGINNING
 
 

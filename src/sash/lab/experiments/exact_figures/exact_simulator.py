@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.block_frames import COMPARED, END, INSERTED, LATE, PAIRED, REMOVED, SCANNED, TS
 from sash.lab.experiments.exact_figures.exact_cases import AHEWJ, EWJ, MB, MIB, ExactCase
 from sash.lab.experiments.exact_figures.exact_trace import ExactTrace, draw_trace, fullest_window
 from sash.papers.exact.adaptive_window_join import AdaptiveWindowJoin
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, END, INSERTED, LATE, PAIRED, REMOVED, SCANNED, TS
 from sash.papers.exact.exact_settings import AhEwjSettings, EwjSettings, RpwjSettings
 from sash.papers.exact.exact_window_join import ExactWindowJoin
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin

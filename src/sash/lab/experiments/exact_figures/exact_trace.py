@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sash.kernels.block_frames import END, KEY, ROW, TS, WIDTH
 from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.pqrs import Pqrs, pqrs_trace, split_duration
+from sash.papers.exact.exact_kernels.block_frames import END, KEY, ROW, TS, WIDTH
 
 
 class ExactTrace(NamedTuple):

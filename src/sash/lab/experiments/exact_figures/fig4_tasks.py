@@ -8,7 +8,6 @@ from functools import partial
 
 import numpy as np
 
-from sash.kernels.block_frames import SEQ
 from sash.lab.bench.measure import Note
 from sash.lab.experiments.exact_figures.exact_cases import MIB, PAPER, RPWJ, ExactCase, ExactScale
 from sash.lab.experiments.exact_figures.exact_claims import numbered
@@ -17,6 +16,7 @@ from sash.lab.experiments.exact_figures.exact_picture import draw_lines
 from sash.lab.experiments.exact_figures.exact_simulator import make_join
 from sash.lab.experiments.exact_figures.exact_trace import ExactTrace, draw_trace
 from sash.lab.experiments.experiment import Claim, Experiment, Outcome, Row
+from sash.papers.exact.exact_kernels.block_frames import SEQ
 from sash.papers.exact.progressive_window_join import ProgressiveWindowJoin
 from sash.papers.exact.work_clock import WorkClock
 from sash.store.model_disk import DISK_9LZX

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from sash.kernels.block_frames import COMPARED, INSERTED, REMOVED, SCANNED, TS
 from sash.lab.experiments.exact_figures.exact_simulator import CPU, DISK, N_POINTS, N_SAMPLED, N_SAMPLES, SampledClock
 from sash.lab.experiments.relation_figures.relation_cases import INL, MESH, MIB, RelationCase
 from sash.lab.experiments.relation_figures.relation_trace import draw_relation, draw_stream
+from sash.papers.exact.exact_kernels.block_frames import COMPARED, INSERTED, REMOVED, SCANNED, TS
 from sash.papers.exact.inl_join import InlJoin
 from sash.papers.exact.mesh_join import MeshJoin
 from sash.papers.exact.partitioned_join import PartitionedJoin

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from sash.kernels.relation_frames import STREAM_WIDTH
 from sash.lab.experiments.relation_figures.relation_cases import N_KEYS
 from sash.lab.workloads.arrivals import START_US
 from sash.lab.workloads.pqrs import Pqrs, draw_pqrs, pqrs_trace
+from sash.papers.exact.exact_kernels.relation_frames import STREAM_WIDTH
 from sash.papers.exact.relation_segments import RelationRows
 
 BY_PQRS = Pqrs(n_keys=N_KEYS)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sash.kernels.arrays import Floats, Int64s
-from sash.kernels.block_frames import (
+from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.block_frames import (
     END,
     INSERTED,
     KEY,
@@ -36,9 +37,8 @@ from sash.kernels.block_frames import (
     meet,
     scan_bucket,
 )
-from sash.kernels.disk_probe import BLOCK, PLACE, ReadBlocks
-from sash.kernels.exact_runs import AT, FED, IS_SILENT, FedRows
-from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.disk_probe import BLOCK, PLACE, ReadBlocks
+from sash.papers.exact.exact_kernels.exact_runs import AT, FED, IS_SILENT, FedRows
 
 DONE, NO_ROOM, FULL, IDLE, NO_FRAME, PERIODIC, SWITCH = 0, 1, 2, 3, 4, 5, 6
 REACTIVE_US, PERIODIC_US, HIGH_MARK, LOW_MARK = 0, 1, 2, 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sash.kernels.arrays import Floats, Int8s, Int64s
-from sash.kernels.block_frames import (
+from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.block_frames import (
     END,
     INSERTED,
     KEY,
@@ -26,7 +27,6 @@ from sash.kernels.block_frames import (
     scan_bucket,
     unlink_rows,
 )
-from sash.kernels.jit import kernel
 
 DONE, NO_ROOM, FULL, EMPTIED, IDLE, NO_FRAME = 0, 1, 2, 3, 4, 5
 START, COUNT, PLACE = 0, 1, 2

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sash.kernels.arrays import Bools, Int64s
-from sash.kernels.block_frames import (
+from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.block_frames import (
     COMPARED,
     KEY,
     NOW_US,
@@ -32,7 +33,6 @@ from sash.kernels.block_frames import (
     emit,
     scan,
 )
-from sash.kernels.jit import kernel
 
 RELATION_WIDTH = 2
 """What a block of a relation holds of a row: its number and its key. Of a stream's tuple there is the time, too."""

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sash.kernels.arrays import Floats, Int64s
-from sash.kernels.block_frames import (
+from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.block_frames import (
     COMPARED,
     END,
     KEY,
@@ -37,7 +38,6 @@ from sash.kernels.block_frames import (
     emit,
     scan,
 )
-from sash.kernels.jit import kernel
 
 DONE, NO_ROOM, OFFERED = 0, 1, 2
 MAX_RANGES = 4

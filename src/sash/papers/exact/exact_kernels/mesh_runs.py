@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sash.kernels.arrays import Int64s
-from sash.kernels.block_frames import (
+from sash.kernels.jit import kernel
+from sash.papers.exact.exact_kernels.block_frames import (
     COMPARED,
     INSERTED,
     KEY,
@@ -32,7 +33,6 @@ from sash.kernels.block_frames import (
     emit,
     scan,
 )
-from sash.kernels.jit import kernel
 
 
 class MeshQueue(NamedTuple):

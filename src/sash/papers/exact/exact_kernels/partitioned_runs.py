@@ -12,9 +12,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sash.kernels.arrays import Floats, Int64s
-from sash.kernels.block_frames import INSERTED, NOW_US, PER_TUPLE, REMOVED, TS, FoundRoom, WorkLog, charge
 from sash.kernels.jit import kernel
-from sash.kernels.relation_frames import (
+from sash.papers.exact.exact_kernels.block_frames import (
+    INSERTED,
+    NOW_US,
+    PER_TUPLE,
+    REMOVED,
+    TS,
+    FoundRoom,
+    WorkLog,
+    charge,
+)
+from sash.papers.exact.exact_kernels.relation_frames import (
     SegmentFrames,
     WaitLists,
     add_block,
