@@ -44,6 +44,21 @@ SCRIPTS = {
         "WINDOW 12 SECONDS EMIT CHANGES"
     },
     "EXCEPT": {"only_a": "SELECT A.id % 5 AS m FROM a A EXCEPT SELECT B.id % 5 FROM b B WINDOW 4 SECONDS"},
+    "OVER, SESSION and top-k": {
+        "numbered": "SELECT A.id, row_number() OVER (PARTITION BY A.k ORDER BY A.id DESC) AS n, "
+        "lag(A.id) OVER (PARTITION BY A.k ORDER BY A.ts) AS earlier FROM a A [RANGE 7 SECONDS]",
+        "sessions": "SELECT A.k, window_start, window_end, count(*) AS n FROM SESSION(a PARTITION BY k, ts, 3 s) A "
+        "GROUP BY A.k, window_start, window_end",
+        "newest": "SELECT B.k, B.id FROM b B QUALIFY row_number() OVER (PARTITION BY B.k ORDER BY B.id DESC) <= 2 "
+        "WINDOW 6 SECONDS",
+    },
+    "joins that keep rows without partners": {
+        "paired": "SELECT A.id AS a, B.id AS b FROM a A LEFT JOIN b B ON A.k = B.k AND B.id % 3 = 0 WINDOW 4 SECONDS",
+        "final": "SELECT A.id AS a, B.id AS b FROM a A LEFT JOIN b B ON A.k = B.k AND B.id % 3 = 0 WINDOW 4 SECONDS "
+        "EMIT FINAL",
+        "latest": "SELECT A.id AS a, B.id AS b FROM a A ASOF LEFT JOIN b B ON A.k = B.k AND A.ts >= B.ts "
+        "WINDOW 4 SECONDS",
+    },
 }
 
 

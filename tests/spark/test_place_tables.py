@@ -32,10 +32,11 @@ from sash.spark.stage import GroupStage
 from sash.sql.bind import bind
 from sash.sql.parse import parse_query
 from sash.store.keys import encode_keys
-from support.large_relations import joined, large_relation, stream_into
-from support.profiles import SEED
+from support.large_relations import cut, joined, large_relation, stream_into
+from support.profiles import SEED, everyday, volume
 
 LIMIT, N_GROUPS = Budget(1 << 16, 2), 4
+HINTS = ["", "/*+ partitioned_hash */", "/*+ partitioned_range */", "/*+ mesh */", "/*+ inl */"]
 TEXT = "SELECT {} S.n, R.v, R.t FROM s S [RANGE 1 MINUTE] JOIN r R ON S.k = R.k"
 
 
@@ -63,9 +64,7 @@ def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("is_skewed", [True, False], ids=["zipf", "uniform"])
-@pytest.mark.parametrize(
-    "hint", ["", "/*+ partitioned_hash */", "/*+ partitioned_range */", "/*+ mesh */", "/*+ inl */"]
-)
+@pytest.mark.parametrize("hint", HINTS)
 def test_each_group_reads_its_own_segments_and_none_twice(hint: str, is_skewed: bool, tmp_path: Path) -> None:
     stream, relation = tables(is_skewed)
     placed = placed_in(tmp_path, TEXT.format(hint), is_skewed=is_skewed)
@@ -167,33 +166,39 @@ def test_keys_are_in_the_groups_to_which_streams_are_spread(values: list[pa.Arra
 
 
 SCRIPT = """
-CREATE STREAM s (k BIGINT, n BIGINT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/s' FORMAT parquet;
+CREATE STREAM s (k BIGINT, n BIGINT, ts TIMESTAMP) TIMESTAMP BY ts FROM '{root}/{stream}' FORMAT parquet;
 CREATE TABLE r (k BIGINT, v BIGINT, t VARCHAR) FROM '{root}/r.parquet' FORMAT parquet;
-CREATE QUERY q AS SELECT S.n, R.v, R.t FROM s S [RANGE 1 MINUTE] JOIN r R ON S.k = R.k
-  INTO '{root}/{out}' FORMAT parquet;
+CREATE QUERY q AS {text} INTO '{root}/{stream}.out' FORMAT parquet;
 """
 
 
-def run_of(root: Path, out: str) -> QueryRun:
-    (run,) = bind_script(SCRIPT.format(root=root, out=out)).runs()
+def run_of(root: Path, stream: str, hint: str) -> QueryRun:
+    (run,) = bind_script(SCRIPT.format(root=root, stream=stream, text=TEXT.format(hint))).runs()
     return run
 
 
-def test_spark_joins_as_duckdb_does(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hint", everyday(["/*+ partitioned_range */"], [*HINTS, "/*+ replicated */"]))
+def test_spark_joins_as_duckdb_does_however_rows_are_cut(hint: str, spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.sash.memory", str(1 << 16))
-    stream, relation = tables()
+    relation = tables()[1]
     pq.write_table(relation, tmp_path / "r.parquet")
-    (tmp_path / "s").mkdir()
-    run = run_of(tmp_path, "spark")
-    for number, (first, last) in enumerate([(0, 1200), (1200, 2000)]):
-        path = tmp_path / "s" / f"{number}.parquet"
-        pq.write_table(stream.slice(first, last - first), path)
-        os.utime(path, (1000 + number, 1000 + number))
-    run_on_spark([Job.alone(run)], session, lambda name, tally: None, 1)
-    (segments,) = Path(Job.alone(run).checkpoint).glob("relations/*.segments")
-    assert segments.stat().st_size > 20 << 16
-    changes = read_sink(run.sink, run.plan.schema)
-    found = sorted(zip(*(changes[name].to_pylist() for name in "nvt"), strict=True))
-    assert found == joined(stream, relation)
-    assert REPLICATED not in segments.with_suffix(".json").read_text()
+    rng = np.random.default_rng(SEED)
+    for number in range(volume(dev=1, ci=1, deep=30)):
+        stream = tables(is_skewed=number % 2 == 0)[0]
+        (tmp_path / str(number)).mkdir()
+        for batch, rows in enumerate(cut(stream, rng)):
+            path = tmp_path / str(number) / f"{batch}.parquet"
+            pq.write_table(rows, path)
+            os.utime(path, (1000 + batch, 1000 + batch))
+        run = run_of(tmp_path, str(number), hint)
+        run_on_spark([Job.alone(run)], session, lambda name, tally: None, 1)
+        segments = [*Path(Job.alone(run).checkpoint).glob("relations/*.segments")]
+        if "replicated" in hint:
+            assert not segments
+        else:
+            assert [each.stat().st_size > 20 << 16 for each in segments] == [True]
+            assert REPLICATED not in segments[0].with_suffix(".json").read_text()
+        changes = read_sink(run.sink, run.plan.schema)
+        found = sorted(zip(*(changes[name].to_pylist() for name in "nvt"), strict=True))
+        assert found == joined(stream, relation), f"cut {number}, seed {SEED}"
