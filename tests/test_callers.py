@@ -97,7 +97,22 @@ def test_a_bug_of_sash_shows_all_frames() -> None:
 def test_what_others_raise_is_left_alone() -> None:
     with pytest.raises(TypeError) as raised:
         sash.sql()  # pyright: ignore[reportCallIssue]
-    assert raised.value.__traceback__ is not None
+    assert [Path(frame.filename).name for frame in traceback.extract_tb(raised.value.__traceback__)][1] == "callers.py"
+
+
+@pytest.mark.usefixtures("is_short")
+def test_a_mistake_in_a_function_that_sash_calls_shows_its_line() -> None:
+    session = sash.Session()
+    session.stream("s", ROWS, time="ts")
+
+    def take(changes: pa.Table) -> None:
+        session.drop("nobody")
+
+    session.query("q", "SELECT k FROM s", into=take)
+    with pytest.raises(sash.SashError, match="nobody") as raised:
+        session.run()
+    frames = traceback.extract_tb(raised.value.__traceback__)
+    assert [frame.name for frame in frames if frame.filename == __file__][-1] == "take"
 
 
 def test_a_warning_names_the_line_that_called() -> None:

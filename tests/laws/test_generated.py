@@ -17,12 +17,12 @@ from support.generated.features import EXPECTED, features_of
 from support.generated.run import draw_case, run_case
 from support.generated.volume import check_all
 from support.identities import IdentityWatch
-from support.profiles import SEED, volume
+from support.profiles import SEED, by_profile, volume
 
 N_CASES = volume(dev=15, ci=300, deep=2500)
 N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
-CHUNK = volume(dev=15, ci=50, deep=50)
-FIRST_SEED = volume(dev=0, ci=0, deep=1_000_000 * SEED)
+CHUNK = min(N_CASES, 50)
+FIRST_SEED = by_profile(dev=0, ci=0, deep=1_000_000 * SEED)
 
 
 @pytest.mark.parametrize("first", range(FIRST_SEED, FIRST_SEED + N_CASES, CHUNK))

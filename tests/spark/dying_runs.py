@@ -16,10 +16,11 @@ from tests.spark.dying import VICTIMS
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
-from support.profiles import SEED
+from support.profiles import SEED, VOLUME
 
 ReadOutputs = Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]
-SECONDS_FOR_A_RUN = 300
+SECONDS_FOR_A_RUN = 300 * max(1, VOLUME)
+"""The last one reads what all have left."""
 FILES_PER_RUN = 2
 
 STREAMS = """

@@ -19,12 +19,12 @@ from sash.errors import SourceError
 from support.generated.choices import Choices
 from support.generated.data import Table
 from support.generated.run import GeneratedCase, draw_case, run_case
-from support.profiles import SEED, everyday, volume
+from support.profiles import SEED, by_profile, everyday, volume
 
 StreamingQueryException = pytest.importorskip("pyspark.errors").StreamingQueryException
 
 SECOND = 1_000_000
-N_FILES = volume(dev=2, ci=2, deep=3)
+N_FILES = by_profile(dev=2, ci=2, deep=3)
 """Each brings two batches, with the one that follows when the watermark has moved."""
 TIMESTAMP = pa.timestamp("us", "UTC")
 

@@ -26,8 +26,13 @@ def in_depth(n_cases: int) -> int:
 
 
 def volume(*, dev: int, ci: int, deep: int) -> int:
-    """The number for the Hypothesis profile that was asked for; where mistakes are planted, as in CI."""
-    return {"dev": dev, "deep": in_depth(deep)}.get(settings.get_current_profile_name(), ci)
+    """How many cases the Hypothesis profile that was asked for draws; where mistakes are planted, as in CI."""
+    return by_profile(dev=dev, ci=ci, deep=in_depth(deep))
+
+
+def by_profile(*, dev: T, ci: T, deep: T) -> T:
+    """What is no number of cases, and so the same whatever the volume."""
+    return {"dev": dev, "deep": deep}.get(settings.get_current_profile_name(), ci)
 
 
 def everyday(chosen: Collection[Any], every: Iterable[Any]) -> list[Any]:

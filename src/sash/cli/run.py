@@ -111,12 +111,18 @@ def _run_engine(jobs: Jobs, engine: Engine, progress: Progress, stop: StopReques
 
 def _run_on_spark(jobs: Jobs, report: Report, stop: StopRequest, options: SparkOptions) -> None:
     from sash.spark.query_watch import Watch
+    from sash.spark.session_checks import require_same_python
     from sash.spark.session_settings import MEMORY
     from sash.spark.spark_run import run_on_spark
     from sash.spark.spark_session import end_session, find_log, spark_session
 
     spark = spark_session(options.master, **({MEMORY: options.memory} if options.memory else {}))
     log, console, is_well = find_log(spark), error_console(), False
+    try:
+        require_same_python(spark)
+    except ResourceError:
+        end_session(spark, is_well=True)
+        raise
     stop.listen()  # PySpark has a handler of its own, which breaks the line to the JVM
     logging.getLogger().addHandler(logging.FileHandler(log) if log else logging.NullHandler())
     watch = Watch(stop.wait, options.n_restarts, lambda said: console.print(escaped(said), highlight=False))

@@ -16,6 +16,7 @@ Face = TypeVar("Face", bound=Callable[..., Any])
 
 FULL_TRACEBACKS = "SASH_TRACEBACK"
 """The variable of the environment that, if it is `full`, leaves tracebacks as they are."""
+_IS_SHORT = "_sash_is_short"
 
 
 def short_tracebacks(face: Face) -> Face:
@@ -38,13 +39,25 @@ def _shortened(function: Any) -> Any:
         try:
             return function(*args, **named)
         except SashError as error:
-            if not isinstance(error, InternalError) and os.environ.get(FULL_TRACEBACKS) != "full":
+            if _is_to_be_shortened(error):
                 error.__traceback__ = error.__cause__ = None
                 error.__suppress_context__ = True
+                setattr(error, _IS_SHORT, True)
             # With nothing behind it: that does not put this frame back.
             raise
 
     return call
+
+
+def _is_to_be_shortened(error: SashError) -> bool:
+    """Where code that is not ours has called. A function of the user's that we called, and that called us, shows its
+    own line: there the error was made short, and is left as it is further out.
+    """
+    wrapper = inspect.currentframe()
+    caller = wrapper and wrapper.f_back and wrapper.f_back.f_back
+    is_called_by_us = caller is not None and _is_ours(caller)
+    is_bug = isinstance(error, InternalError) or os.environ.get(FULL_TRACEBACKS) == "full"
+    return not (is_called_by_us or is_bug or hasattr(error, _IS_SHORT))
 
 
 def calling_frame() -> FrameType | None:

@@ -95,7 +95,7 @@ def _texts(name: str, column: pa.ChunkedArray) -> list[str]:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def _counted(n: int, what: str) -> str:

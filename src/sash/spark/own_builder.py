@@ -11,20 +11,24 @@ import os
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
+from sash.errors import PlanError
 from sash.runtime.callers import warn_caller
 from sash.runtime.memory_settings import Size
 from sash.spark.java import find_java
+from sash.spark.outside_settings import settings_of_jvm, settings_of_next_jvm
 from sash.spark.session_settings import (
     LOCAL_DIRECTORY,
     MEMORY,
     SHUFFLE_PARTITIONS,
+    TIME_ZONE,
     choose_settings,
     count_local_cores,
     prepare_environment,
     with_retries,
 )
-from sash.spark.spark_session import must_launch
+from sash.spark.spark_session import must_launch, parse_memory
 
 _MASTER, _REMOTE = "spark.master", "spark.remote"
 _DEFAULT_MASTER = "local[*]"
@@ -32,44 +36,74 @@ _DEFAULT_MASTER = "local[*]"
 _OF_A_SESSION = "spark.sql."
 """How settings begin that each session has for itself, whoever started its Spark, and when."""
 _TOO_LATE = (
-    "Spark runs already in this process: its session keeps what was fixed when it started, such as master and memory; "
-    "call `sash.configure(builder)` before the first `getOrCreate()`, or stop the session"
+    "Spark runs already in this process: its session keeps what was fixed when it started, such as master and memory "
+    "of the driver; call `sash.configure(builder)` before the first `getOrCreate()`, or stop the session before"
 )
 
 
 def configure_builder(builder: Any, memory: Size | None, spill: str | os.PathLike[str] | None) -> Any:
-    """Sets what Sash needs, and how much memory windows may take on each machine; returns the same builder."""
+    """Sets what Sash needs and nobody has set, and how much memory windows may take on each machine; returns the same
+    builder.
+    """
     own: dict[str, Any] = dict(builder._options)
+    running = SparkContext._active_spark_context
     remote = own.get(_REMOTE) or os.environ.get("SPARK_REMOTE")
-    master = own.get(_MASTER) or _DEFAULT_MASTER
-    settings = _of_a_session(remote) if remote or not must_launch() else _of_a_new_jvm(master)
-    if memory is not None:
-        settings[MEMORY] = str(memory)
-    if spill is not None:
-        settings[LOCAL_DIRECTORY] = os.fspath(spill)
+    if remote:
+        settings = _behind(remote)
+    elif running is not None:
+        warn_caller(_TOO_LATE)
+        session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+        outside = dict(running.getConf().getAll()) | (session.conf.getAll if session else {})
+        settings = _of_a_session(running.master, outside)
+    else:
+        settings = _of_a_new_context(own)
     for key, value in settings.items():
         if key not in own or key == _MASTER:
             builder.config(key, value)
+    if memory is not None:
+        parse_memory(str(memory), "`memory`")
+        builder.config(MEMORY, str(memory))
+    if spill is not None:
+        if remote or running is not None:
+            raise PlanError(
+                f"`spill` is `{LOCAL_DIRECTORY}`, which is fixed when Spark starts, and this one runs already; set it "
+                "where Spark is started"
+            )
+        builder.config(LOCAL_DIRECTORY, os.fspath(spill))
     return builder
 
 
-def _of_a_new_jvm(master: str) -> dict[str, str]:
-    """For the JVM that `getOrCreate` will start, and whose environment this process is."""
-    prepare_environment(master)
-    os.environ["JAVA_HOME"] = str(find_java())
-    return choose_settings(master) | _partitions(master) | {_MASTER: with_retries(master)}
-
-
-def _of_a_session(remote: str | None) -> dict[str, str]:
-    """For a Spark that is there already: one behind Spark Connect, of `spark-submit`, or in this process."""
-    running = SparkContext._active_spark_context
-    if running is not None:
-        warn_caller(_TOO_LATE)
-    master = remote or (running and running.master) or ""
+def _of_a_new_context(own: dict[str, Any]) -> dict[str, str]:
+    """For the Spark that `getOrCreate` will start, in a JVM that there is or that it launches."""
+    is_launched = must_launch()
+    outside = settings_of_next_jvm() if is_launched else settings_of_jvm()
+    master = own.get(_MASTER) or outside.get(_MASTER) or _DEFAULT_MASTER
+    if is_launched:
+        os.environ["JAVA_HOME"] = str(find_java())
     if count_local_cores(master) is not None:
         prepare_environment(master)
-    every = choose_settings(master) | _partitions(master)
+    return _missing(choose_settings(master) | _partitions(master), outside) | {_MASTER: with_retries(master)}
+
+
+def _behind(remote: str) -> dict[str, str]:
+    """For a session of Spark Connect. Where `remote` is a local master, PySpark starts the server in this process."""
+    if count_local_cores(remote) is not None:
+        prepare_environment(remote)
+        if must_launch():
+            os.environ["JAVA_HOME"] = str(find_java())
+    return _of_a_session(remote, {})
+
+
+def _of_a_session(master: str, outside: dict[str, str]) -> dict[str, str]:
+    every = _missing(choose_settings(master) | _partitions(master), outside)
     return {key: value for key, value in every.items() if key.startswith(_OF_A_SESSION)}
+
+
+def _missing(settings: dict[str, str], outside: dict[str, str]) -> dict[str, str]:
+    """What nobody has set. The time zone is how Spark shows times, and what other queries of the user's read: any is
+    right for Sash.
+    """
+    return {key: value for key, value in settings.items() if key not in outside and key != TIME_ZONE}
 
 
 def _partitions(master: str) -> dict[str, str]:

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
-from functools import cache
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -30,7 +29,7 @@ def check_session(spark: SparkSession) -> list[str]:
     Raises PlanError or ResourceError if the session cannot run such a query at all.
     """
     _require_rocksdb(spark)
-    _require_same_python(spark)
+    require_same_python(spark)
     findings = (_check_partitions(spark), _check_format(spark), _check_changelog(spark), _check_workers(spark))
     return [finding for finding in findings if finding]
 
@@ -95,35 +94,52 @@ def _is_of_connect(it: object) -> bool:
     return type(it).__module__.startswith("pyspark.sql.connect")
 
 
-def _require_same_python(spark: SparkSession) -> None:
-    """Whether workers on this machine have the Python and the Sash that this process has: they run its code. Of a
-    cluster this machine cannot tell.
+def require_same_python(spark: SparkSession) -> None:
+    """Raises ResourceError unless workers on this machine have the Python and the Sash that this process has: they run
+    its code. Of a cluster this machine cannot tell.
     """
     if _is_of_connect(spark) or count_local_cores(spark.conf.get("spark.master", "") or "") is None:
         return
     python = spark.sparkContext.pythonExec
-    if os.path.abspath(shutil.which(python) or python) == os.path.abspath(sys.executable):
+    if python in _same or os.path.abspath(shutil.which(python) or python) == os.path.abspath(sys.executable):
         return
-    found, ours = _look_at_python(python), _version_of(sys.version_info[:2], sys.modules["sash"].__version__)
-    if found != ours:
+    found, ours = _look_at_python(python), _version_of(*sys.version_info[:2], sys.modules["sash"].__version__)
+    if found is not None and found != ours:
+        chosen = "PYSPARK_PYTHON" in os.environ
         raise ResourceError(
-            f"Spark's workers run `{python}`, which {found}, but this process {ours}; give workers the same Python: "
-            f"`sash.configure(builder)` does before the session starts, as PYSPARK_PYTHON={sys.executable} does"
+            f"Spark's workers run `{python}`, which {found}, but this process {ours}; "
+            f"{'correct' if chosen else 'set'} PYSPARK_PYTHON={sys.executable} and start Python anew"
         )
+    _same.add(python)
 
 
-@cache
-def _look_at_python(python: str) -> str:
-    """What an interpreter has, in words."""
-    asked = "import sys; print(*sys.version_info[:2]); import sash; print(sash.__version__)"
+_same: set[str] = set()
+"""Interpreters that were looked at, and are right."""
+_ANSWER = "python of sash:"
+_QUESTION = f"""
+import sys
+try:
+    from sash import __version__
+except ImportError:
+    __version__ = ""
+print("\\n{_ANSWER}", *sys.version_info[:2], __version__)
+"""
+
+
+def _look_at_python(python: str) -> str | None:
+    """What an interpreter has, in words; None if it takes too long to say."""
     try:
-        told = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60).stdout.split()
-    except (OSError, subprocess.SubprocessError):
-        told = []
-    if len(told) < 2:
-        return "does not start"
-    return _version_of((int(told[0]), int(told[1])), told[2] if len(told) > 2 else None)
+        told = subprocess.run([python, "-c", _QUESTION], capture_output=True, text=True, timeout=60).stdout
+    except subprocess.TimeoutExpired:
+        return None
+    except OSError:
+        told = ""
+    for line in told.splitlines():
+        if line.startswith(_ANSWER):
+            major, minor, *sash = line.removeprefix(_ANSWER).split()
+            return _version_of(int(major), int(minor), *sash)
+    return "does not start"
 
 
-def _version_of(python: tuple[int, int], of_sash: str | None) -> str:
-    return f"has Python {python[0]}.{python[1]} and {f'Sash {of_sash}' if of_sash else 'no Sash'}"
+def _version_of(major: int, minor: int, of_sash: str | None = None) -> str:
+    return f"has Python {major}.{minor} and {f'Sash {of_sash}' if of_sash else 'no Sash'}"

@@ -15,6 +15,7 @@ CHECKPOINT_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 WORKER_REUSE = "spark.python.worker.reuse"
 LOCAL_DIRECTORY = "spark.local.dir"
+TIME_ZONE = "spark.sql.session.timeZone"
 MEMORY = "spark.sash.memory"
 """Not a setting of Spark's: what windows may take of the memory of each machine, all queries together."""
 LOG = "spark.sash.log"
@@ -32,7 +33,7 @@ def choose_settings(master: str) -> dict[str, str]:
         CHANGELOG_CHECKPOINTING: "true",
         # With format 2 and a file sink some kills leave a checkpoint from which Spark cannot restart.
         CHECKPOINT_FORMAT: "1",
-        "spark.sql.session.timeZone": "UTC",
+        TIME_ZONE: "UTC",
         # Rows are packed into blocks in Python: fewer, larger hand-overs. Spark cuts at 64 MiB in any case.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
         # By default a worker on a busy machine has 15 seconds to say who it is.

@@ -82,7 +82,15 @@ def read_budget(spark: SparkSession) -> Budget:
     """What windows may take of the memory of each machine."""
     setting = spark.conf.get(MEMORY, None)
     cores = count_local_cores(spark.conf.get("spark.master", "") or "") or spark.conf.get("spark.executor.cores", None)
-    return Budget(None if setting is None else _parse_bytes(setting), int(cores) if cores else None)
+    return Budget(None if setting is None else parse_memory(setting), int(cores) if cores else None)
+
+
+def parse_memory(text: str, name: str = f"`{MEMORY}`") -> int:
+    """Raises PlanError if a setting is no size."""
+    size = parse_bytes(text)
+    if size is None:
+        raise PlanError(f"{name} is `{text}`, which is not a size; write it like `512m` or `4g`")
+    return size
 
 
 def forecast_memory_of(
@@ -112,13 +120,6 @@ def end_session(spark: SparkSession, is_well: bool) -> None:
         spark.stop()
         if is_well and log:
             remove_log(log)
-
-
-def _parse_bytes(text: str) -> int:
-    size = parse_bytes(text)
-    if size is None:
-        raise PlanError(f"`{MEMORY}` is `{text}`, which is not a size; write it like `512m` or `4g`")
-    return size
 
 
 def _spell(value: object) -> str:
