@@ -5,12 +5,13 @@ Queries with the same join share it, the others run side by side. To change the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from sash.embedded.running_job import Answer, RunningJob
+from sash.embedded.running_job import Answer, Running, RunningJob
 from sash.embedded.session_answers import SessionAnswers, states_for
 from sash.embedded.session_streams import SessionStreams
 from sash.embedded.snapshot import seal, unseal
@@ -61,18 +62,21 @@ class EmbeddedSession:
 
     def change(self, queries: Queries) -> None:
         """Goes on with these queries; during a step, when it is over. Raises SourceError if the directory of one that
-        is new is not, and ResourceError if another process has it.
+        is new is not, and ResourceError if another process has it, or if there is no room; then all is as it was.
         """
         runs = written_runs(queries)
         new = [run for run in runs if run.name not in self._delivery]
         self._delivery.claim(new, {})
+        postponed = self._postponed
+        try:
+            become = self._prepared(queries) if postponed is None else partial(postponed.append, queries)
+        except BaseException:
+            self._delivery.keep(written_runs(self._queries))
+            raise
         self._delivery.begin(new, {})
         self._delivery.keep(runs)
         self._queries = queries
-        if self._postponed is None:
-            self._become(queries)
-        else:
-            self._postponed.append(queries)
+        become()
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
@@ -179,12 +183,15 @@ class EmbeddedSession:
         """Lets go of all directories."""
         self._delivery.keep(())
 
-    def _become(self, queries: Queries) -> None:
-        """Goes on with these queries. What is new begins with what is in its windows, as far as that was kept."""
+    def _prepared(self, queries: Queries) -> Callable[[], None]:
+        """What goes on with these queries when it is called; nothing has changed before. What is new begins with what
+        is in its windows, as far as that was kept.
+        """
         plans, clocks = active_plans(queries), self._clocks()
         # Changes that just go back to whoever brought the rows need not be served in any order.
         is_prompt = any(each.into is not None and not each.is_paused for each in queries.values())
         jobs: dict[JobKey, RunningJob] = {}
+        successors: list[tuple[RunningJob, Running]] = []
         fresh: set[str] = set()
         for plan in decide_sharing(plans).plans:
             job = self._jobs.get(_key_of(plan))
@@ -192,26 +199,33 @@ class EmbeddedSession:
                 job = RunningJob(plan, self._relations, *self._streams.progress(plan.streams, clocks), self._budget)
                 fresh |= plan.queries.keys()
             elif plan.edition != job.plan.edition:
-                job.change(plan)
-            job.is_prompt = is_prompt
+                successors.append((job, job.successor(plan)))
             jobs[_key_of(plan)] = job
-        self._jobs = jobs
         begun = {name: max(clocks[stream].newest_us for stream in plans[name].streams) for name in fresh}
-        self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
-        self._answers.become(queries)
+
+        def become() -> None:
+            for job, successor in successors:
+                job.go_on(successor)
+            for job in jobs.values():
+                job.is_prompt = is_prompt
+            self._jobs = jobs
+            self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
+            self._answers.become(queries)
+
+        return become
 
     def _restore_jobs(
         self, jobs: Mapping[JobKey, Any], begun_us: Mapping[str, int], streams: Mapping[str, Any]
     ) -> None:
         """Goes on with what the jobs of a snapshot held; queries that it does not know begin now."""
-        self._become(self._queries)
+        self._prepared(self._queries)()
         self._jobs = {key: job for key, job in self._jobs.items() if key in jobs}
         for key, job in self._jobs.items():
             job.import_state(jobs[key])
         goes_on = {name for job in self._jobs.values() for name in job.plan.queries}
         self._begun_us = {name: us for name, us in begun_us.items() if name in goes_on}
         self._streams.import_state(streams)
-        self._become(self._queries)
+        self._prepared(self._queries)()
 
     def _push(self, stream: str, rows: pa.Table) -> Iterator[Answer]:
         for job in self._jobs_over(stream):
@@ -249,7 +263,7 @@ class EmbeddedSession:
         finally:
             self._postponed = None
         for queries in postponed:
-            self._become(queries)
+            self._prepared(queries)()
         for name in [name for name in changes if not self._is_still(served.get(name))]:
             del changes[name]
         if failures:

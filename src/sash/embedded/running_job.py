@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -28,11 +28,23 @@ Answer = tuple[str, pa.Table]
 """A query, and some of its changes."""
 
 
+class Running(NamedTuple):
+    """Operators that run a plan."""
+
+    plan: Plan
+    pipeline: Pipeline
+    arena: SpillArena | None
+    """Where what is kept is, if memory is limited."""
+    places: RelationPlaces
+    """Where relations are."""
+
+
 class RunningJob:
     """A plan that runs. What it returns are the changes that are due, query by query, as they come.
 
     Unless a query asks for the order in which those that share are served, it is chosen between steps, by how many
-    tuples come at once and how many pairs they make. Where memory is limited, the largest window is served.
+    tuples come at once and how many pairs they make. Where memory is limited, the largest window is served, whatever
+    was asked for.
     """
 
     is_prompt = True
@@ -47,20 +59,31 @@ class RunningJob:
         budget: MemoryBudget | None = None,
     ):
         """`budget` is of all that runs together; None: memory is not limited."""
-        self.plan = plan
         self._relations = relations
         self._budget = budget
-        self.arena: SpillArena | None = None
-        """Where what is kept is, if memory is limited."""
         self.intake = Intake(plan.streams, clocks, waiting)
         """How far its streams have come, and what was put aside of them."""
         self._batch = 0
         self.arrived = ArrivedRelations(plan, budget)
         """What the batches so far have met of tables that are read as of arrival."""
-        self.pipeline = self._make_pipeline(plan)
-        """The operators that run."""
-        self.pipeline.begin(self.intake.newest_us)
         self._bursts, self._pairs = BurstWatch(), BurstWatch()
+        self._running = self._make(self._served_in_order(plan))
+        self.pipeline.begin(self.intake.newest_us)
+
+    @property
+    def plan(self) -> Plan:
+        """What runs."""
+        return self._running.plan
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The operators that run."""
+        return self._running.pipeline
+
+    @property
+    def arena(self) -> SpillArena | None:
+        """Where what is kept is, if memory is limited."""
+        return self._running.arena
 
     def push(self, stream: str, rows: Any) -> Iterator[Answer]:
         """Takes rows of a stream, in order of arrival. To be exhausted."""
@@ -99,13 +122,20 @@ class RunningJob:
         if any([self._bursts.seen(work.rows_in), self._pairs.seen(work.rows_out)]):
             plan = self._served_in_order(self.plan)
             if plan is not self.plan:
-                self._go_on(plan)
+                self.go_on(self.successor(plan))
 
-    def change(self, plan: Plan) -> None:
-        """Goes on with another set of queries over the same join. Those that are new begin with what is in their
-        windows.
+    def successor(self, plan: Plan) -> Running:
+        """What can go on in place of what runs, with another set of queries over the same join; those that are new
+        begin with what is in their windows. If it cannot be made, all is as it was.
         """
-        self._go_on(self._served_in_order(plan))
+        self.pipeline.leave_memory()
+        made = self._make(self._served_in_order(plan))
+        made.pipeline.restore(self.pipeline.entries(), self.pipeline.registers(), self.intake.newest_us)
+        return made
+
+    def go_on(self, successor: Running) -> None:
+        """Goes on with a successor that was made since the last step."""
+        self._running = successor
 
     def partial_until_us(self, query: str) -> int | None:
         """Until when a query may lack what its windows should hold; None if it never did."""
@@ -140,7 +170,7 @@ class RunningJob:
     def _served_in_order(self, plan: Plan) -> Plan:
         """The plan that serves queries in the order that one asks for, or that suits the bursts."""
         trunk = plan.trunk
-        if trunk is None or trunk.is_hinted:
+        if trunk is None or (trunk.is_hinted and self._budget is None):
             return plan
         order = LWO
         # Under a limit, only who serves the largest window alone finds rows that are on disk.
@@ -151,17 +181,11 @@ class RunningJob:
             order = choose_schedule(windows_us, n_queries, self._bursts.burst).schedule
         return plan if order == trunk.serving_order else replace(plan, trunk=replace(trunk, serving_order=order))
 
-    def _go_on(self, plan: Plan) -> None:
-        self.pipeline.leave_memory()
-        old, self.pipeline = self.pipeline, self._make_pipeline(plan)
-        self.pipeline.restore(old.entries(), old.registers(), self.intake.newest_us)
-        self.plan = plan
-
-    def _make_pipeline(self, plan: Plan) -> Pipeline:
-        self._places = RelationPlaces(self._budget)
-        pipeline = plan.pipeline(self._relations, self._places)
+    def _make(self, plan: Plan) -> Running:
+        places = RelationPlaces(self._budget)
+        pipeline = plan.pipeline(self._relations, places)
         pipeline.replace_relations(self.arrived.relations())
-        if self._budget is not None:
-            self.arena = SpillArena(self._budget)
-            pipeline.reset(self.arena)
-        return pipeline
+        arena = None if self._budget is None else SpillArena(self._budget)
+        if arena is not None:
+            pipeline.reset(arena)
+        return Running(plan, pipeline, arena, places)

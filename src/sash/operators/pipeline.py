@@ -139,11 +139,12 @@ class Pipeline(OperatorSet):
             raise budget.refused
 
     def leave_memory(self) -> None:
-        """Puts on disk what can be there, as far as it is worth a file: another pipeline goes on from this one, which
-        would find memory full otherwise, and put every block of its own into a file.
+        """Puts on disk what can be there, as far as it is worth a file, unless all has room twice: another pipeline
+        goes on from this one, which would find memory full otherwise, and put every block of its own into a file.
         """
-        if self._arena.budget is not None:
-            self._make_room(self._arena.budget.state_bytes)
+        budget = self._arena.budget
+        if budget is not None and budget.is_filled_by(2 * budget.n_state_bytes):
+            self._make_room(budget.state_bytes)
 
     def operators(self) -> Iterator[tuple[OperatorName, Stateful]]:
         """Of the trunk, then of the branches."""
@@ -237,7 +238,8 @@ class Pipeline(OperatorSet):
         taps = self._branches[name].taps
         for number in taps.values():
             trunk.open_tap(number, self._kept, clock)
-        self._pending[name] = clock, lambda: trunk.beginning(taps, clock, self._arena)
+        arena = self._arena  # not by way of this pipeline: it would hold itself, and its memory, when it is let go of
+        self._pending[name] = clock, lambda: trunk.beginning(taps, clock, arena)
 
     def _run(
         self, branch: Branch, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int] | None = None

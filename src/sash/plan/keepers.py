@@ -32,7 +32,6 @@ from sash.operators.partial_aggregate import PartialAggregateSpec
 from sash.operators.reorder import ReorderSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.sessions import SessionsSpec
-from sash.operators.tap_spec import LWO
 from sash.operators.top_k import TopKSpec
 from sash.operators.unmet import UnmetSpec
 from sash.operators.window_join import WindowJoinSpec
@@ -98,12 +97,12 @@ class Keeper:
         return isinstance(self.spec, kinds)
 
 
-def keepers_of(plan: Plan, frames: Mapping[str, pa.Table], is_in_order: bool) -> Iterator[Keeper]:
-    """`is_in_order`: whether a join that queries share serves them in the order that they ask for."""
+def keepers_of(plan: Plan, frames: Mapping[str, pa.Table]) -> Iterator[Keeper]:
+    """All of a plan."""
     shared: set[int] = set()
     if plan.trunk is not None:
         shared = {id(site.node) for site in plan.trunk.sites.values()}
-        yield _shared_join(plan.trunk, is_in_order)
+        yield _shared_join(plan.trunk)
     for query in plan.queries.values():
         below = {id(each) for node in query.root.walk() if id(node) in shared for each in node.walk()}
         widths = _Widths(query, empty_relations(plan))
@@ -115,24 +114,20 @@ def keepers_of(plan: Plan, frames: Mapping[str, pa.Table], is_in_order: bool) ->
                 yield _keeper_of(node, widths, statistics)
 
 
-def _shared_join(trunk: TrunkPlan, is_in_order: bool) -> Keeper:
-    """With the largest windows, and what is known of the streams to the query that has the most of them.
-
-    Who serves smaller windows first does not look for rows in segments.
-    """
-    is_tiered = not is_in_order or trunk.serving_order == LWO
+def _shared_join(trunk: TrunkPlan) -> Keeper:
+    """With the largest windows, and what is known of the streams to the query that has the most of them."""
     loads = [
         _swapped(load) if site.is_swapped else load
         for site in trunk.sites.values()
         if site.spec.choice is not None and (load := site.spec.choice.load) is not None
     ]
     if not loads:
-        return Keeper(trunk, is_tiered, None)
+        return Keeper(trunk, True, None)
     left_us, right_us = trunk.windows_us
     load = replace(max(loads, key=lambda each: sum(each.rates)), windows_s=(left_us / 1e6, right_us / 1e6))
     left, right = (row_bytes(slot.schema) for slot in trunk.slots)
     join = TieredJoin(load, (left, right), USUAL_STEP_S)
-    return _tiered(trunk, join) if is_tiered else Keeper(trunk, False, _kept_bytes(join))
+    return _tiered(trunk, join)
 
 
 def _keeper_of(node: Node, widths: _Widths, statistics: Statistics) -> Keeper:

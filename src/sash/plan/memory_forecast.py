@@ -1,8 +1,7 @@
 """What a plan keeps under a limit on memory, operator by operator, and how much of it will be on disk.
 
     joins of streams        segments, whose reads and writes are estimated; see `cost/spill_cost.py` and, of many,
-                            `cost/multiway_spill.py`; but a join of many by an algorithm of a paper, or a shared one
-                            that serves small windows first, is as all others
+                            `cost/multiway_spill.py`; but a join of many by an algorithm of a paper is as all others
     traces                  segments as well, see `cost/trace_spill.py`; what is kept by key is in mapped files
     rows that wait, ROWS n  segments, written and read once
     all others              mapped files: the part of what they keep for which there is no room
@@ -70,14 +69,12 @@ def forecast_memory(
     budget: MemoryBudget,
     frames: Mapping[str, pa.Table] | None = None,
     n_copies: int = 1,
-    is_in_order: bool = True,
 ) -> MemoryForecast:
     """Of plans that share a limit. Streams that are there as tables are looked at for what is not declared, and
-    relations for how large they are; `n_copies` processes would have each of these in memory. `is_in_order`: whether
-    answers come in order, as in this process, so that a shared join serves queries in the order that they ask for.
+    relations for how large they are; `n_copies` processes would have each of these in memory.
     """
     plans = list(plans)
-    keepers = [keeper for plan in plans for keeper in keepers_of(plan, frames or {}, is_in_order)]
+    keepers = [keeper for plan in plans for keeper in keepers_of(plan, frames or {})]
     room = _room_for_large(keepers, budget.state_bytes)
     prices = load_prices()
     found = {id(each.spec): _forecast(each, budget, room, prices) for each in keepers}

@@ -103,7 +103,7 @@ def forecast_memory_of(
     if not budget.n_bytes:
         return None
     machine = budget.of_machine(Path(LOCAL_DIRECTORY))
-    found = forecast_memory(plans, machine, tables, budget.n_running, is_in_order=False)
+    found = forecast_memory(plans, machine, tables, budget.n_running)
     return replace(found, is_of_each_machine=True)
 
 

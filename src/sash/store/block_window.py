@@ -13,9 +13,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from sash.errors import ResourceError
 from sash.store.batch import BEGINNING, EXPIRES, int64_column
 from sash.store.block import Block
 from sash.store.block_log import Adapt, BlockLog, as_it_is
+from sash.store.memory_budget import MemoryBudget
 from sash.store.vector import Arena, Memory, Vector
 
 CUTS = 8
@@ -152,8 +154,15 @@ class BlockWindow(ABC):
         """The newest block so far of a log that is being restored. If memory is short, all go to disk."""
         self._see(block)
         budget = self.arena.budget
-        if self.may_seal and budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+        if self.may_seal and budget is not None and budget.is_filled_by(budget.n_state_bytes):
+            self._seal_again(budget)
+
+    def _seal_again(self, budget: MemoryBudget) -> None:
+        """Seals all, between steps: if the disk is full, whoever begins the next one is told."""
+        try:
             self.seal(self.log.n_head_rows)
+        except ResourceError as error:
+            budget.refused = error
 
 
 def cut_length(span_us: int | None) -> int | None:

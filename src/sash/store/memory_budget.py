@@ -42,6 +42,9 @@ SHARE_OF_STATE = 3 / 4
 """Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
 
 
+FULL_WHEN_RESTORED = 3 / 4
+"""What is restored goes to disk as soon as this part of what is for state is in use."""
+
 T = TypeVar("T")
 
 
@@ -86,6 +89,10 @@ class MemoryBudget:
     def n_bytes(self) -> int:
         """All parts together."""
         return self.state_bytes + self.step_bytes + self.disk_bytes
+
+    def is_filled_by(self, n_bytes: int) -> bool:
+        """Whether what is restored would go to disk if state took so much."""
+        return n_bytes > FULL_WHEN_RESTORED * self.state_bytes
 
     @property
     def growth(self) -> float:

@@ -263,7 +263,7 @@ class Trace:
         self._identify(ids_of, block)
         self._note(block, self.log.read(block))
         budget = self.log.arena.budget
-        if budget is not None and 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+        if budget is not None and budget.is_filled_by(budget.n_state_bytes):
             self._seal(self.log.n_head_rows, budget)
 
     @property

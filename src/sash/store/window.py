@@ -17,7 +17,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from sash.errors import ResourceError
 from sash.kernels.hash_join import END, NEXT, RECORD_WIDTH
 from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
@@ -25,7 +24,6 @@ from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
 from sash.store.block import Block, at_once
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
-from sash.store.memory_budget import MemoryBudget
 from sash.store.segment import WindowSegment
 from sash.store.segment_probe import NO_ROW, NONE_EARLY, PAIRS_PER_CHUNK, ProbeKeys, find, gathered, probe
 from sash.store.segment_writer import SealedRows, write_segment
@@ -197,16 +195,10 @@ class Window(BlockWindow):
             for part, is_kept in self._cut(tuples, self.clock):
                 if is_kept and part.num_rows:
                     self._note(self.log.append(part), part)
-            if 4 * budget.n_state_bytes > 3 * budget.state_bytes:
+            if budget.is_filled_by(budget.n_state_bytes):
                 self._seal_again(budget)
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self.n_rebuilds += 1
-
-    def _seal_again(self, budget: MemoryBudget) -> None:
-        try:
-            self.seal(self.log.n_head_rows)
-        except ResourceError as error:
-            budget.refused = error
 
     def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
         """When sealed rows leave, by when they expire."""

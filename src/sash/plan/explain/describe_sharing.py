@@ -99,16 +99,17 @@ def _group_facts(group: TrunkPlan, is_spark: bool, is_limited: bool) -> list[Fac
 def _schedule(group: TrunkPlan, is_spark: bool, is_limited: bool) -> str:
     """Which, and why."""
     name = f"{SERVING_ORDERS[group.serving_order]} ({group.serving_order.upper()})"
+    largest = f"{SERVING_ORDERS['lwo']} (LWO)"
+    asked = f"; the hint `{group.serving_order}` has no effect" if group.serving_order != "lwo" else ""
     if is_spark:
-        asked = f"; the hint `{group.serving_order}` has no effect" if group.serving_order != "lwo" else ""
-        return f"{SERVING_ORDERS['lwo']} (LWO): on Spark all answers leave with their batch{asked}"
+        return f"{largest}: on Spark all answers leave with their batch{asked}"
+    if is_limited and len(group.spec.classes_us) > 1:
+        return f"{largest}, as memory is limited: the others find rows in memory alone{asked}"
     if group.is_hinted:
         asking = sorted(query for query, plan in group.queries.items() if plan.serving_order)
         return f"{name}, by hint of {_listed(asking)}"
     if len(group.spec.classes_us) == 1:
         return f"{name}, as all windows are equal"
-    if is_limited:
-        return f"{name}, as memory is limited: the others find rows in memory alone"
     return f"{name} at first; in this process by how many tuples come at once, where changes are taken as they come"
 
 
