@@ -308,7 +308,7 @@ def test_spark_and_embedded_agree_on_any_query(spark, tmp_path, number):
     case, expected = next(cases_for_spark(1000 * (number + 100 * (SEED - 1))))
     rng = np.random.default_rng(number)
     frames = {name: spark_frame(spark, table, tmp_path / name, rng) for name, table in case.tables.items()}
-    out = sash.sql(case.text, **frames)
+    out = sash.sql(case.text, params=case.params, **frames)
     assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr), str(case)
 
 
