@@ -612,7 +612,7 @@ def some_rows(draw: st.DrawFn, table: pa.Table) -> pa.Table:
 def run_plan(operators: Any, case: Case, arrivals: dict[str, pa.Table], steps: list[Step]) -> Iterator[list]:
     """A query whose operators are these."""
     query = case.start()
-    query._job.pipeline = operators
+    query._job._running = query._job._running._replace(pipeline=operators)
     for step in steps:
         if isinstance(step, Push):
             yield query.push(step.stream, arrivals[step.stream].slice(step.start, step.stop - step.start)).to_pylist()

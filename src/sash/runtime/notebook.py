@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from sash.operators.living_rows import SYSTEM, times_of
@@ -88,14 +87,13 @@ def _texts(name: str, column: pa.ChunkedArray) -> list[str]:
     if name in (TS, EXPIRES) and pa.types.is_timestamp(column.type):
         times = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
         return ["" if us is None else show_instant(us, column.type) for us in times]
+    show = repr if pa.types.is_floating(column.type) else str
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float64())
     values: list[Any] = column.to_pylist()
     if name == OP:
         return [_SIGNS[sign] for sign in values]
-    return ["NULL" if value is None else _short(value) for value in values]
-
-
-def _short(value: Any) -> str:
-    return repr(float(value)) if isinstance(value, float | np.floating) else str(value)
+    return ["NULL" if value is None else show(value) for value in values]
 
 
 def _counted(n: int, what: str) -> str:

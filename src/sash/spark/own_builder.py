@@ -54,7 +54,7 @@ def configure_builder(builder: Any, memory: Size | None, spill: str | os.PathLik
         warn_caller(_TOO_LATE)
         session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
         outside = dict(running.getConf().getAll()) | (session.conf.getAll if session else {})
-        settings = _of_a_session(running.master, outside)
+        settings = _of_a_session(str(running.master), outside)
     else:
         settings = _of_a_new_context(own)
     for key, value in settings.items():
