@@ -88,7 +88,7 @@ def _texts(name: str, column: pa.ChunkedArray) -> list[str]:
         times = column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64()).to_pylist()
         return ["" if us is None else show_instant(us, column.type) for us in times]
     show = repr if pa.types.is_floating(column.type) else str
-    if pa.types.is_float16(column.type):
+    if column.type == pa.float16():
         column = column.cast(pa.float64())
     values: list[Any] = column.to_pylist()
     if name == OP:
