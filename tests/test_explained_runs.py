@@ -14,6 +14,7 @@ from sash.cli.script_outputs import shared_checkpoints
 from sash.errors import PlanError
 from sash.io.removal import CHECKPOINT_MARK
 from sash.plan.sharing.join_sites import signature_of
+from sash.runtime.checkpoint_mark import FORMAT, write_mark
 from sash.runtime.jobs import Jobs
 from sash.runtime.script import read_script
 from support.commands import run_command
@@ -68,7 +69,7 @@ def write(text: str, n_fragments: int | None) -> None:
     if n_fragments is not None:
         place = Path(shared_checkpoints(Path("script.sql"))) / signature.fingerprint[:16]
         place.mkdir(parents=True)
-        (place / CHECKPOINT_MARK).write_text(json.dumps({"fragments": n_fragments}))
+        write_mark(place, {"format": FORMAT, "fragments": n_fragments})
 
 
 def remove_checkpoints() -> None:
@@ -111,6 +112,32 @@ def test_who_shares_is_told_as_it_runs(
     assert ("Shared join" in text) == bool(shared)
     assert marks() == before
     assert shared_by_runs(*options) == shared
+
+
+@pytest.mark.parametrize(
+    ("noted", "what"),
+    [
+        (
+            {"format": FORMAT - 1},
+            "was written by another version of Sash: its format is 6, this version reads format 7",
+        ),
+        ({}, "is damaged: it is not what was written"),
+    ],
+)
+@pytest.mark.parametrize("way_in", ["explain", "run"])
+def test_a_checkpoint_that_the_run_refuses_is_refused(
+    noted: dict[str, int],
+    what: str,
+    way_in: str,
+    command: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(PAIRS, 1)
+    (mark,) = marks()
+    mark.write_text(json.dumps(json.loads(mark.read_bytes()) | {"fragments": 2} | noted))
+    assert run_command(monkeypatch, way_in, "script.sql") == 1
+    assert f"{mark} {what}" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_the_engine_says_in_which_order_queries_are_served(command: Callable[..., str]) -> None:

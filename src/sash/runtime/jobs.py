@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sash.io.removal import CHECKPOINT_MARK
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.plan.sharing.join_sites import Signature
 from sash.plan.sharing.who_shares import LEAST_IN_SCRIPTS, Sharing, Started, decide_sharing
+from sash.runtime.checkpoint_mark import read_mark
 from sash.runtime.job import Job, QueryRun
 
 
@@ -24,24 +23,14 @@ class Jobs:
     """Why queries run alone that cannot share."""
 
 
-def known_fragments(checkpoint: str) -> int | None:
-    """With how many fragments a join was started that goes on from a checkpoint; None if there is none."""
-    path = Path(checkpoint) / CHECKPOINT_MARK
-    if not path.exists():
-        return None
-    try:
-        return int(json.loads(path.read_text()).get("fragments", 1))
-    except (OSError, ValueError, TypeError, AttributeError):
-        return None  # damaged, as the run will say
-
-
 def started_below(root: str | None) -> Started:
     """Which joins have a checkpoint in a directory, where they are looked at and left alone; with None, nothing goes on
-    from anywhere.
+    from anywhere. One that a run refuses is refused.
     """
 
     def find_fragments(signature: Signature) -> int | None:
-        return None if root is None else known_fragments(_checkpoint(root, signature.fingerprint))
+        noted = {} if root is None else read_mark(Path(_checkpoint(root, signature.fingerprint)))
+        return noted.get("fragments")
 
     return find_fragments
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from sash.io.damaged_files import damaged, missing, read_object, reading
 from sash.io.disk import Disk, telling_of
 from sash.runtime.arrival_tables import ArrivalTables
-from sash.spark.checkpoint_files import damaged, missing, read_object, reading
 from sash.store.codec import decode_table, encode_table
 
 DIRECTORY = "tables"

@@ -16,7 +16,6 @@ and write its files anew: those of such a batch are not checked. Files that are 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import uuid
@@ -24,28 +23,19 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from sash.errors import PlanError, SourceError
+from sash.io.damaged_files import missing
 from sash.io.disk import Disk, telling_of
 from sash.io.ledger import Ledger
 from sash.io.removal import CHECKPOINT_MARK
+from sash.runtime.checkpoint_mark import FORMAT, read_mark, write_mark
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.table_versions import refuse_changed, versions_of
 from sash.spark.batch_log import BatchLog
-from sash.spark.checkpoint_files import (
-    checksum_of,
-    damaged,
-    fits_checksum,
-    hash_file,
-    missing,
-    read_hashes,
-    read_object,
-    verify_hash,
-)
+from sash.spark.checkpoint_files import checksum_of, fits_checksum, hash_file, read_hashes, verify_hash
 from sash.spark.control import Control
 from sash.spark.foreign_files import refuse_foreign, surplus_snapshots
-from sash.spark.group import FORMAT
 from sash.spark.participation import describe_change, join_outputs, refuse_others, share_of
 from sash.spark.required_files import find_missing, snapshot_parts
 from sash.spark.together import Share, refuse_misfit
@@ -117,13 +107,6 @@ class Checkpoint:
         known, place = self.known(), self.path / CHECKPOINT_MARK
         if not known and self.spark.exists():
             raise SourceError(f"{self.path} holds a checkpoint that is not Sash's; choose another directory")
-        if known and (known.get("format") != FORMAT or "sum" not in known):
-            raise SourceError(
-                f"{place} was written by another version of Sash: its format is {known.get('format')}, this version "
-                f"reads format {FORMAT}; go on with that version, or remove {self.path} to start afresh"
-            )
-        if known and known["sum"] != _sum(known):
-            raise damaged(place, "it is not what was written")
         if known and known["plan"] != job.plan.fingerprint:
             raise SourceError(describe_change(place, known, job))
         refuse_changed(known.get("tables", {}), versions_of(job.plan, job.relations), FRESH)
@@ -149,17 +132,14 @@ class Checkpoint:
 
     def known(self) -> dict:
         """What was noted when the checkpoint was last opened; nothing if it never was."""
-        place = self.path / CHECKPOINT_MARK
-        return read_object(place) if place.exists() else {}
+        return read_mark(self.path)
 
     def _write_known(self, noted: dict, known: dict) -> None:
         """Notes what is not yet known, at once: a crash leaves no half of it. A backup may lack an empty directory."""
-        place = self.path / CHECKPOINT_MARK
-        with telling_of(str(place)):
+        with telling_of(str(self.path / CHECKPOINT_MARK)):
             (self.path / CONTROL).mkdir(parents=True, exist_ok=True)
             if noted != known:
-                noted["sum"] = _sum(noted)
-                Disk().replace(str(place), json.dumps(noted, indent=1).encode(), str(self.path))
+                write_mark(self.path, noted)
 
     def check_before_start(self, job: Job) -> None:
         """What `open` would refuse, as far as that is soon known, and without changing anything."""
@@ -279,9 +259,3 @@ def _batch_of(name: str) -> int:
 
 def _line(content: Mapping[str, dict | None]) -> bytes:
     return f"{json.dumps(content)}\n".encode()
-
-
-def _sum(noted: Mapping[str, Any]) -> str:
-    """Of what is noted, to tell whether it was changed."""
-    content = {name: value for name, value in noted.items() if name != "sum"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,29 +1,14 @@
-"""Reads the files of a checkpoint; those that are damaged are told of by name, with the reason and what to do."""
+"""What is known of the files of a checkpoint, and whether they are still what it says."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
-from sash.errors import SourceError, describe_os_error
-
-_RESTORE = "restore it from a backup, or run with --fresh to start afresh"
-
-
-def read_object(path: Path) -> dict:
-    """A JSON object."""
-    try:
-        with reading(path):
-            content = json.loads(path.read_bytes())
-    except ValueError:
-        raise damaged(path, "it is not JSON") from None
-    if not isinstance(content, dict):
-        raise damaged(path, "it is not a JSON object")
-    return content
+from sash.io.damaged_files import damaged, reading
 
 
 def read_hashes(path: Path) -> dict[str, dict]:
@@ -76,28 +61,3 @@ def fits_checksum(path: Path) -> bool:
         return False
     chunks = (content[low : low + length] for low in range(0, len(content), length))
     return said[8:] == b"".join(zlib.crc32(chunk).to_bytes(4) for chunk in chunks)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Tells of a file that cannot be read, such as a directory in its place; not of one that is gone."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except IsADirectoryError:
-        raise damaged(path, "it is a directory, not a file") from None
-    except NotADirectoryError:
-        raise damaged(path, "a part of its path is a file") from None
-    except OSError as error:
-        raise describe_os_error(error, str(path)) from error
-
-
-def damaged(path: Path, what: str) -> SourceError:
-    """The error for a file that is there, and wrong."""
-    return SourceError(f"{path} is damaged: {what}; {_RESTORE}")
-
-
-def missing(path: Path) -> SourceError:
-    """The error for a file that is needed, and gone."""
-    return SourceError(f"{path} is missing, without which the run cannot go on; {_RESTORE}")

@@ -16,6 +16,7 @@ from sash.operators.stream_clock import StreamClock
 from sash.plan.fragment import BranchPlan
 from sash.plan.own_identities import own_identities
 from sash.plan.physical import Plan
+from sash.runtime.checkpoint_mark import FORMAT
 from sash.runtime.table_versions import refuse_changed
 from sash.spark.exchange import OUTPUT, ROWS_PER_MESSAGE, Message, message, split_by_group, to_all_groups
 from sash.spark.hearing import Hearing, Place
@@ -23,9 +24,6 @@ from sash.spark.sorting import SortedOut, rereads
 from sash.store.batch import concat, int64_column, with_columns
 from sash.store.codec import decode_table, encode_table
 from sash.store.vector import Arena
-
-FORMAT = 7
-"""Of the state in the checkpoint; a checkpoint with another number is refused."""
 
 
 class Group:

@@ -20,12 +20,12 @@ from urllib.parse import unquote
 import pyarrow.fs
 
 from sash.errors import SourceError
+from sash.io.damaged_files import damaged
 from sash.io.files import FileSource, StreamFile, is_visible, list_files, read_file, resolve_path
 from sash.io.places import shown_place, split_glob
 from sash.io.removal import join_names
 from sash.runtime.job import Job
 from sash.spark.batch_log import BatchLog
-from sash.spark.checkpoint_files import damaged
 from sash.spark.control import Control
 from sash.spark.required_files import newest_number
 
