@@ -127,13 +127,16 @@ def test_explain_can_run_the_query_and_leaves_nothing_behind(place, sash):
 
 def test_explain_says_what_a_limit_on_memory_would_mean(place, sash):
     assert "Memory:" not in sash("explain", "script.sql").stdout
+    unknown = "; what does not fit goes to disk, how much is unknown"
     done = sash("explain", "script.sql", "--memory", "256m")
-    assert done.stdout.splitlines()[-1].startswith(
-        "Memory: 256 MiB; what does not fit goes to disk, how much is unknown"
-    )
+    assert done.stdout.splitlines()[-1].startswith(f"Memory: 256 MiB of each machine{unknown}")
+    done = sash("explain", "script.sql", "--memory", "256m", "--engine", "embedded")
+    assert done.stdout.splitlines()[-1].startswith(f"Memory: 256 MiB{unknown}")
     done = sash("explain", "script.sql", "--memory", "256m", "--analyze")
     assert "Memory: 256 MiB; all has fitted: nothing was written" in done.stdout
-    done = sash("explain", "script.sql", "--memory", "12")
+    done = sash("explain", "script.sql", "--memory", "much")
+    assert (done.returncode, "--memory is `much`, which is not a size" in done.stderr) == (1, True)
+    done = sash("explain", "script.sql", "--memory", "12", "--engine", "embedded")
     assert done.returncode == 1
     assert "`memory` is `12`, which is less than the 16 KiB that any query needs" in done.stderr
 

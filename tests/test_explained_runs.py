@@ -13,6 +13,8 @@ import sash
 from sash.cli.script_outputs import shared_checkpoints
 from sash.errors import PlanError
 from sash.io.removal import CHECKPOINT_MARK
+from sash.plan.least_memory import least_memory
+from sash.plan.physical import Plan
 from sash.plan.sharing.join_sites import signature_of
 from sash.runtime.checkpoint_mark import FORMAT, write_mark
 from sash.runtime.jobs import Jobs
@@ -26,6 +28,9 @@ PAIRS = "CREATE QUERY pairs AS SELECT A.id, B.id AS other FROM a A, b B WHERE A.
 LARGE = PAIRS.replace("pairs", "large").replace("5 SECONDS", "1 MINUTE")
 COUNTS = """CREATE QUERY counts AS SELECT A.id % 2 AS m, count(*) AS n FROM a A, b B WHERE A.k = B.k GROUP BY A.id % 2
   WINDOW 9 SECONDS;
+"""
+MANY = """CREATE QUERY many AS SELECT A.id FROM a A [RANGE 5 SECONDS], b B [RANGE 5 SECONDS], a C [RANGE 5 SECONDS]
+  WHERE A.k = B.k AND B.k = C.k;
 """
 NEEDS_TWO = "counts runs alone: it needs 2 stages, and its join was started with 1"
 
@@ -65,8 +70,8 @@ def shared_by_runs(command: Callable[..., str], monkeypatch: pytest.MonkeyPatch)
 def write(text: str, n_fragments: int | None) -> None:
     """A script over both streams, and the mark of a checkpoint of the join, started with so many stages."""
     Path("script.sql").write_text(STREAMS + text)
-    signature = signature_of(next(iter(read_script("script.sql").plans.values())))
     if n_fragments is not None:
+        signature = signature_of(next(iter(read_script("script.sql").plans.values())))
         place = Path(shared_checkpoints(Path("script.sql"))) / signature.fingerprint[:16]
         place.mkdir(parents=True)
         write_mark(place, {"format": FORMAT, "fragments": n_fragments})
@@ -145,6 +150,66 @@ def test_the_engine_says_in_which_order_queries_are_served(command: Callable[...
     assert "(LWO): on Spark all answers leave with their batch" in command("explain", "script.sql", "--verbose")
     here = command("explain", "script.sql", "--verbose", "--engine", "embedded")
     assert "in this process by how many tuples come at once" in here
+
+
+def test_each_plan_of_a_script_has_the_whole_limit_in_this_process(
+    command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = PAIRS.replace("pairs", "others").replace("A.k = B.k", "A.id = B.id")
+    write(PAIRS + other, None)
+    least = [least_memory([Plan.alone(each)]) for each in read_script("script.sql").plans.values()]
+    monkeypatch.setenv("SASH_MEMORY", str(max(least)))
+    told = command("explain", "script.sql", "--engine", "embedded").split("\n\n")
+    assert [each.split(" ")[0] for each in told] == ["Query", "Memory:", "Query", "Memory:"]
+    command("run", "script.sql", "--engine", "embedded")
+
+
+def test_on_spark_memory_alone_is_a_limit(command: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    write(PAIRS, None)
+    monkeypatch.setenv("SASH_MEMORY", "16k")
+    assert "Memory" not in command("explain", "script.sql")
+    assert command("explain", "script.sql", "--memory", "1m").count("Memory: 1 MiB of each machine") == 1
+
+
+def test_where_memory_is_limited_joins_of_many_probe(
+    command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(MANY, None)
+    limited = "as memory is limited: no other algorithm finds tuples on disk"
+    assert limited in command("explain", "script.sql", "--verbose")
+    here = ("explain", "script.sql", "--verbose", "--engine", "embedded")
+    assert limited not in command(*here)
+    assert limited in command(*here, "--memory", "1m")
+    write(MANY.replace("SELECT", "SELECT /*+ hw */"), None)
+    assert limited not in command(*here, "--memory", "1m")
+
+
+def test_why_queries_run_alone_is_told_though_nobody_shares(command: Callable[..., str]) -> None:
+    alone = "CREATE QUERY {} AS SELECT A.id FROM a A WINDOW 5 SECONDS;\n"
+    write(alone.format("one") + alone.format("other"), None)
+    text = command("explain", "script.sql")
+    assert "Query one runs alone: it joins no two streams\n" in text
+    assert "Query other runs alone: it joins no two streams\n" in text
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        (("--engine", "spark"), "--analyze runs the queries in this process; leave --engine spark out, or --analyze"),
+        (("--fresh",), "--analyze goes on from nothing and leaves nothing behind; leave --fresh out, or --analyze"),
+    ],
+)
+def test_what_does_not_go_with_analyze_is_refused(
+    option: tuple[str, ...],
+    why: str,
+    command: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(PAIRS, None)
+    assert run_command(monkeypatch, "explain", "script.sql", "--analyze", *option) == 1
+    assert why in capsys.readouterr().err
+    command("explain", "script.sql", "--analyze", "--engine", "embedded")
 
 
 def test_a_session_in_this_process_goes_on_from_no_checkpoint() -> None:

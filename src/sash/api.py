@@ -27,6 +27,7 @@ from sash.frames import (
 )
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.tree import explain_plan
+from sash.plan.explain.under_limit import query_under_limit
 from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
@@ -98,14 +99,16 @@ def explain(text: str, /, *, analyze: bool = False, verbose: bool = False, param
 
         if analyze:
             raise PlanError("`analyze` runs the query in this process; pass Arrow, pandas or Polars frames")
-        plan = spark_plan(text, frames, params)
+        plan = query_under_limit(spark_plan(text, frames, params))
         tables = known_tables(frames)
         return _explained(plan, verbose, forecast_memory_of(spark_session_of(frames), [Plan.alone(plan)], tables))
     catalog, streams, relations = table_catalog(frames)
     plan = plan_text(text, catalog, streams, params)
     if analyze:
         return analyze_tables(plan, streams, relations, verbose)
-    return _explained(plan, verbose, configured().forecast([Plan.alone(plan)], {**streams, **relations}))
+    settings = configured()
+    plan = query_under_limit(plan) if settings.is_limited else plan
+    return _explained(plan, verbose, settings.forecast([Plan.alone(plan)], {**streams, **relations}))
 
 
 @short_tracebacks

@@ -27,6 +27,7 @@ from sash.frames import Relation, Stream, declare, declare_relation, has_spark, 
 from sash.io.places import real_place
 from sash.plan.explain.describe_memory import memory_line
 from sash.plan.explain.describe_sharing import explain_sharing
+from sash.plan.explain.under_limit import sharing_under_limit
 from sash.plan.least_memory import require_memory
 from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
@@ -138,6 +139,8 @@ class Session:
             raise PlanError(f"leave `checkpoint` and `stages` out: {whose}")
         place = None if checkpoint is None else real_place(os.fspath(checkpoint))
         sharing = self._decide(self._queries, place, stages or 1)
+        if self._is_spark or self._memory.is_limited:
+            sharing = sharing_under_limit(sharing)
         if self._is_spark:
             forecast = self._spark_forecast(sharing.plans)
         else:

@@ -13,7 +13,8 @@ from sash.embedded.run_to_end import run_files
 from sash.io.sink import read_sink
 from sash.runtime.job import Job, QueryRun, Tally
 from sash.runtime.script import bind_script
-from sash.spark.group_cache import Budget, GroupCache
+from sash.spark.group_cache import GroupCache
+from sash.spark.machine_budget import MachineBudget
 from support.group_caches import MUCH
 
 SCRIPT = """
@@ -81,7 +82,7 @@ def outputs() -> Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]
 def make_cache(tmp_path: Path) -> Callable[..., GroupCache]:
     """Caches in the same places, as several workers have them."""
 
-    def make(budget: Budget = MUCH) -> GroupCache:
+    def make(budget: MachineBudget = MUCH) -> GroupCache:
         (tmp_path / "memory").mkdir(exist_ok=True)
         return GroupCache(tmp_path / "memory", tmp_path / "disk", budget)
 

@@ -18,7 +18,8 @@ from sash.plan.physical import Plan
 from sash.spark import group_cache as sash_group_cache
 from sash.spark.exchange import message
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget, open_group_cache
+from sash.spark.group_cache import open_group_cache
+from sash.spark.machine_budget import MachineBudget
 from sash.store import directory as sash_directory
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
 from sash.store.directory import DISK, Directory
@@ -66,7 +67,7 @@ class TestTaking:
     def test_what_is_out_of_date_is_removed_when_the_group_is_rebuilt(self, make_cache, tmp_path):
         put_numbers(make_cache(), "g", "t0")
         put_numbers(make_cache(), "g1", "t0")
-        put_numbers(make_cache(Budget(2, 1)), "h", "t0")
+        put_numbers(make_cache(MachineBudget(2, 1)), "h", "t0")
         assert names(tmp_path / "disk") == {"g.t0", "g1.t0", "h.t0"}
         cache = make_cache()
         cache.create("g")
@@ -74,7 +75,7 @@ class TestTaking:
         assert names(tmp_path / "disk") == {"g1.t0"}
 
     def test_a_budget_of_nothing_keeps_nothing(self, make_cache, tmp_path):
-        cache = make_cache(Budget(0, 1))
+        cache = make_cache(MachineBudget(0, 1))
         put_numbers(cache, "g", "t0")
         assert cache.check_out("g", "t0") is None
         assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
@@ -101,7 +102,7 @@ class TestEviction:
     """Each group holds 8 kB and a little."""
 
     def test_the_least_recently_used_goes_first_and_is_found_on_disk(self, make_cache, tmp_path):
-        cache = make_cache(Budget(2 * 20_000, 1))
+        cache = make_cache(MachineBudget(2 * 20_000, 1))
         for number, group in enumerate("abc"):
             if group == "c":
                 a, arena = cache.check_out("a", "t0")
@@ -117,7 +118,7 @@ class TestEviction:
         assert arena.path.parent == tmp_path / "disk"
 
     def test_a_group_at_work_counts_but_stays(self, make_cache, tmp_path):
-        cache = make_cache(Budget(2 * 10_000, 1))
+        cache = make_cache(MachineBudget(2 * 10_000, 1))
         at_work = cache.create("a")
         numbers = Vector(np.int64, at_work, capacity=1000)
         put_numbers(cache, "b", "t0", 1000)
@@ -134,7 +135,7 @@ class TestEviction:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr("shutil.copytree", copy)
-        cache = make_cache(Budget(2, 1))
+        cache = make_cache(MachineBudget(2, 1))
         put_numbers(cache, "a", "t0")
         assert cache.check_out("a", "t0") is None
         assert names(tmp_path / "memory") == names(tmp_path / "disk") == set()
@@ -182,7 +183,9 @@ def step(buffer: WindowBuffer, number: int) -> list[list[int]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "budget", [MUCH, Budget(2, 1), Budget(1 << 16, 1)], ids=["kept in memory", "evicted every time", "evicted"]
+    "budget",
+    [MUCH, MachineBudget(2, 1), MachineBudget(1 << 16, 1)],
+    ids=["kept in memory", "evicted every time", "evicted"],
 )
 def test_a_buffer_in_the_cache_finds_what_one_in_memory_finds(make_cache, budget):
     still = WindowBuffer(SCHEMA, read_keys, 500)
@@ -200,7 +203,7 @@ def test_a_buffer_in_the_cache_finds_what_one_in_memory_finds(make_cache, budget
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", [MUCH, Budget(2, 1)], ids=["kept in memory", "evicted every time"])
+@pytest.mark.parametrize("budget", [MUCH, MachineBudget(2, 1)], ids=["kept in memory", "evicted every time"])
 def test_a_group_in_the_cache_answers_like_one_that_never_left_memory(make_cache, budget):
     """Each time it comes back to a pipeline that has not seen it before."""
     rows = pa.table({"ts": range(200), "k": [number % 7 for number in range(200)], "v": range(200)})
@@ -260,10 +263,10 @@ class TestDirectory:
 
     def test_it_survives_the_eviction_of_its_group(self, make_cache, tmp_path, monkeypatch):
         limit_room(monkeypatch, {tmp_path / "memory": 1000})
-        cache = make_cache(Budget(2, 1))
+        cache = make_cache(MachineBudget(2, 1))
         put_numbers(cache, "g", "t0", 1000)
         assert cache.moves.n_evictions == 1
-        state, arena = make_cache(Budget(2, 1)).check_out("g", "t0")
+        state, arena = make_cache(MachineBudget(2, 1)).check_out("g", "t0")
         assert arena.path.parent == tmp_path / "disk"
         assert state.array[:1000].tolist() == list(range(1000))
 
@@ -381,7 +384,7 @@ class TestOwner:
 
     def test_without_shared_memory_groups_rest_on_disk(self, owner, tmp_path, monkeypatch):
         monkeypatch.setattr(sash_group_cache, "SHARED_MEMORY", tmp_path / "nowhere")
-        cache = open_group_cache(tmp_path / "local", owner.pid, Budget(2, 1))
+        cache = open_group_cache(tmp_path / "local", owner.pid, MachineBudget(2, 1))
         put_numbers(cache, "g", "t0")
         assert cache.moves.n_evictions == 0
         assert names(tmp_path / "local" / "sash") == {"g.t0"}

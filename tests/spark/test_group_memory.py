@@ -16,7 +16,8 @@ from sash.errors import ResourceError
 from sash.plan.physical import Plan
 from sash.spark.frame import require_shares
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget, GroupCache
+from sash.spark.group_cache import GroupCache
+from sash.spark.machine_budget import MachineBudget
 from sash.store.directory import DISK, Directory
 from sash.store.memory_budget import LEAST_BYTES
 from sash.store.spill_files import SpillFile
@@ -30,7 +31,7 @@ class TestShare:
     """What a group may take of the memory, before it has to seal or to go to disk."""
 
     def test_groups_at_rest_and_at_work_share_alike(self, make_cache):
-        cache = make_cache(Budget(1 << 20, 2))
+        cache = make_cache(MachineBudget(1 << 20, 2))
         shares = []
         for group in "abc":
             shares.append(cache.create(group).budget)
@@ -42,25 +43,25 @@ class TestShare:
 
     def test_groups_that_rest_on_disk_take_no_part(self, make_cache, tmp_path):
         for group in "abc":
-            put_numbers(make_cache(Budget(2, 1)), group, "t0")
+            put_numbers(make_cache(MachineBudget(2, 1)), group, "t0")
         assert len(names(tmp_path / "disk")) == 3
-        cache = make_cache(Budget(1 << 20, 1))
+        cache = make_cache(MachineBudget(1 << 20, 1))
         assert cache.create("d").budget.state_bytes == (1 << 19)
 
     @pytest.mark.parametrize("n_bytes", [1, 1 << 10], ids=["next to nothing", "little"])
     def test_there_is_room_for_a_row_whatever_the_budget(self, make_cache, n_bytes):
-        share = make_cache(Budget(n_bytes, 8)).create("a").budget
+        share = make_cache(MachineBudget(n_bytes, 8)).create("a").budget
         assert (share.state_bytes, share.step_bytes, share.disk_bytes) == tuple(
             LEAST_BYTES // part for part in (2, 4, 4)
         )
 
     def test_where_nothing_is_kept_a_group_at_work_has_what_it_has_by_default(self):
-        nothing, default = (Budget(n_bytes, 2).share(3, Path()) for n_bytes in (0, None))
+        nothing, default = (MachineBudget(n_bytes, 2).share(3, Path()) for n_bytes in (0, None))
         assert nothing.state_bytes == default.state_bytes > 1 << 20
         assert nothing.step_bytes == default.step_bytes > 1 << 20
 
     def test_a_vector_beyond_the_share_is_on_disk_and_comes_back(self, make_cache, tmp_path):
-        arena = make_cache(Budget(1 << 15, 1)).create("a")
+        arena = make_cache(MachineBudget(1 << 15, 1)).create("a")
         first, second = (Vector(np.int64, arena, capacity=1024) for _ in range(2))
         for vector in (first, second):
             vector.write(0, np.arange(1024))
@@ -80,7 +81,7 @@ class TestShare:
         assert arena.n_bytes == 8000
 
     def test_a_group_on_disk_comes_back_when_there_is_room(self, make_cache, tmp_path):
-        put_numbers(make_cache(Budget(2, 1)), "g", "t0", 1000)
+        put_numbers(make_cache(MachineBudget(2, 1)), "g", "t0", 1000)
         assert names(tmp_path / "disk") == {"g.t0"}
         state, arena = make_cache().check_out("g", "t0")
         assert arena.path.parent == tmp_path / "memory"
@@ -88,7 +89,7 @@ class TestShare:
         assert state.array[:1000].tolist() == list(range(1000))
 
     def test_one_that_finds_no_room_in_memory_after_all_stays_on_disk(self, make_cache, tmp_path, monkeypatch):
-        put_numbers(make_cache(Budget(2, 1)), "g", "t0", 1000)
+        put_numbers(make_cache(MachineBudget(2, 1)), "g", "t0", 1000)
 
         def copy(source: Path, target: Path, **_: object) -> None:
             target.mkdir()
@@ -101,7 +102,7 @@ class TestShare:
         assert state.array[:1000].tolist() == list(range(1000))
 
 
-LONG = Budget(1 << 15, 1)
+LONG = MachineBudget(1 << 15, 1)
 """Less than the windows of `JoinedGroup` take, and more than it needs beside them."""
 
 
@@ -180,9 +181,9 @@ class TestSegments:
         group = JoinedGroup()
         group.begin(make_cache(LONG), "0")
         first = segments(tmp_path / "disk")
-        for number, budget in enumerate([Budget(2, 1), Budget(1 << 22, 1), Budget(2, 1), MUCH]):
+        for number, budget in enumerate([MachineBudget(2, 1), MachineBudget(1 << 22, 1), MachineBudget(2, 1), MUCH]):
             group.go_on(make_cache(budget), str(number), str(number + 1))
-            assert bool(list((tmp_path / "disk").glob("g.*"))) == (budget == Budget(2, 1))
+            assert bool(list((tmp_path / "disk").glob("g.*"))) == (budget == MachineBudget(2, 1))
             assert number or first & segments(tmp_path / "disk")
 
     @pytest.mark.slow
@@ -225,9 +226,9 @@ def test_groups_that_need_more_than_their_share() -> None:
     plan = Plan.alone(query.plan)
     needed = r"`spark.sash.memory` is 64 KiB, but the query has 16 groups, which need at least \d+ KiB; raise it"
     with pytest.raises(ResourceError, match=needed):
-        require_shares(plan, Budget(1 << 16, 2), 16)
+        require_shares(plan, MachineBudget(1 << 16, 2), 16)
     for n_bytes in (1 << 20, None, 0):
-        require_shares(plan, Budget(n_bytes, 2), 16)
+        require_shares(plan, MachineBudget(n_bytes, 2), 16)
 
 
 @pytest.mark.deep

@@ -24,7 +24,7 @@ from sash.runtime.script import bind_script
 from sash.spark import prepared_relation
 from sash.spark.exchange import Message, Packer, message, split_by_group, to_all_groups
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.packing import pack_frame
 from sash.spark.place_tables import PlacedTables, place_tables
 from sash.spark.spark_run import run_on_spark
@@ -35,7 +35,7 @@ from sash.store.keys import encode_keys
 from support.large_relations import cut, joined, large_relation, stream_into
 from support.profiles import SEED, everyday, volume
 
-LIMIT, N_GROUPS = Budget(1 << 16, 2), 4
+LIMIT, N_GROUPS = MachineBudget(1 << 16, 2), 4
 HINTS = ["", "/*+ partitioned_hash */", "/*+ partitioned_range */", "/*+ mesh */", "/*+ inl */"]
 TEXT = "SELECT {} S.n, R.v, R.t FROM s S [RANGE 1 MINUTE] JOIN r R ON S.k = R.k"
 
@@ -51,7 +51,7 @@ def planned(text: str, stream: pa.Table, relation: pa.Table) -> tuple[Plan, dict
     return Plan.alone(plan_query(bind(parse_query(text), catalog))), relations
 
 
-def placed_in(directory: Path, text: str = TEXT, budget: Budget = LIMIT, is_skewed: bool = True) -> PlacedTables:
+def placed_in(directory: Path, text: str = TEXT, budget: MachineBudget = LIMIT, is_skewed: bool = True) -> PlacedTables:
     stream, relation = tables(is_skewed)
     plan, relations = planned(text, stream, relation)
     return place_tables(plan, relations, budget, N_GROUPS, directory)
@@ -100,16 +100,16 @@ def test_the_table_does_not_travel_with_the_stages(tmp_path: Path) -> None:
 
 
 def test_what_fits_travels_and_is_spread_as_ever(tmp_path: Path) -> None:
-    placed = placed_in(tmp_path / "none", TEXT.format(""), Budget(1 << 30, 2))
+    placed = placed_in(tmp_path / "none", TEXT.format(""), MachineBudget(1 << 30, 2))
     assert (list(placed.relations), placed.prepared) == (["r"], {})
     assert placed.plan.slots[0].input.partition == ("S.k", "S.n")
     assert not (tmp_path / "none").exists()
-    for budget in (Budget(None, 2), Budget(0, 2)):
+    for budget in (MachineBudget(None, 2), MachineBudget(0, 2)):
         assert not placed_in(tmp_path / "none", TEXT.format(""), budget).prepared
 
 
 def test_the_plan_is_the_same_however_its_streams_are_spread(tmp_path: Path) -> None:
-    large, small = (placed_in(tmp_path, TEXT.format(""), budget).plan for budget in (LIMIT, Budget(1 << 30, 2)))
+    large, small = (placed_in(tmp_path, TEXT.format(""), budget).plan for budget in (LIMIT, MachineBudget(1 << 30, 2)))
     assert large.slots[0].input != small.slots[0].input
     assert (large.fingerprint, large.edition) == (small.fingerprint, small.edition)
 

@@ -15,7 +15,7 @@ import sash
 from sash.errors import PlanError, ResourceError
 from sash.spark import session_settings
 from sash.spark import spark_session as sash_session
-from sash.spark.group_cache import Budget
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.session_checks import check_session
 from sash.spark.spark_session import find_log, read_budget, spark_session
 
@@ -93,7 +93,7 @@ def test_a_task_is_tried_four_times(master: str, chosen: str) -> None:
 def test_the_memory_for_windows(own: SparkSession, setting: str | None, n_bytes: int | None) -> None:
     if setting is not None:
         own.conf.set("spark.sash.memory", setting)
-    assert read_budget(own) == Budget(n_bytes, 2)
+    assert read_budget(own) == MachineBudget(n_bytes, 2)
 
 
 def test_a_memory_that_is_no_size_is_refused(own: SparkSession) -> None:

@@ -28,7 +28,8 @@ from sash.plan.physical import Plan
 from sash.plan.planner import plan_query
 from sash.spark import stage as sash_stage
 from sash.spark.exchange import OUTPUT, Message, Packer, message, to_all_groups
-from sash.spark.group_cache import Budget, GroupCache
+from sash.spark.group_cache import GroupCache
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.packing import pack_frame
 from sash.spark.stage import GroupStage
 from sash.sql.bind import bind
@@ -38,7 +39,7 @@ from sash.testing.case import Case, Push
 from sash.testing.strategies import batch_cuts, cases
 from support.profiles import everyday
 
-MUCH, LITTLE, NOTHING = Budget(1 << 30, 1), Budget(1 << 12, 1), Budget(0, 1)
+MUCH, LITTLE, NOTHING = MachineBudget(1 << 30, 1), MachineBudget(1 << 12, 1), MachineBudget(0, 1)
 
 COMMITS, FAILS, FAILS_AT_END, HANGS = "commits", "fails", "fails when all is saved", "hangs"
 
@@ -108,7 +109,7 @@ class Machine:
     relations: dict[str, pa.Table]
     n_groups: int
     directory: Path
-    budget: Budget = MUCH
+    budget: MachineBudget = MUCH
     n_hits: int = 0
     n_rebuilds: int = 0
     n_evictions: int = 0
@@ -257,7 +258,7 @@ def readings(seed: int, n_rows: int = 120) -> pa.Table:
     return pa.table({"ts": ts, "k": rng.integers(0, 5, n_rows), "j": rng.integers(0, 4, n_rows), "v": range(n_rows)})
 
 
-UNHAPPY: dict[str, tuple[Budget, list[Fate]]] = {
+UNHAPPY: dict[str, tuple[MachineBudget, list[Fate]]] = {
     "nothing happens": (MUCH, [Fate()]),
     "another worker each time": (MUCH, [Fate(is_elsewhere=True)]),
     "evicted to disk each time": (LITTLE, [Fate()]),
@@ -297,11 +298,11 @@ def test_two_fragments_over_many_batches(tmp_path, name):
     assert bool(machine.n_evictions) == (budget is LITTLE)
 
 
-SHORT = Budget(1 << 15, 1)
+SHORT = MachineBudget(1 << 15, 1)
 """Not enough for the windows of a group of `LONG_JOIN`."""
 LONG_JOIN = "SELECT A.v, B.v AS w FROM a A, b B WHERE A.k = B.k WINDOW 200 us"
 
-SEALING: dict[str, tuple[Budget, list[Fate]]] = {
+SEALING: dict[str, tuple[MachineBudget, list[Fate]]] = {
     "nothing happens": (SHORT, [Fate()]),
     "evicted to disk, another worker each time": (LITTLE, [Fate(is_elsewhere=True)]),
     "lost each time": (SHORT, [Fate(is_evicted=True)]),

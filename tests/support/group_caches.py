@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from sash.plan.physical import Plan
 from sash.spark.exchange import Message, Packer
-from sash.spark.group_cache import Budget, GroupCache
+from sash.spark.group_cache import GroupCache
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.packing import pack_frame
 from sash.store.vector import Vector
 
-MUCH = Budget(1 << 30, 1)
+MUCH = MachineBudget(1 << 30, 1)
 
 
 def put_numbers(cache: GroupCache, group: str, token: str, n_items: int = 10) -> None:

@@ -43,6 +43,12 @@ class MultiwayChoice:
     is_hinted: bool = False
     estimates: tuple[MultiwayEstimate, ...] = ()
     """Of the algorithm, and of the others, cheapest first."""
+    is_limited: bool = False
+    """Whether probes are all there is, as memory is limited."""
+
+    def under_limit(self) -> MultiwayChoice:
+        """What becomes of it where memory is limited: no other algorithm finds tuples on disk."""
+        return MultiwayChoice(PROBE, self.prices, is_limited=True)
 
 
 def choose_algorithm(load: MultiwayLoad | None, prices: JoinPrices, hint: str | None = None) -> MultiwayChoice:

@@ -20,6 +20,7 @@ from sash.operators.window_join import WindowJoin
 from sash.plan.explain.analysis import JoinMeasure, Measure, MultiwayMeasure
 from sash.plan.explain.describe_memory import SpillMeasure, measured_line
 from sash.plan.explain.tree import explain_plan
+from sash.plan.explain.under_limit import query_under_limit
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.job import QueryRun
 from sash.runtime.memory_settings import Size
@@ -70,6 +71,7 @@ def _analyze(query: Query, batches: Iterable[tuple[str, pa.Table]], verbose: boo
             )
     notes = [*query.notes.take(but=REJECTED), *rejections(query.rejected)]
     ordered = replace(plan, root=in_order_of_time(plan.root))
+    ordered = ordered if query.arena is None else query_under_limit(ordered)
     text = explain_plan(ordered, measures, verbose) + _spilled_line(query, most_mapped)
     return "\n".join([text, *notes])
 

@@ -44,6 +44,11 @@ class MemorySettings:
         n_bytes = self._n_bytes
         return None if n_bytes is None else MemoryBudget.of(n_bytes, self.spill_directory)
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return self._n_bytes is not None
+
     def forecast(self, plans: Iterable[Plan], frames: Mapping[str, pa.Table] | None = None) -> MemoryForecast | None:
         """What plans that run together are expected to keep; None if there is no limit.
 

@@ -24,8 +24,8 @@ from sash.runtime.job import Job
 from sash.spark.arrival_log import DIRECTORY
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
-from sash.spark.group_cache import Budget
 from sash.spark.labels import group_labels
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
@@ -188,7 +188,7 @@ def _group_frame(
     return messages.observe(METRICS, *observed_metrics(plan))
 
 
-def require_shares(plan: Plan, budget: Budget, n_groups: int) -> None:
+def require_shares(plan: Plan, budget: MachineBudget, n_groups: int) -> None:
     """Raises ResourceError if a group of some fragment would have less memory than it needs at least."""
     for fragment in plan.fragments:
         n_sharing = fragment.count_groups(n_groups)

@@ -31,59 +31,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.scratch import is_running
 from sash.store.directory import Directory, remove
-from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.store.vector import dump, load
 
 SHARED_MEMORY = Path("/dev/shm")
 HEAD = "head"
 _PREFIX = "sash-"
 _TAKEN = "taken-"
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much memory the windows on one machine may take, all queries together."""
-
-    n_bytes: int | None = None
-    """None: a quarter of the memory. 0: nothing is kept between batches."""
-    n_workers: int | None = None
-    """How many Python workers run at a time; None: one per core."""
-
-    @property
-    def shared_bytes(self) -> int:
-        """For groups at rest; the other half is for those at work whose files are on disk."""
-        return self._n_bytes // 2
-
-    @property
-    def resident_bytes(self) -> int:
-        """For the one group that a worker works on."""
-        return self._n_bytes // 2 // self.n_running
-
-    @property
-    def n_running(self) -> int:
-        """How many Python workers run at a time."""
-        return self.n_workers or os.cpu_count() or 1
-
-    def share(self, n_groups: int, spill: Path) -> MemoryBudget:
-        """Of one group at work, of so many that there are: what it keeps may take its part of what rests, and what
-        else it needs is half for steps and half for disk.
-        """
-        state, work = self.shared_bytes // n_groups, self.resident_bytes // 2
-        least = LEAST_BYTES // 4
-        return MemoryBudget(max(2 * least, state), max(least, work), max(least, work), spill)
-
-    def of_machine(self, spill: Path) -> MemoryBudget:
-        """Of all groups of a machine together."""
-        work = (self._n_bytes - self.shared_bytes) // 2
-        return MemoryBudget(self.shared_bytes, work, work, spill)
-
-    @property
-    def _n_bytes(self) -> int:
-        """If nothing is kept between batches, a group at work still has what it would have by default."""
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return self.n_bytes or physical // 4
 
 
 @dataclass(slots=True)
@@ -98,7 +54,7 @@ class Moves:
 class GroupCache:
     """The groups of one machine. `root` is in memory, `disk` on a disk."""
 
-    def __init__(self, root: Path, disk: Path, budget: Budget):
+    def __init__(self, root: Path, disk: Path, budget: MachineBudget):
         self._root = root
         self._disk = disk
         self._budget = budget
@@ -204,7 +160,7 @@ class GroupCache:
         return True
 
 
-def open_group_cache(disk: Path, owner: int, budget: Budget) -> GroupCache:
+def open_group_cache(disk: Path, owner: int, budget: MachineBudget) -> GroupCache:
     """The cache of the process `owner`, in shared memory if there is any. `disk` is a directory of the same owner."""
     disk = disk.resolve() / "sash"
     if not os.access(SHARED_MEMORY, os.W_OK):

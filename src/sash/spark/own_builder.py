@@ -17,6 +17,7 @@ from sash.errors import PlanError
 from sash.runtime.callers import warn_caller
 from sash.runtime.memory_settings import Size
 from sash.spark.java import find_java
+from sash.spark.machine_budget import parse_memory
 from sash.spark.outside_settings import settings_of_jvm, settings_of_next_jvm
 from sash.spark.session_settings import (
     LOCAL_DIRECTORY,
@@ -28,7 +29,7 @@ from sash.spark.session_settings import (
     prepare_environment,
     with_retries,
 )
-from sash.spark.spark_session import must_launch, parse_memory
+from sash.spark.spark_session import must_launch
 
 _MASTER, _REMOTE = "spark.master", "spark.remote"
 _DEFAULT_MASTER = "local[*]"

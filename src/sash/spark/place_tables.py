@@ -27,7 +27,7 @@ from sash.operators.relation_parts import RelationParts, Survey, survey
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
 from sash.runtime.table_versions import versions_of
-from sash.spark.group_cache import Budget
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.prepared_relation import Preparation, PreparedRelation, prepare_relation, remove_others
 from sash.store.keys import is_exact
 
@@ -74,7 +74,7 @@ class _Large(NamedTuple):
 
 
 def place_tables(
-    plan: Plan, relations: Mapping[str, pa.Table], budget: Budget, n_groups: int, directory: Path
+    plan: Plan, relations: Mapping[str, pa.Table], budget: MachineBudget, n_groups: int, directory: Path
 ) -> PlacedTables:
     """Prepares what does not fit, in the directory, unless it is there already."""
     room = relation_room(budget.shared_bytes) if budget.n_bytes else None

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,15 +17,15 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from sash.errors import PlanError, ResourceError
-from sash.plan.memory_forecast import MemoryForecast, forecast_memory
+from sash.errors import ResourceError
+from sash.plan.memory_forecast import MemoryForecast
 from sash.plan.physical import Plan
 from sash.spark.failures import describe_java_error, translate
-from sash.spark.group_cache import Budget
 from sash.spark.java import find_java
+from sash.spark.machine_budget import MachineBudget, parse_memory
+from sash.spark.machine_forecast import forecast_on_machine
 from sash.spark.scratch import make_log, remove_log, sweep
 from sash.spark.session_settings import (
-    LOCAL_DIRECTORY,
     LOG,
     MEMORY,
     SHUFFLE_PARTITIONS,
@@ -35,7 +34,6 @@ from sash.spark.session_settings import (
     prepare_environment,
     with_retries,
 )
-from sash.store.byte_sizes import parse_bytes
 
 _JAVA_ENDED = re.compile(r'^Exception in thread "main" [\w.$]+: (.+)$', re.MULTILINE)
 """How a JVM tells why it does not begin."""
@@ -78,33 +76,18 @@ def _telling_of_a_dead_jvm() -> Iterator[None]:
         raise translate(error) from error
 
 
-def read_budget(spark: SparkSession) -> Budget:
+def read_budget(spark: SparkSession) -> MachineBudget:
     """What windows may take of the memory of each machine."""
     setting = spark.conf.get(MEMORY, None)
     cores = count_local_cores(spark.conf.get("spark.master", "") or "") or spark.conf.get("spark.executor.cores", None)
-    return Budget(None if setting is None else parse_memory(setting), int(cores) if cores else None)
-
-
-def parse_memory(text: str, name: str = f"`{MEMORY}`") -> int:
-    """Raises PlanError if a setting is no size."""
-    size = parse_bytes(text)
-    if size is None:
-        raise PlanError(f"{name} is `{text}`, which is not a size; write it like `512m` or `4g`")
-    return size
+    return MachineBudget(None if setting is None else parse_memory(setting), int(cores) if cores else None)
 
 
 def forecast_memory_of(
     spark: SparkSession, plans: Sequence[Plan], tables: Mapping[str, pa.Table] | None = None
 ) -> MemoryForecast | None:
-    """What plans that run together are expected to keep on a machine that has all groups; None if there is no limit.
-    Of `tables` it is known how large they are.
-    """
-    budget = read_budget(spark)
-    if not budget.n_bytes:
-        return None
-    machine = budget.of_machine(Path(LOCAL_DIRECTORY))
-    found = forecast_memory(plans, machine, tables, budget.n_running)
-    return replace(found, is_of_each_machine=True)
+    """What plans that run together are expected to keep; see `forecast_on_machine`."""
+    return forecast_on_machine(read_budget(spark), plans, tables)
 
 
 def find_log(spark: SparkSession) -> Path | None:

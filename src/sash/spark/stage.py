@@ -28,7 +28,8 @@ from sash.runtime.table_versions import versions_of
 from sash.spark.arrival_log import read_record, read_rows
 from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
-from sash.spark.group_cache import Budget, GroupCache, open_group_cache
+from sash.spark.group_cache import GroupCache, open_group_cache
+from sash.spark.machine_budget import MachineBudget
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.spark.place_tables import PlacedTables
 from sash.store.directory import Directory
@@ -65,7 +66,7 @@ class GroupStage(StatefulProcessor):
         relations: dict[str, pa.Table],
         fragment: int,
         n_groups: int,
-        budget: Budget,
+        budget: MachineBudget,
         make_answer: Callable[[], Answer] | None = None,
         new_token: Callable[[], bytes] = _random_token,
         placed: PlacedTables | None = None,

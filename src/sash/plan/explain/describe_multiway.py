@@ -37,6 +37,7 @@ HEAD = ("pair", "window", "order", "from")
 EITHER = "either"
 CONDITIONS = "conditions on times"
 PROBING = "each arriving tuple probes the other buffers, by key where streams share one, else by time"
+LIMITED = "as memory is limited: no other algorithm finds tuples on disk"
 CHOSEN = "probes in the order that is expected to find the fewest tuples; once the query runs, as observed"
 EXPIRY = "by the clock of each stream: when no other one can still bring a tuple within reach"
 
@@ -114,7 +115,8 @@ def _method_facts(spec: MultiwayJoinSpec) -> list[Fact]:
     if spec.algorithm == PROBE:
         order = [CHOSEN] if len(spec.names) > 2 else []
         asked = ["by hint"] if choice is not None and choice.is_hinted else []
-        return [("algorithm", PROBING), ("chosen", "; ".join([*asked, *order]))]
+        limited = [LIMITED] if choice is not None and choice.is_limited else []
+        return [("algorithm", PROBING), ("chosen", "; ".join([*asked, *limited, *order]))]
     inside = f", with {MULTIWAY_ALGORITHMS[spec.inner]} inside" if spec.inner else ""
     if spec.algorithm == "mw" and not is_single_window(np.array(spec.reach_us)):
         inside = " within the longest window; what it finds is checked against those of all pairs (GCA)"

@@ -25,20 +25,22 @@ def explain_sharing(
     sharing: Sharing, is_spark: bool = False, verbose: bool = False, forecast: MemoryForecast | None = None
 ) -> str:
     """How a set of queries would run: first those that share a join, then the others."""
-    parts = [_explain(plan, sharing, is_spark, verbose, forecast) for plan in sharing.plans]
-    return "\n".join(part for each in parts for part in each)
+    return "\n".join(explain_together(plan, sharing, is_spark, verbose, forecast) for plan in sharing.plans)
 
 
-def _explain(plan: Plan, sharing: Sharing, is_spark: bool, verbose: bool, forecast: MemoryForecast | None) -> list[str]:
+def explain_together(
+    plan: Plan, sharing: Sharing, is_spark: bool = False, verbose: bool = False, forecast: MemoryForecast | None = None
+) -> str:
+    """How those of a set of queries would run that run as one plan: a join and who shares it, or one query alone."""
     if plan.trunk is not None:
         going_on = _going_on(plan) if plan.trunk.signature in sharing.gone_on else ""
         if verbose:
-            return _explain_verbosely(plan.trunk, is_spark, forecast, going_on)
-        return _explain_shortly(plan.trunk, going_on)
+            return "\n".join(_explain_verbosely(plan.trunk, is_spark, forecast, going_on))
+        return "\n".join(_explain_shortly(plan.trunk, going_on))
     ((name, query),) = plan.queries.items()
     its_join = f"has its join for itself: {_join(signature_of(query))}" if name not in sharing.reasons else ""
     why = its_join or f"runs alone: {sharing.reasons[name]}"
-    return [f"Query {name} {why}\n{explain_plan(query, verbose=verbose, forecast=forecast)}"]
+    return f"Query {name} {why}\n{explain_plan(query, verbose=verbose, forecast=forecast)}"
 
 
 def _going_on(plan: Plan) -> str:
