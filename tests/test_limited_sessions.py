@@ -14,7 +14,7 @@ import sash
 from sash.cost.choose_schedule import STEPS_BETWEEN_LOOKS
 from sash.embedded import running_job
 from sash.embedded.running_job import RunningJob
-from sash.errors import ResourceError
+from sash.errors import PlanError, ResourceError
 from sash.operators.pipeline import Pipeline
 from sash.operators.tap_spec import LWO
 from sash.store.spill_arena import SpillArena
@@ -212,6 +212,46 @@ def test_a_change_that_fails_leaves_all_as_it_was(monkeypatch: pytest.MonkeyPatc
     for query, changes in expected.items():
         assert changes.num_rows
         assert_changes(found[query], changes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", ["add", "drop"])
+def test_a_change_that_a_function_asks_for_waits_for_room(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step that asked for it is answered, the next rows are refused until there is room."""
+
+    def play(is_full: bool) -> Heard:
+        session = open_session("64k", large=LARGE, counted=COUNTED)
+        before, heard, wishes = feed(session, 0, N_ROWS // 2), list[pa.Table](), list[str]()
+
+        def hear(changes: pa.Table) -> None:
+            heard.append(changes)
+            while wishes:
+                session.query("late", LATE) if wishes.pop() == "add" else session.drop("counted")
+
+        session.query("heard", SMALL, into=hear)
+        with monkeypatch.context() as patched:
+            if is_full:
+                patched.setattr(Pipeline, "restore", lambda *_: throw(ResourceError("no room")))
+            session.push("a", ROWS["a"].slice(N_ROWS // 2, ROWS_PER_PUSH))
+            wishes.append(change)
+            asked = session.push("b", ROWS["b"].slice(N_ROWS // 2, ROWS_PER_PUSH))
+            assert not wishes
+            for name, rows in ROWS.items() if is_full else ():
+                with pytest.raises(ResourceError, match="no room"):
+                    session.push(name, rows.slice(N_ROWS // 2 + ROWS_PER_PUSH, 1))
+            if is_full and change == "add":
+                with pytest.raises(PlanError, match="the query `late` begins with the next step"):
+                    session.clock_us("late")
+        after, rest = feed(session, N_ROWS // 2 + ROWS_PER_PUSH, N_ROWS), session.finish()
+        parts = {name: [*(each[name] for each in (before, asked, after, rest) if name in each)] for name in rest}
+        return {name: pa.concat_tables(changes) for name, changes in (parts | {"heard": heard}).items()}
+
+    usual, refused = play(False), play(True)
+    assert usual.keys() == refused.keys()
+    assert ("late" in usual) == (change == "add")
+    for query, changes in usual.items():
+        assert changes.num_rows
+        assert_changes(refused[query], changes)
 
 
 def throw(error: Exception) -> None:

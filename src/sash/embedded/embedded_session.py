@@ -6,6 +6,7 @@ Queries with the same join share it, the others run side by side. To change the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from sash.embedded.running_job import Answer, Running, RunningJob
 from sash.embedded.session_answers import SessionAnswers, states_for
 from sash.embedded.session_streams import SessionStreams
 from sash.embedded.snapshot import seal, unseal
-from sash.errors import PlanError
+from sash.errors import PlanError, ResourceError
 from sash.operators.stream_clock import StreamClock, known_clock
 from sash.plan.physical import Plan
 from sash.plan.query_plan import QueryPlan
@@ -52,9 +53,10 @@ class EmbeddedSession:
         self._answers = SessionAnswers()
         self._delivery = Delivery()
         self._queries: Queries = {}
-        self._postponed: list[Queries] | None = None
-        """During a step: the sets of queries with which to go on when it is over. They may be asked for by a function
-        that is called with changes, when the join is in the middle of its work."""
+        self._is_in_step = False
+        self._postponed: list[Queries] = []
+        """The sets of queries with which to go on when a step is over, or as soon as there is room. They may be asked
+        for by a function that is called with changes, when the join is in the middle of its work."""
 
     def declare(self, stream: str, info: StreamInfo) -> None:
         """Tells of another stream, before its first row."""
@@ -67,9 +69,8 @@ class EmbeddedSession:
         runs = written_runs(queries)
         new = [run for run in runs if run.name not in self._delivery]
         self._delivery.claim(new, {})
-        postponed = self._postponed
         try:
-            become = self._prepared(queries) if postponed is None else partial(postponed.append, queries)
+            become = partial(self._postponed.append, queries) if self._is_in_step else self._prepared(queries)
         except BaseException:
             self._delivery.keep(written_runs(self._queries))
             raise
@@ -80,20 +81,20 @@ class EmbeddedSession:
 
     def push(self, stream: str, rows: Any) -> dict[str, pa.Table]:
         """Takes rows of a stream, in order of arrival; returns the changes that are due now, by query."""
-        self._refuse_in_step()
+        self._settle()
         for job in self._jobs.values():
             job.require_room()
         return self._collected(self._push(stream, self._streams.take(stream, rows)))
 
     def advance(self, time_us: int, stream: str | None) -> dict[str, pa.Table]:
         """Declares one stream, or all, complete up to and including a time; returns the changes that are due now."""
-        self._refuse_in_step()
+        self._settle()
         self._streams.complete(time_us, stream)
         return self._collected(answer for job in self._jobs_over(stream) for answer in job.advance(time_us, stream))
 
     def finish(self) -> dict[str, pa.Table]:
         """Declares all streams complete up to the last timestamp seen in any of them; returns the rest."""
-        self._refuse_in_step()
+        self._settle()
         return self._collected(self._finish())
 
     def run(self, batches: Iterable[tuple[str, pa.Table]]) -> dict[str, pa.Table]:
@@ -101,7 +102,9 @@ class EmbeddedSession:
         changes: Changes = {}
         self._streams.is_quiet = True
         for stream, rows in batches:
+            self._settle()
             self._deliver(self._push(stream, self._streams.take(stream, rows)), changes)
+        self._settle()
         self._deliver(self._finish(), changes)
         return {
             name: tell_final(table, known_clock(self.clock_us(name))) for name, table in self._gathered(changes).items()
@@ -128,7 +131,7 @@ class EmbeddedSession:
     @property
     def has_begun(self) -> bool:
         """Whether it has been fed."""
-        return self._postponed is not None or any(n_read for _, n_read in self.late().values())
+        return self._is_in_step or any(n_read for _, n_read in self.late().values())
 
     def late(self) -> dict[str, tuple[int, int]]:
         """By stream, how many rows came late, and how many were read."""
@@ -150,7 +153,7 @@ class EmbeddedSession:
 
     def snapshot(self) -> bytes:
         """All that is needed to go on in another process; see `restore`."""
-        self._refuse_in_step()
+        self._settle()
         bookmarks = self._delivery.bookmarks()
         written = {name: (self._queries[name].identity, bookmark) for name, bookmark in bookmarks.items()}
         jobs = {key: job.export_state() for key, job in self._jobs.items()}
@@ -209,6 +212,7 @@ class EmbeddedSession:
             for job in jobs.values():
                 job.is_prompt = is_prompt
             self._jobs = jobs
+            self._postponed = []
             self._begun_us = {name: us for name, us in (self._begun_us | begun).items() if name in plans}
             self._answers.become(queries)
 
@@ -251,8 +255,8 @@ class EmbeddedSession:
         """Passes the changes of a step on as they come, and collects them. The step is brought to its end also if a
         function or a directory fails that takes them: the queries are whole then, and can go on.
         """
-        served, failures, postponed = self._queries, [], []
-        self._postponed = postponed
+        served, failures = self._queries, []
+        self._is_in_step = True
         try:
             for name, table in answers:
                 if self._queries.get(name) is served[name]:
@@ -261,9 +265,9 @@ class EmbeddedSession:
                     self._pass_on(served[name], table, failures)
             self._answers.go_on(self.clock_us)
         finally:
-            self._postponed = None
-        for queries in postponed:
-            self._prepared(queries)()
+            self._is_in_step = False
+        with suppress(ResourceError):  # the next step will say so, before it takes anything
+            self._settle()
         for name in [name for name in changes if not self._is_still(served.get(name))]:
             del changes[name]
         if failures:
@@ -286,8 +290,17 @@ class EmbeddedSession:
             for name, plan in active_plans(self._queries).items()
         }
 
+    def _settle(self) -> None:
+        """Before a step: goes on with the sets of queries that were asked for during the last one, one after the other.
+        Raises ResourceError if there is no room.
+        """
+        self._refuse_in_step()
+        for number, queries in enumerate(postponed := list(self._postponed), 1):
+            self._prepared(queries)()
+            self._postponed = postponed[number:]
+
     def _refuse_in_step(self) -> None:
-        if self._postponed is not None:
+        if self._is_in_step:
             raise PlanError(
                 "a function that is called with changes cannot drive the session, as the step that called it is not "
                 "over; do it when that has returned"
@@ -296,7 +309,8 @@ class EmbeddedSession:
     def _job_of(self, name: str) -> RunningJob:
         job = next((job for job in self._jobs.values() if name in job.plan.queries), None)
         if job is None:
-            when = "is paused; resume it first" if self._queries[name].is_paused else "begins when this step is over"
+            begins = "begins when this step is over" if self._is_in_step else "begins with the next step"
+            when = "is paused; resume it first" if self._queries[name].is_paused else begins
             raise PlanError(f"the query `{name}` {when}")
         return job
 
