@@ -218,6 +218,18 @@ def test_spark_and_embedded_agree(spark, tmp_path, name):
     assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr)
 
 
+def test_a_table_may_have_megabytes(spark, tmp_path):
+    """Spark itself cannot hand such a thing to a stage: its worker on the driver knows of no broadcast."""
+    a, ids = readings(1), np.arange(100_000)
+    r = pa.table({"id": ids, "label": [f"label {number}" for number in ids]})
+    assert r.nbytes > 2 << 20
+    expected = sash.sql(QUERIES["left join with a relation"], a=a, r=sash.relation(r))
+    out = sash.sql(
+        QUERIES["left join with a relation"], a=stream_frame(spark, a, tmp_path / "a", N_FILES), r=sash.relation(r)
+    )
+    assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr)
+
+
 @pytest.mark.parametrize(
     ("query", "reason"),
     [

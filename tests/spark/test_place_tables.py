@@ -177,7 +177,7 @@ def run_of(root: Path, stream: str, hint: str) -> QueryRun:
     return run
 
 
-@pytest.mark.parametrize("hint", everyday(["/*+ partitioned_range */"], [*HINTS, "/*+ replicated */"]))
+@pytest.mark.parametrize("hint", everyday([HINTS[2], "/*+ replicated */"], [*HINTS, "/*+ replicated */"]))
 def test_spark_joins_as_duckdb_does_however_rows_are_cut(hint: str, spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.sash.memory", str(1 << 16))

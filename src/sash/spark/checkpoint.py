@@ -4,7 +4,8 @@
                                  what is said to it
     <checkpoint>/manifest.jsonl  sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
-    <checkpoint>/relations/      tables larger than the memory for them, cut into segments; see `prepared_relation`
+    <checkpoint>/relations/      tables larger than the memory for them, cut into segments (`prepared_relation`), and
+                                 what workers run, if it is large (`stage_file`)
     <checkpoint>/tables/         what batches have met of tables that are read as of arrival (`arrival_log.py`)
     <checkpoint>/spark/          Spark's own checkpoint
 

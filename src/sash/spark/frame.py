@@ -35,6 +35,7 @@ from sash.spark.scratch import make_control_directory, make_relation_directory
 from sash.spark.session_settings import MEMORY
 from sash.spark.spark_session import read_budget
 from sash.spark.stage import Answer, GroupStage
+from sash.spark.stage_file import StagePlace, remove_other_stages
 from sash.store.batch import OP
 from sash.store.byte_sizes import format_bytes
 from sash.store.changes_reading import READING, ChangesReading
@@ -69,9 +70,10 @@ def change_frame(
         count_groups(plan, spark),
         Control(make_control_directory(), plan.fingerprint),
     )
-    placed = place_tables(plan, relations, read_budget(spark), n_groups, make_relation_directory(control.directory))
+    directory = make_relation_directory(control.directory)
+    placed = place_tables(plan, relations, read_budget(spark), n_groups, directory)
     packed = [_packed_rows(placed.plan, name, frame, n_groups) for name, frame in streams.items()]
-    messages = _group_frame(placed, packed, n_groups, control)
+    messages = _group_frame(placed, packed, n_groups, control, directory)
     answers = messages.where("kind IN ('changes', 'late', 'rejects')").select("grp", "kind", "stream", "payload")
     (query,) = plan.queries.values()
     frame = answers.mapInArrow(_unpack(late), spark_schema(query.schema))
@@ -89,7 +91,7 @@ def file_message_frame(
     packed = [_packed_files(job, name, spark, n_groups, files_per_batch) for name in job.plan.streams]
     arrivals = str(Path(job.checkpoint) / DIRECTORY) if job.arrivals else None
     make_answer = partial(Writer, job.without_arrivals())
-    return _group_frame(placed, packed, n_groups, control, make_answer, arrivals)
+    return _group_frame(placed, packed, n_groups, control, _beside(job), make_answer, arrivals)
 
 
 def read_files(spark: SparkSession, files_per_batch: int | None) -> MakeMessages:
@@ -106,11 +108,16 @@ def row_message_frame(job: Job, streams: Mapping[str, DataFrame], n_groups: int,
     placed = _placed(job, next(iter(streams.values())).sparkSession, n_groups)
     job = _without_tables(job, placed.plan)
     packed = [_packed_rows(job.plan, name, streams[name], n_groups) for name in job.plan.streams]
-    return _group_frame(placed, packed, n_groups, control, partial(Writer, job))
+    return _group_frame(placed, packed, n_groups, control, _beside(job), partial(Writer, job))
 
 
 def _placed(job: Job, spark: SparkSession, n_groups: int) -> PlacedTables:
-    return place_tables(job.plan, job.relations, read_budget(spark), n_groups, Path(job.checkpoint) / RELATIONS)
+    return place_tables(job.plan, job.relations, read_budget(spark), n_groups, _beside(job))
+
+
+def _beside(job: Job) -> Path:
+    """Where all workers find what does not travel with tasks."""
+    return Path(job.checkpoint) / RELATIONS
 
 
 def _without_tables(job: Job, plan: Plan) -> Job:
@@ -161,6 +168,7 @@ def _group_frame(
     packed: Sequence[DataFrame],
     n_groups: int,
     control: Control,
+    directory: Path,
     make_answer: Callable[[], Answer] | None = None,
     arrivals: str | None = None,
 ) -> DataFrame:
@@ -171,6 +179,7 @@ def _group_frame(
     messages = reduce(DataFrame.unionByName, packed, punctuations)
     budget = read_budget(spark)
     require_shares(plan, budget, n_groups)
+    places: list[StagePlace] = []
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
         stage = GroupStage(
@@ -184,7 +193,10 @@ def _group_frame(
             arrivals=arrivals,
         )
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
-        messages = grouped.transformWithStateInPandas(portable_stage(stage), MESSAGE_DDL, "Append", "None")
+        processor, place = portable_stage(stage, directory)
+        places += [place] if place is not None else []
+        messages = grouped.transformWithStateInPandas(processor, MESSAGE_DDL, "Append", "None")
+    remove_other_stages(directory, places)
     return messages.observe(METRICS, *observed_metrics(plan))
 
 

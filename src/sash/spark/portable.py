@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.streaming import StatefulProcessor
 
+from sash.spark.stage_file import StagePlace, pickled, write_stage
+
 MISSING_MODULE = "the Python of an executor"
+MOST_BYTES = 1 << 17
+"""A stage of so many bytes goes with every task; a larger one is in a file."""
 
 
 def portable(
@@ -19,7 +24,7 @@ def portable(
 
     The wrapper itself is pickled by value and refers to nothing of Sash's.
     """
-    unpack = _unpacker(function)
+    unpack = _unpacker(cloudpickle.dumps(function))
 
     def run(batches: Any) -> Any:
         yield from unpack()(batches)
@@ -27,31 +32,42 @@ def portable(
     return run
 
 
-def portable_stage(stage: StatefulProcessor) -> StatefulProcessor:
-    """The same for `transformWithState`. Spark tells of an error here only if it comes while the stage is unpickled."""
-    return cast(StatefulProcessor, _Portable(stage))
+def portable_stage(stage: StatefulProcessor, directory: Path) -> tuple[StatefulProcessor, StagePlace | None]:
+    """The same for `transformWithState`: Spark tells of an error here only if it comes while the stage is unpickled. If
+    the stage is large, it is in a file of the directory, and the second item says where.
+    """
+    head, buffers = pickled(stage)
+    if len(head) + sum(map(len, buffers)) <= MOST_BYTES:
+        return cast(StatefulProcessor, _Portable(_unpacker(cloudpickle.dumps(stage)))), None
+    place = write_stage(directory, [head, *buffers])
+    return cast(StatefulProcessor, _Portable(_unpacker(b"", (place.path, place.digest, place.lengths)))), place
 
 
 class _Portable:
-    """Becomes what it holds when it is unpickled."""
+    """Becomes what a function returns when it is unpickled."""
 
-    def __init__(self, thing: Any):
-        self._thing = thing
+    def __init__(self, unpack: Callable[[], Any]):
+        self._unpack = unpack
 
     def __reduce__(self) -> tuple[Callable[[], Any], tuple[()]]:
-        return _unpacker(self._thing), ()
+        return self._unpack, ()
 
 
-def _unpacker(thing: Any) -> Callable[[], Any]:
-    packed, blame = cloudpickle.dumps(thing), MISSING_MODULE
+def _unpacker(packed: bytes, place: tuple[str, str, tuple[int, ...]] | None = None) -> Callable[[], Any]:
+    """Of what was pickled, or what is in a file."""
+    blame = MISSING_MODULE
 
     def unpack() -> Any:
         import sys
 
-        from pyspark import cloudpickle
-
         try:
-            return cloudpickle.loads(packed)
+            if place is None:
+                from pyspark import cloudpickle
+
+                return cloudpickle.loads(packed)
+            from sash.spark.stage_file import load_stage
+
+            return load_stage(*place)
         except ImportError as error:
             raise RuntimeError(
                 f"{blame} ({sys.executable}) has no module `{error.name}`; install sash there as it is on the driver, "
