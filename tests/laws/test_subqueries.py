@@ -112,6 +112,23 @@ def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
     assert_changes(case.run("nta"), changes)
 
 
+def test_an_equal_row_in_place_of_another_is_no_change_by_any_schedule() -> None:
+    """Where some schedules want identities of rows without a partner, and others do not."""
+    matches = "(x.v IN (SELECT y.v FROM b y [RANGE 5 us] WHERE y.k = x.k)) AS s"
+    text = f"SELECT x.v AS a, x.k AS c, {matches} FROM a x [ROWS 2] EMIT CHANGES"
+    rows = pa.table({"ts": [-1, 0, 1], "k": [0, 0, 0], "v": [0, 1, 0]})
+    frames = {
+        "a": sash.stream(rows, time="ts"),
+        "b": sash.stream(rows.slice(0, 2).set_column(2, "v", [[1, 1]]), time="ts"),
+    }
+    case = Case(text, frames)
+    changes = case.run("tpa")
+    check_snapshot(case.bound, case.tables, changes)
+    assert changes.column("_ts").cast(pa.int64()).to_pylist() == [-1, 0]
+    for schedule in ("nta", "hybrid"):
+        assert_changes(case.run(schedule), changes)
+
+
 @pytest.mark.slow
 @settings(max_examples=N_CUT)
 @given(subquery_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case), rearrangements(case))))

@@ -16,7 +16,7 @@ from sash.operators.group_by import GroupBySpec
 from sash.operators.grouping import Call, Grouping
 from sash.operators.partial_aggregate import ROWS, PartialAggregateSpec, can_add_up, count_name, sum_name
 from sash.operators.running_group_by import RunningGroupBySpec
-from sash.plan.column_names import times_of, type_of
+from sash.plan.column_names import ROW_ID, times_of, type_of
 from sash.plan.draft import Draft, conjunction
 from sash.plan.flow import Flow
 from sash.plan.logical import Scan, Select
@@ -24,9 +24,7 @@ from sash.plan.rules.follow_session_ends import is_end_of
 from sash.sql.bound_aggregates import Aggregate
 from sash.sql.catalog import DerivedInfo
 from sash.sql.expressions import to_column, to_duckdb
-from sash.store.batch import ID_PREFIX
 
-ROW_ID = f"{ID_PREFIX}_row"
 TIME = "_time"
 ADDED_UP = ("count", "count_if", "sum", "avg")
 """Aggregates that can be put together from what parts of the tuples add to them."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sash.operators.asof_join import AsofJoinSpec
-from sash.plan.aggregation import ROW_ID
+from sash.plan.column_names import EXPIRY_ID, ROW_ID
 from sash.plan.draft import Draft
 from sash.plan.flow import Flow
 from sash.sql.bound_query import BoundSet
-from sash.store.batch import EXPIRES, ID_PREFIX
+from sash.store.batch import ID_PREFIX
 
-IDS = (ROW_ID, f"{ID_PREFIX}_partner", f"{ID_PREFIX}{EXPIRES}")
+IDS = (ROW_ID, f"{ID_PREFIX}_partner", EXPIRY_ID)
 
 
 def join_asof(draft: Draft, bound: BoundSet, left: Flow, right: Flow, with_ids: bool) -> Flow:

@@ -14,9 +14,10 @@ from sash.operators.distinct import DistinctSpec
 from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.union import UnionSpec
-from sash.plan.aggregation import ROW_ID, GroupByClause
+from sash.plan.aggregation import GroupByClause
 from sash.plan.asof import join_asof
 from sash.plan.body_facts import emits_once, graphs_of, is_final, retracts, time_type
+from sash.plan.column_names import EXPIRY_ID, ROW_ID
 from sash.plan.draft import Draft
 from sash.plan.flow import ONE_GROUP, SCATTERED, Flow
 from sash.plan.hints import read_hints
@@ -31,9 +32,7 @@ from sash.plan.row_tests import RowTests, add_membership
 from sash.sql.bound_query import Block, Output, replaced_by
 from sash.sql.expressions import to_column
 from sash.sql.window_kinds import TimeWindow
-from sash.store.batch import EXPIRES, ID_PREFIX, OP
-
-EXPIRY_ID = f"{ID_PREFIX}{EXPIRES}"
+from sash.store.batch import OP
 
 
 def physical_plan(body: Body, frames: Mapping[str, pa.Table]) -> QueryPlan:

@@ -13,6 +13,10 @@ from sash.plan.logical import Select
 from sash.sql.bound_query import BoundQuery
 from sash.sql.catalog import StreamInfo
 from sash.sql.expressions import to_duckdb
+from sash.store.batch import EXPIRES, ID_PREFIX
+
+ROW_ID, EXPIRY_ID = f"{ID_PREFIX}_row", f"{ID_PREFIX}{EXPIRES}"
+"""What tells the rows of an operator apart that makes rows of its own: a number, and when a row expires."""
 
 
 def column_name(column: exp.Column) -> str:

@@ -9,8 +9,7 @@ from sqlglot import exp
 from sash.operators.accumulators.manner import SortKey
 from sash.operators.over import OverSpec
 from sash.operators.row_frames import Frame, OverCall
-from sash.plan.aggregation import ROW_ID
-from sash.plan.column_names import column_name
+from sash.plan.column_names import ROW_ID, column_name
 from sash.plan.draft import Draft
 from sash.plan.flow import Flow
 from sash.sql.bound_over import OVER, OverFunction, OverRows, OverWindow

@@ -11,8 +11,7 @@ from sash.operators.node import Node
 from sash.operators.project import ProjectSpec
 from sash.operators.running_group_by import RunningGroupBySpec
 from sash.operators.top_k import TopKSpec
-from sash.plan.aggregation import ROW_ID
-from sash.plan.column_names import column_name
+from sash.plan.column_names import ROW_ID, column_name
 from sash.plan.draft import Draft
 from sash.plan.flow import Flow
 from sash.sql.bound_query import Ranking

@@ -11,7 +11,7 @@ from sash.errors import PlanError
 from sash.operators.evaluator import quote
 from sash.operators.membership import MembershipSpec
 from sash.operators.unmet import UnmetSpec
-from sash.plan.column_names import columns_of
+from sash.plan.column_names import EXPIRY_ID, ROW_ID, columns_of
 from sash.plan.draft import Draft
 from sash.plan.flow import Flow
 from sash.plan.logical import RowTest, Select, scans_of
@@ -65,14 +65,16 @@ class RowTests:
     def _member(
         self, flow: Flow, operands: list[str], matches: Flow, rule: str, with_ids: bool, nulls_match: bool = False
     ) -> Flow:
-        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked."""
-        columns = flow.columns
-        flow, keys, matches = self._meeting(flow, operands, matches)
-        content = (*columns, *(flow.ids if with_ids else ()))
-        ids = flow.ids if with_ids else ()
+        """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked.
+
+        Rows are told apart by what is read of them, whether identities are wanted or not: one that leaves as an equal
+        one comes is no change, by whatever schedule.
+        """
+        columns, ids = flow.columns, (ROW_ID, EXPIRY_ID) if with_ids else ()
+        flow, keys, matches = self._meeting(replace(flow, ids=()), operands, matches)
         return add_membership(flow, matches, MembershipSpec(
-            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
-            nulls_match,
+            rule, columns, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
+            nulls_match, ids,
         ), columns=columns, ids=ids)  # fmt: skip
 
     def _unmet(self, flow: Flow, operands: list[str], matches: Flow, nulls_match: bool) -> Flow:
