@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JNetworkError
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkValueError, StreamingQueryException
 
 from sash.errors import PlanError, ResourceError, SourceError
 from sash.spark.failures import translate
@@ -93,6 +93,15 @@ def test_what_sash_has_raised_in_a_worker_comes_out_as_it_was() -> None:
 @pytest.mark.parametrize("failure", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("nobody")])
 def test_a_jvm_that_died(failure: Exception) -> None:
     assert str(translate(failure)).startswith("Spark's JVM has died, as if it were killed, or ran out of memory; ")
+
+
+def test_so_is_one_whose_death_pyspark_calls_something_else() -> None:
+    with pytest.raises(PySparkValueError) as failed:
+        try:
+            raise Py4JError("An error occurred while calling o248.json")
+        except Py4JError as error:
+            raise PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": str(error)})
+    assert str(translate(failed.value)).startswith("Spark's JVM has died, as if it were killed")
 
 
 def test_a_bug_stays_one() -> None:

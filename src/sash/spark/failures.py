@@ -85,9 +85,9 @@ def _translate_other(failure: BaseException) -> SashError:
         return _find_damage(_java_text(failure)) or ResourceError(
             f"Spark stopped the query: {describe_java_error(failure)}"
         )
-    if isinstance(failure, PySparkException):
+    if isinstance(failure, PySparkException) and not _is_cut_off(failure.__context__):
         return ResourceError(f"Spark stopped the query: {str(failure).partition(chr(10))[0]}")
-    if isinstance(failure, Py4JError | ConnectionError | EOFError):
+    if isinstance(failure, PySparkException) or _is_cut_off(failure):
         return ResourceError(
             "Spark's JVM has died, as if it were killed, or ran out of memory; raise or lower `spark.driver.memory`, "
             f"and {GO_ON}"
@@ -95,6 +95,11 @@ def _translate_other(failure: BaseException) -> SashError:
     if isinstance(failure, OSError):
         return describe_os_error(failure)
     raise failure
+
+
+def _is_cut_off(failure: BaseException | None) -> bool:
+    """Whether there is no JVM any more that answers. PySpark may have an error of its own around it."""
+    return isinstance(failure, Py4JError | ConnectionError | EOFError) and not isinstance(failure, Py4JJavaError)
 
 
 def _gist(text: str) -> str:
