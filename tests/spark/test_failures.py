@@ -96,12 +96,9 @@ def test_a_jvm_that_died(failure: Exception) -> None:
 
 
 def test_so_is_one_whose_death_pyspark_calls_something_else() -> None:
-    with pytest.raises(PySparkValueError) as failed:
-        try:
-            raise Py4JError("An error occurred while calling o248.json")
-        except Py4JError as error:
-            raise PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": str(error)})
-    assert str(translate(failed.value)).startswith("Spark's JVM has died, as if it were killed")
+    failure = PySparkValueError(errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": "calling o248.json"})
+    failure.__context__ = Py4JError("An error occurred while calling o248.json")
+    assert str(translate(failure)).startswith("Spark's JVM has died, as if it were killed")
 
 
 def test_a_bug_stays_one() -> None:
