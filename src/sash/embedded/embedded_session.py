@@ -64,8 +64,11 @@ class EmbeddedSession:
 
     def change(self, queries: Queries) -> None:
         """Goes on with these queries; during a step, when it is over. Raises SourceError if the directory of one that
-        is new is not, and ResourceError if another process has it, or if there is no room; then all is as it was.
+        is new is not, and ResourceError if another process has it, or if there is no room, also for what was asked for
+        before; then all is as it was.
         """
+        if not self._is_in_step:
+            self._settle()
         runs = written_runs(queries)
         new = [run for run in runs if run.name not in self._delivery]
         self._delivery.claim(new, {})
@@ -106,6 +109,7 @@ class EmbeddedSession:
             self._deliver(self._push(stream, self._streams.take(stream, rows)), changes)
         self._settle()
         self._deliver(self._finish(), changes)
+        self._settle()
         return {
             name: tell_final(table, known_clock(self.clock_us(name))) for name, table in self._gathered(changes).items()
         }

@@ -127,18 +127,18 @@ class _Builder:
     def _rows(self, query: Select, with_ids: bool) -> Flow:
         """FROM and WHERE."""
         # Identities are for whoever is told of a tuple that leaves before it expires: the answer, if nothing above
-        # makes rows of its own; a join, to find the pairs of that tuple; and what makes negatives of it.
-        is_consumed = query.is_grouped or query.bound.is_distinct or query.bound.chooses
+        # makes rows of its own, as tests do; a join, to find the pairs of that tuple; and what makes negatives of it.
+        is_told = with_ids and not (query.is_grouped or query.bound.is_distinct or query.bound.chooses)
         is_joined = sum(scan.source.is_stream for scan in scans_of(query.input)) > 1
         # Hybrid has W-EXPIRE above the topmost join alone: all in the tree below looks at the clock (Pipelines §3.3).
         below = self._below_joins if isinstance(query.input, Join) else self
         takes_back = any(map(below._may_take_back, scans_of(query.input)))
-        needs = (with_ids and not is_consumed) or (is_joined and (self._schedule == "nta" or takes_back))
+        needs = (is_told and not query.tests) or (is_joined and (self._schedule == "nta" or takes_back))
         needs = needs or (self._schedule == "hybrid" and takes_back)
         flow = FromClause(self._draft, query, self._hints, below._build).build(needs)
         if self._schedule == "hybrid" or (self._schedule == "nta" and joins_many(query, self._hints)):
             flow = self._draft.expire(flow)
-        return RowTests(self._draft, query, self._build).build(flow, with_ids and not is_consumed)
+        return RowTests(self._draft, query, self._build).build(flow, is_told)
 
     def _relies_on_order(self, body: Body) -> bool:
         """Whether a part of a query has an operator that needs to know the order of what happens."""

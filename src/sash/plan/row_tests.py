@@ -68,12 +68,14 @@ class RowTests:
         """The rows of a flow whose operands some row of another equals, or none; NULL equals nothing, unless asked.
 
         Rows are told apart by what is read of them, whether identities are wanted or not: one that leaves as an equal
-        one comes is no change, by whatever schedule.
+        one comes is no change, by whatever schedule. Expressions tell 0.0 from -0.0, which are equal.
         """
         columns, ids = flow.columns, (ROW_ID, EXPIRY_ID) if with_ids else ()
         flow, keys, matches = self._meeting(replace(flow, ids=()), operands, matches)
+        names = set(map(quote, columns))
+        content = (*columns, *(key for key, operand in zip(keys, operands, strict=True) if operand not in names))
         return add_membership(flow, matches, MembershipSpec(
-            rule, columns, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
+            rule, content, keys, matches.columns, (flow.life_us, matches.life_us), flow.expires_by_negatives,
             nulls_match, ids,
         ), columns=columns, ids=ids)  # fmt: skip
 

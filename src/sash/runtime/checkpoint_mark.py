@@ -13,7 +13,7 @@ from sash.io.damaged_files import damaged, read_object
 from sash.io.disk import Disk
 from sash.io.removal import CHECKPOINT_MARK
 
-FORMAT = 7
+FORMAT = 8
 """Of checkpoints. Another number is another format, which is refused."""
 
 

@@ -5,7 +5,7 @@
     <checkpoint>/manifest.jsonl  sha256 of the files of Spark's logs and state: damage is noticed before it does harm
     <checkpoint>/control/        what the driver says to the running query
     <checkpoint>/relations/      tables larger than the memory for them, cut into segments (`prepared_relation`), and
-                                 what workers run, if it is large (`stage_file`)
+                                 others and stages, if they are large (`mapped_object`)
     <checkpoint>/tables/         what batches have met of tables that are read as of arrival (`arrival_log.py`)
     <checkpoint>/spark/          Spark's own checkpoint
 

@@ -26,6 +26,7 @@ from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
 from sash.spark.labels import group_labels
 from sash.spark.machine_budget import MachineBudget
+from sash.spark.mapped_object import map_if_large, remove_other_objects
 from sash.spark.metrics import observed_metrics
 from sash.spark.output import Writer
 from sash.spark.packing import pack_files, pack_frame, pack_punctuation
@@ -35,7 +36,6 @@ from sash.spark.scratch import make_control_directory, make_relation_directory
 from sash.spark.session_settings import MEMORY
 from sash.spark.spark_session import read_budget
 from sash.spark.stage import Answer, GroupStage
-from sash.spark.stage_file import StagePlace, remove_other_stages
 from sash.store.batch import OP
 from sash.store.byte_sizes import format_bytes
 from sash.store.changes_reading import READING, ChangesReading
@@ -179,12 +179,13 @@ def _group_frame(
     messages = reduce(DataFrame.unionByName, packed, punctuations)
     budget = read_budget(spark)
     require_shares(plan, budget, n_groups)
-    places: list[StagePlace] = []
+    tables = map_if_large(dict(placed.relations), directory)
+    mapped = [tables]
     labels = F.lit(group_labels(n_groups, -(-n_groups // GROUPS_PER_PARTITION)))
     for fragment in plan.fragments:
         stage = GroupStage(
             plan,
-            dict(placed.relations),
+            tables or dict(placed.relations),
             fragment.number,
             n_groups,
             budget,
@@ -193,10 +194,10 @@ def _group_frame(
             arrivals=arrivals,
         )
         grouped = messages.withColumn("label", labels[F.col("grp")]).groupBy("label")
-        processor, place = portable_stage(stage, directory)
-        places += [place] if place is not None else []
+        mapped.append(map_if_large(stage, directory))
+        processor = portable_stage(mapped[-1] or stage)
         messages = grouped.transformWithStateInPandas(processor, MESSAGE_DDL, "Append", "None")
-    remove_other_stages(directory, places)
+    remove_other_objects(directory, filter(None, mapped))
     return messages.observe(METRICS, *observed_metrics(plan))
 
 

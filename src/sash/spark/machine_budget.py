@@ -46,8 +46,9 @@ class MachineBudget:
 
     def of_machine(self, spill: Path) -> MemoryBudget:
         """Of all groups of a machine together."""
-        work = (self._n_bytes - self.shared_bytes) // 2
-        return MemoryBudget(self.shared_bytes, work, work, spill)
+        least = LEAST_BYTES // 4
+        work = max(least, (self._n_bytes - self.shared_bytes) // 2)
+        return MemoryBudget(max(2 * least, self.shared_bytes), work, work, spill)
 
     @property
     def _n_bytes(self) -> int:

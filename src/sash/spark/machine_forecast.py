@@ -24,4 +24,4 @@ def forecast_on_machine(
         return None
     machine = budget.of_machine(Path(LOCAL_DIRECTORY))
     found = forecast_memory(plans, machine, tables, budget.n_running)
-    return replace(found, is_of_each_machine=True)
+    return replace(found, n_bytes=budget.n_bytes, is_of_each_machine=True)

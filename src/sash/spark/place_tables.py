@@ -32,7 +32,7 @@ from sash.spark.prepared_relation import Preparation, PreparedRelation, prepare_
 from sash.store.keys import is_exact
 
 RELATIONS = "relations"
-"""The directory of a checkpoint for tables that are in files."""
+"""The directory of a checkpoint for what workers find in files."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,8 @@ from pathlib import Path
 
 LOG_SECONDS = 86_400
 _NAME = re.compile(r"sash-(?:spark-(\d+)-\w+\.log|control-(\d+)-\w+)")
-_MARK = ".sash"
+_MARK, _TABLES = ".sash", ".relations"
+"""They begin with a dot, so that nobody takes them for something said."""
 
 
 def make_log() -> Path:
@@ -45,10 +46,10 @@ def make_control_directory() -> Path:
 
 
 def make_relation_directory(control: Path) -> Path:
-    """Where a query over frames has tables that do not fit memory. It goes with this process, whatever was said: who
-    starts the query again makes them again. The name begins with a dot, so that nobody takes it for something said.
+    """Where a query over frames has what does not travel with tasks, as large tables. It goes with this process, or the
+    next one that sweeps, whatever was said: who starts the query again makes it again.
     """
-    directory = control / ".relations"
+    directory = control / _TABLES
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return directory
 
@@ -67,6 +68,7 @@ def sweep(now: float | None = None) -> None:
             if not name or not _is_orphan(path, int(name[1] or name[2])):
                 continue
             if path.is_dir():
+                shutil.rmtree(path / _TABLES, ignore_errors=True)
                 _remove_unused(path)
             elif (time.time() if now is None else now) - path.stat().st_mtime > LOG_SECONDS:
                 path.unlink()

@@ -30,6 +30,7 @@ from sash.spark.exchange import DRIVER, OUTPUT, Message, message
 from sash.spark.group import Group
 from sash.spark.group_cache import GroupCache, open_group_cache
 from sash.spark.machine_budget import MachineBudget
+from sash.spark.mapped_object import MappedObject
 from sash.spark.metrics import Stopwatch, state_facts
 from sash.spark.place_tables import PlacedTables
 from sash.store.directory import Directory
@@ -63,7 +64,7 @@ class GroupStage(StatefulProcessor):
     def __init__(
         self,
         plan: Plan,
-        relations: dict[str, pa.Table],
+        relations: Mapping[str, pa.Table] | MappedObject,
         fragment: int,
         n_groups: int,
         budget: MachineBudget,
@@ -72,13 +73,13 @@ class GroupStage(StatefulProcessor):
         placed: PlacedTables | None = None,
         arrivals: str | None = None,
     ):
-        """`relations` are in memory; those of `placed` are in files, and what is said there of all of them counts.
+        """`relations` are whole; those of `placed` are cut into segments, and what is said there of all of them counts.
         `arrivals` is where the records are of tables that are read as of arrival, if there are any.
         """
         self._plan = plan
         self._relations = relations
         self._prepared = dict(placed.prepared) if placed else {}
-        self._tables = dict(placed.versions) if placed else versions_of(plan, relations)
+        self._tables = dict(placed.versions) if placed else versions_of(plan, _rows_of(relations))
         self._pipeline_key = _fingerprint(plan, self._tables, [each.path for each in self._prepared.values()]), fragment
         self._fragment = fragment
         self._n_groups = n_groups
@@ -100,7 +101,9 @@ class GroupStage(StatefulProcessor):
         yield from _to_frames(self._answered(chain(others, self._run_group(own) if own else ())))
 
     def close(self) -> None:
-        pass
+        """A worker may keep the stage for the next task."""
+        self._entries: Any = None
+        self._answer = None
 
     def _answered(self, messages: Iterable[Message]) -> Iterator[Message]:
         for each in messages:
@@ -160,7 +163,8 @@ class GroupStage(StatefulProcessor):
         """The pipeline of this fragment, as the last group has left it, with the tables that the batch has met."""
         key = self._pipeline_key
         if key not in _pipelines:
-            _pipelines[key] = self._plan.fragment_pipeline(self._fragment, self._relations, self._prepared)
+            relations = _rows_of(self._relations)
+            _pipelines[key] = self._plan.fragment_pipeline(self._fragment, relations, self._prepared)
             _met.pop(key, None)
         _pipelines.move_to_end(key)
         while len(_pipelines) > PIPELINES_IN_MEMORY:
@@ -179,6 +183,10 @@ class GroupStage(StatefulProcessor):
 
     def _open_cache(self) -> GroupCache:
         return open_group_cache(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
+
+
+def _rows_of(relations: Mapping[str, pa.Table] | MappedObject) -> Mapping[str, pa.Table]:
+    return relations.load() if isinstance(relations, MappedObject) else relations
 
 
 class _Entries(Mapping[str, bytes]):
