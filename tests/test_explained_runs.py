@@ -124,7 +124,7 @@ def test_who_shares_is_told_as_it_runs(
     [
         (
             {"format": FORMAT - 1},
-            "was written by another version of Sash: its format is 6, this version reads format 7",
+            f"was written by another version of Sash: its format is {FORMAT - 1}, this version",
         ),
         ({}, "is damaged: it is not what was written"),
     ],
