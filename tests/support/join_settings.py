@@ -23,6 +23,7 @@ from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.errors import PlanError
 from sash.index import head_room
 from sash.operators import bites
+from sash.plan import least_memory
 from sash.store import spill_files
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
@@ -84,6 +85,8 @@ class JoinSetting:
             patch.setattr(bites, "LEAST_ROWS", self.block_rows)
             patch.setattr(spill_files, "LEAST_PAGE_BYTES", PAGE_BYTES)
             patch.setattr(os, "fsync", lambda handle: None)  # nobody pulls the plug
+            # Rows of many columns need more than one block.
+            patch.setattr(least_memory, "least_memory", lambda plans: LEAST_BYTES)
             if self.n_bytes == LEAST_BYTES:
                 patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
                 patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
