@@ -48,6 +48,12 @@ def test_every_number_of_64_bits_has_a_place(keys: list[int], theta: int, max_le
     assert len(slots.entries) <= 2**max_levels
 
 
+def test_the_whole_range_of_64_bits_may_be_one_slot() -> None:
+    keys = np.array([-(2**63), 2**63 - 1])
+    slots = make_slot_array(keys, 2, 12)
+    assert (slots.length, slots.entries.tolist(), slots.segments_of(keys).tolist()) == (2**64, [0], [0, 0])
+
+
 def test_figure_6_4() -> None:
     """Slots of length 4, at most 5 rows each, together until there are 5 or more."""
     counts = [3, 1, 4, 0, 2, 5, 1, 5]

@@ -82,5 +82,7 @@ def _cluster(counts: np.ndarray, theta: int) -> np.ndarray:
 
 def _slots(keys: np.ndarray, low: int, length: int) -> np.ndarray:
     """Differences of 64-bit numbers need all 64 bits, so they have no sign."""
+    if length == 2**64:  # all that there is, which has no number of 64 bits
+        return np.zeros(len(keys), np.int64)
     offsets = keys.astype(np.uint64) - np.uint64(low & (2**64 - 1))
-    return (offsets // np.uint64(min(length, 2**64 - 1))).astype(np.int64)
+    return (offsets // np.uint64(length)).astype(np.int64)
