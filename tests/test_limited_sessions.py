@@ -242,6 +242,9 @@ def test_a_change_that_a_function_asks_for_waits_for_room(change: str, monkeypat
             if is_full and change == "add":
                 with pytest.raises(PlanError, match="the query `late` begins with the next step"):
                     session.clock_us("late")
+            if is_full:
+                with pytest.raises(ResourceError, match="no room"):
+                    session.query("another", SMALL)
         after, rest = feed(session, N_ROWS // 2 + ROWS_PER_PUSH, N_ROWS), session.finish()
         parts = {name: [*(each[name] for each in (before, asked, after, rest) if name in each)] for name in rest}
         return {name: pa.concat_tables(changes) for name, changes in (parts | {"heard": heard}).items()}

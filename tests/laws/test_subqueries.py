@@ -129,6 +129,19 @@ def test_an_equal_row_in_place_of_another_is_no_change_by_any_schedule() -> None
         assert_changes(case.run(schedule), changes)
 
 
+@pytest.mark.parametrize("changes", ["", " EMIT CHANGES"])
+def test_an_expression_tells_zeros_apart_that_are_equal(changes: str) -> None:
+    rows = pa.table({"ts": [1, 2], "v": [0.0, -0.0]})
+    texts = pa.table({"ts": [0], "t": ["-0.0"]})
+    frames = {"a": sash.stream(rows, time="ts"), "b": sash.stream(texts, time="ts")}
+    tests = "CAST(x.v AS VARCHAR) IN (SELECT y.t FROM b y [RANGE 9 us])"
+    case = Case(f"SELECT x.v FROM a x [RANGE 9 us] WHERE {tests}{changes}", frames)
+    for schedule in ("tpa", "nta", "hybrid"):
+        entered = case.run(schedule)
+        entered = entered.filter(pa.array(sign > 0 for sign in entered.column("_op").to_pylist()))
+        assert entered.column("_ts").cast(pa.int64()).to_pylist() == [2]
+
+
 @pytest.mark.slow
 @settings(max_examples=N_CUT)
 @given(subquery_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case), rearrangements(case))))
