@@ -50,6 +50,12 @@ for _options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
     os.environ.setdefault(_options, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
+@pytest.fixture
+def without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For plans that need more memory than the 64 KiB under which all else runs too, and for what EXPLAIN says then."""
+    monkeypatch.delenv("SASH_MEMORY", raising=False)
+
+
 def pytest_runtest_teardown() -> None:
     """A limit on memory that a test has set, and not taken back as it failed, is none of the next one's."""
     sash.configure()

@@ -145,6 +145,7 @@ def test_a_checkpoint_that_the_run_refuses_is_refused(
     assert f"{mark} {what}" in capsys.readouterr().err.replace("\n", " ")
 
 
+@pytest.mark.usefixtures("without_limit")
 def test_the_engine_says_in_which_order_queries_are_served(command: Callable[..., str]) -> None:
     write(PAIRS + LARGE, None)
     assert "(LWO): on Spark all answers leave with their batch" in command("explain", "script.sql", "--verbose")
@@ -171,6 +172,7 @@ def test_on_spark_memory_alone_is_a_limit(command: Callable[..., str], monkeypat
     assert command("explain", "script.sql", "--memory", "1m").count("Memory: 1 MiB of each machine") == 1
 
 
+@pytest.mark.usefixtures("without_limit")
 def test_where_memory_is_limited_joins_of_many_probe(
     command: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlglot import exp
 
@@ -47,6 +47,7 @@ def test_plans_amount_to_the_answer_with_every_algorithm(case: Case) -> None:
 SHARED = "WITH S AS (SELECT k FROM A EXCEPT SELECT k FROM B) "
 
 
+@pytest.mark.usefixtures("without_limit")
 @pytest.mark.parametrize(
     "text",
     [
@@ -59,7 +60,7 @@ SHARED = "WITH S AS (SELECT k FROM A EXCEPT SELECT k FROM B) "
         "SELECT {} C.k FROM C LEFT JOIN (SELECT k FROM A INTERSECT SELECT k FROM B) S ON C.k = S.k",
     ],
 )
-@settings(max_examples=volume(dev=3, ci=20, deep=200))
+@settings(max_examples=volume(dev=3, ci=20, deep=200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_hybrid_below_a_join_is_time_probing(text: str, data: st.DataObject) -> None:
     """Law 6 where what is joined takes rows back: W-EXPIRE above the topmost join, and none below."""

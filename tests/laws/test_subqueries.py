@@ -112,6 +112,7 @@ def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
     assert_changes(case.run("nta"), changes)
 
 
+@pytest.mark.usefixtures("without_limit")
 def test_an_equal_row_in_place_of_another_is_no_change_by_any_schedule() -> None:
     """Where some schedules want identities of rows without a partner, and others do not."""
     matches = "(x.v IN (SELECT y.v FROM b y [RANGE 5 us] WHERE y.k = x.k)) AS s"

@@ -19,6 +19,8 @@ from sash.plan.query_plan import QueryPlan
 from sash.store import sorted_runs
 from sash.testing import Case, assert_changes
 
+pytestmark = pytest.mark.usefixtures("without_limit")
+
 STREAMS = "abcdefgh"
 MOST_NODES = 40
 """An outer join adds no more."""
