@@ -11,9 +11,9 @@ import pytest
 from sash.cost.multiway_spill import ManyInput, ManyLoad, estimate_multiway_spill
 from sash.cost.spill_cost import MemoryShares
 from sash.index.probe_order import probe_orders, probed_keys
-from sash.operators.bites import Bite, Bites
 from sash.operators.multiway_join import MultiwayJoin, MultiwayJoinSpec
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
+from sash.store.bites import Bite, Bites
 from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_arena import SpillArena
 

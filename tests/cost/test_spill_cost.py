@@ -13,8 +13,8 @@ from sash.cost.exact_cost import estimate_exact
 from sash.cost.join_cost import AHEWJ, EWJ, RPWJ, JoinLoad, JoinMethod
 from sash.cost.spill_cost import MemoryShares, SpillEstimate, estimate_spill
 from sash.embedded.join_load import LoadStreams, load_schema, load_spec
-from sash.operators.bites import Bite, Bites
 from sash.operators.window_join import WindowJoin
+from sash.store.bites import Bite, Bites, Spent, Use
 from sash.store.memory_budget import MemoryBudget
 from sash.store.model_disk import DISK_9LZX
 from sash.store.spill_arena import SpillArena
@@ -45,7 +45,8 @@ def count_run(load: JoinLoad, n_step: int, spill: Path) -> Counted:
         if begun is None and streams.clock_us > 1.2 * full_us:
             begun = counts.n_bytes_read, counts.n_bytes_written, streams.clock_us
         batches, clock = streams.step(n_step)
-        bites = Bites(Bite(dict(enumerate(batches)), clock, {}), budget)
+        spent = Spent(Use.KEPT_IN_PIECES, join.n_file_bytes)
+        bites = Bites(Bite(dict(enumerate(batches)), clock, {}), budget, spent)
         for bite in bites:
             bites.see(join.process([bite.arrivals[0], bite.arrivals[1]], bite.clock).nbytes)
         if begun is not None:

@@ -1,6 +1,6 @@
 """Law 6, of memory: how much there is does not show. Windows that are sealed all the time answer as those in memory do.
 
-least     16 KiB, of which a quarter is for a step: a few rows are a bite
+least     16 KiB, of which a quarter is for a step: a few rows are a bite, and fewer come into a window at once
 sealed    whatever is in a window when a step begins goes to disk first, whole or half, in pages of few rows
 """
 
@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 import sash
 from sash.index import head_room
-from sash.operators import bites
 from sash.oracle.snapshot_law import is_join
 from sash.plan import least_memory
 from sash.sql.bound_query import BoundQuery
-from sash.store import sealed_expiries, sorted_runs, spill_files, timed_log, trace
+from sash.store import bites, sealed_expiries, sorted_runs, spill_files, timed_log, trace
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 from sash.testing import Case, assert_changes, expected_changes, stream_of
 from sash.testing.case import Push, Step
@@ -45,6 +44,7 @@ def sealed_all_the_time(spill: Path) -> Iterator[None]:
         patch.setattr(trace, "LEAST_SHARE", 1 << 40)
         patch.setattr(sealed_expiries, "LEAST_BATCH_BYTES", 64)
         patch.setattr(bites, "LEAST_ROWS", 2)
+        patch.setattr(bites, "SHARE_OF_STATE", 1 / 8)
         patch.setattr(spill_files, "LEAST_PAGE_BYTES", 64)
         patch.setattr(sorted_runs, "LEAST_RUN_BYTES", 1)
         patch.setattr(least_memory, "least_memory", lambda plans: LEAST_BYTES)  # many plans need more

@@ -20,6 +20,7 @@ from sash.errors import ResourceError, SourceError
 from sash.operators.pacing import paces
 from sash.operators.reorder import Reorder, ReorderSpec
 from sash.store.batch import NEVER, OP, SIGNED_FIELDS, TS, concat
+from sash.store.bites import Use
 from sash.store.codec import decode_table
 from sash.store.memory_budget import MemoryBudget
 from sash.store.spill_arena import SpillArena
@@ -157,7 +158,7 @@ def decoded(operator: Reorder, clock: int) -> list[dict]:
 def release(operator: Reorder, batch: pa.Table, clock: int) -> list[pa.Table]:
     """As a pipeline does, bit by bit."""
     found = []
-    for until in paces([operator], clock):
+    for until in paces([operator], clock, Use.KEPT):
         found.append(operator.process([batch], until))
         batch = tuples([])
     return found

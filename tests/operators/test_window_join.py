@@ -5,7 +5,10 @@ Law: a and b join iff key(a) = key(b), residual(a, b), and their lives overlap: 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +16,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sash.cost.join_cost import JoinMethod
+from sash.index import head_room
+from sash.kernels.segment_join import SegmentPairs
 from sash.operators.window_join import WindowJoin, WindowJoinSpec
+from sash.store import bites, window
 from sash.store.batch import EXPIRES, OP, SIGNED_FIELDS, TS
+from sash.store.memory_budget import MemoryBudget
+from sash.store.segment import WindowSegment
+from sash.store.segment_probe import probe
+from sash.store.spill_arena import SpillArena
 from support.steps import Lived, alive_at, amount_at, changes_of, due, restarted, signed
 
 WINDOW_US = 6
@@ -77,6 +87,52 @@ def test_pairs_do_not_wait_for_order(left: list[Row], right: list[Row]) -> None:
         seen += pairs_of(operator.process([tuples(one[0], LEFT), tuples(one[1], RIGHT)], -1))
     both = [tuples(dict(enumerate(left)), LEFT), tuples(dict(enumerate(right)), RIGHT)]
     assert sorted(seen) == pairs_of(WindowJoin(JOINS["whj"], LEFT, RIGHT).process(both, -1))
+
+
+@pytest.fixture(scope="module")
+def spill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("spill")
+
+
+@pytest.fixture(scope="module")
+def in_pieces() -> Iterator[None]:
+    """A few rows are all that may come into a window at once, and what was there before is sealed first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(head_room, "LEAST_SHARE", 1 << 40)
+        patch.setattr(bites, "LEAST_ROWS", 2)
+        patch.setattr(bites, "SHARE_OF_STATE", 0)
+        patch.setattr(MemoryBudget, "n_state_bytes", property(lambda budget: budget.state_bytes + 1))
+        yield
+
+
+@pytest.mark.usefixtures("in_pieces")
+@pytest.mark.parametrize("join", JOINS)
+@given(left=ROWS, right=ROWS, clocks=st.lists(st.integers(-1, 21), max_size=5))
+def test_a_step_that_comes_in_in_pieces_reads_every_segment_once(
+    spill: Path, join: str, left: list[Row], right: list[Row], clocks: list[int]
+) -> None:
+    """And gives the pairs that it would give whole; of the segments, those that were there when it began."""
+    whole, limited, last = WindowJoin(JOINS[join], LEFT, RIGHT), WindowJoin(JOINS[join], LEFT, RIGHT), -2
+    limited.reset(SpillArena(MemoryBudget.of(1 << 14, spill)))
+    for clock in [*sorted(clocks), 30]:
+        batches = [
+            tuples({number: row for number, row in enumerate(rows) if last < row[0] <= clock}, schema)
+            for rows, schema in ((left, LEFT), (right, RIGHT))
+        ]
+        before = {segment.name for log in limited.logs().values() for segment in log.segments}
+        looked_into: list[str] = []
+
+        def look_into(segment: WindowSegment, *how: Any, into: list[str] = looked_into) -> Iterator[SegmentPairs]:
+            into.append(segment.name)
+            return probe(segment, *how)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(window, "probe", look_into)
+            found = pairs_of(limited.process(batches, clock))
+        assert found == pairs_of(whole.process(batches, clock))
+        assert all(looked_into.count(name) <= 1 for name in before)
+        last = clock
+    assert all(log.n_rows == 0 for log in limited.logs().values())
 
 
 TOLD = [pa.schema([(f"{alias}.k", pa.int64()), (f"_id.{alias}", pa.int64())]) for alias in ("A", "B")]

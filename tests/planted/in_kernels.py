@@ -355,6 +355,14 @@ SEGMENTS = (
         ("tests/kernels/test_hash_order.py",),
     ),
     Mistake(
+        "a-mark-that-is-missing-for-the-last-tuple",
+        "segment_join",
+        "kernels/segment_join.py",
+        "    for i in range(hashes.shape[0]):\n        place = hashes[i] >> shift\n",
+        "    for i in range(hashes.shape[0] - 1):\n        place = hashes[i] >> shift\n",
+        ("tests/store/test_segment.py",),
+    ),
+    Mistake(
         "rows-of-a-key-that-go-on-beyond-their-page-not-read",
         "segment_join",
         "kernels/segment_join.py",

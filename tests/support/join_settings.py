@@ -22,9 +22,8 @@ from sash.cost.join_cost import AHEWJ, EWJ, HASH, RPWJ, WHJ, WNL, JoinMethod
 from sash.cost.replan import LoadWatch, ReplanPolicy
 from sash.errors import PlanError
 from sash.index import head_room
-from sash.operators import bites
 from sash.plan import least_memory
-from sash.store import spill_files
+from sash.store import bites, spill_files
 from sash.store.memory_budget import LEAST_BYTES, MemoryBudget
 
 TIERED = "tiered"

@@ -2,9 +2,9 @@
 
     memory   |···· half of the limit: rows of both heads, their index, and what the next bite brings ····|
     full     half of the larger head becomes a segment, so a head is three quarters full in the mean
-    a bite   its rows look into every segment of the other side:
+    a bite   its rows look into every segment of the other side, before they come in as many at a time as find room:
              keys      16 bytes a row: all pages if it has many rows, else those that filter and fences leave
-             payload   batches of those rows that have found a partner
+             payload   batches of those rows that have found a partner, without their lives and signs
 
 If both windows outgrow memory, heads end up nearly equal: with room for C, each is full at 4/7 C and holds 3/7 C in the
 mean, and a segment has 2/7 C. A window that is less than half of C stays, and the other one has the rest.
@@ -24,7 +24,7 @@ from sash.cost.join_cost import JoinLoad
 from sash.index.hash_index import FIRST_SLOTS
 from sash.kernels.hash_join import SLOT_WIDTH
 from sash.store.block_window import CUTS
-from sash.store.memory_budget import GROWTH, LEAST_ROWS, ROW_BYTES, SHARE_OF_STATE
+from sash.store.memory_budget import GROWTH, LEAST_ROWS, PASSING_BYTES, ROW_BYTES, SHARE_OF_STATE
 from sash.store.segment_probe import MANY
 from sash.store.segment_writer import BATCH_BYTES, FIRST_BATCH_ROWS
 from sash.store.spill_files import SpillSettings
@@ -35,6 +35,8 @@ SLOT_BYTES = 8 * SLOT_WIDTH
 KEYS_PER_SLOT = 5 / 8
 KEY_BYTES, ORIGIN_BYTES = 16, 8
 """Of a row in a segment: the hash of its key and its time; and which row it was."""
+TOLD_BYTES = 17
+"""Of a row's columns, those that are not in its segment's payload: its life and its sign."""
 IPC_BYTES = 640
 """About so much a batch of payload takes beside its rows."""
 FALSE_SHARE = 0.01
@@ -98,6 +100,7 @@ def estimate_spill(
     """Of a join of rows with so many bytes of columns, once windows are full; steps bring `step_s` seconds at once."""
     n_pairs = sum(load.rates[side] * load.window_tuples(1 - side) for side in (0, 1)) * load.match_rate
     n_bite = bite_rows(load.rates, row_bytes, n_pairs / sum(load.rates), step_s, shares)
+    n_looking = max(n_bite, looking_rows(load.rates, row_bytes, step_s, shares))
     arriving = [n_bite * rate / sum(load.rates) for rate in load.rates]
     held = [MEAN_ROOM * (each + STATE_BYTES) for each in row_bytes]
     windows = [load.window_tuples(side) * held[side] for side in (0, 1)]
@@ -112,13 +115,16 @@ def estimate_spill(
     # Sides that both outgrow memory take turns, so that what was sealed less than a bite ago has two of them.
     n_turns = 2 if min(windows) > heads[0] and min(windows) > heads[1] else 1
     segments = [
-        segments_of(load.window_tuples(side), heads[side] / held[side], arriving[side], row_bytes[side], n_turns)
+        segments_of(
+            load.window_tuples(side), heads[side] / held[side], arriving[side], row_bytes[side] - TOLD_BYTES, n_turns
+        )
         for side in (0, 1)
     ]
     heads = [min(each + n_rows * size, whole) for each, n_rows, size, whole in zip(heads, arriving, held, windows)]
     settings = SpillSettings.within(int(shares.disk_bytes))
-    n_bites = sum(load.rates) / n_bite
-    reads = [read_of(load.n_distinct, load.match_rate, arriving[1 - side], segments[side], settings) for side in (0, 1)]
+    n_bites = sum(load.rates) / n_looking
+    looking = [n_looking * rate / sum(load.rates) for rate in load.rates]
+    reads = [read_of(load.n_distinct, load.match_rate, looking[1 - side], segments[side], settings) for side in (0, 1)]
     files = [file_bytes(each, settings) for each in segments]
     on_disk = sum(each.n_segments * size for each, size in zip(segments, files))
     written = sum(rate * size / each.n_rows for rate, each, size in zip(load.rates, segments, files) if each.n_segments)
@@ -132,10 +138,9 @@ def bite_rows(
     rates: Sequence[float], row_bytes: Sequence[float], n_joined: float, step_s: float, shares: MemoryShares
 ) -> float:
     """How many rows are worked on at once, in the mean: a step, or as much of it as there is memory for, and less from
-    then on if what is joined, so many for each row, is too much. See `operators/bites.py`.
+    then on if what is joined, so many for each row, is too much. See `store/bites.py`.
     """
-    n_step = max(1.0, sum(rates) * step_s)
-    mean_bytes = sum(rate * each for rate, each in zip(rates, row_bytes)) / sum(rates)
+    n_step, mean_bytes = max(1.0, sum(rates) * step_s), _mean_bytes(rates, row_bytes)
     as_input = shares.step_bytes / mean_bytes
     as_state = SHARE_OF_STATE * shares.state_bytes / (GROWTH * (mean_bytes + ROW_BYTES))
     n_most = n_rows = max(LEAST_ROWS, min(as_input, as_state))
@@ -148,6 +153,15 @@ def bite_rows(
         elif 4 * bytes_out < shares.step_bytes:
             n_rows = min(n_most, 2 * n_rows)
     return n_done / n_bites
+
+
+def looking_rows(rates: Sequence[float], row_bytes: Sequence[float], step_s: float, shares: MemoryShares) -> float:
+    """How many rows look into segments at once before they come in: a step, or as much of it as may be in memory."""
+    return max(1.0, min(sum(rates) * step_s, shares.step_bytes / (_mean_bytes(rates, row_bytes) + PASSING_BYTES)))
+
+
+def _mean_bytes(rates: Sequence[float], row_bytes: Sequence[float]) -> float:
+    return sum(rate * each for rate, each in zip(rates, row_bytes)) / sum(rates)
 
 
 def _index_bytes(load: JoinLoad, n_rows: float) -> float:

@@ -158,6 +158,9 @@ class CircularBuckets:
         for side in range(len(self._sides)):
             self._refill(side)
 
+    def give_room(self) -> None:
+        self.refill()
+
     def free(self) -> None:
         """Gives the room of all buckets back."""
         for each in self._buckets:

@@ -64,6 +64,11 @@ class HashIndex:
         """Puts all rows of the windows into a fresh table."""
         self._fill(self._first_slots(), [window.next_row for window in self._windows])
 
+    def give_room(self) -> None:
+        """By a smaller table, if that is enough; rows that have left are none to meet."""
+        if self._first_slots() < len(self._slots.array):
+            self.refill()
+
     def free(self) -> None:
         """Gives the room of the table back."""
         self._slots.free()

@@ -28,10 +28,10 @@ class Sealable(Protocol):
 
 
 def make_room(
-    windows: Sequence[Sealable], budget: MemoryBudget | None, refill: Callable[[], None], n_rows: int, n_bytes: int
+    windows: Sequence[Sealable], budget: MemoryBudget | None, give_room: Callable[[], None], n_rows: int, n_bytes: int
 ) -> None:
     """Seals what must leave memory before so much comes in: half of the largest window's head at a time, or all of a
-    short one. `refill` is called whenever rows have left, for the index over them.
+    short one. `give_room` is called whenever rows have left, for the index over them.
 
     A head that is small beside what others keep stays: segments of a few rows would cost more than they free. If the
     disk has no room, all stays as it is, and the budget knows why.
@@ -49,7 +49,7 @@ def make_room(
         except ResourceError as error:
             budget.refused = error
             return
-        refill()
+        give_room()
 
 
 def row_bytes(window: Sealable) -> int:

@@ -67,6 +67,10 @@ class WindowIndex(Protocol):
         """Starts afresh with all rows of the windows: their numbers have changed, or the index is new."""
         ...
 
+    def give_room(self) -> None:
+        """Rows have left memory: gives back the room that they had."""
+        ...
+
     def free(self) -> None:
         """Gives all room back: another index takes over."""
         ...

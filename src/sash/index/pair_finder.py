@@ -8,11 +8,17 @@
 
 The windows are the truth. The index is made from them, so another one can take over between any two steps. A pair is
 found once, by the row that comes later: rows are sealed between steps, when they have met all that came before.
+
+Where memory is limited, a step may have more rows than it has room for. They look into the segments that are there
+before any of them comes in, so that each segment is read once, and then come in piece by piece:
+
+    a step   ──▶ segments                                       rows that are `expected`
+    a piece  insert ── index ──▶ segments of rows that were sealed for this step ── evict
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -20,6 +26,7 @@ import pyarrow as pa
 
 from sash.index.head_room import make_room, row_bytes
 from sash.index.join_index import LEFT, RIGHT, JoinIndex, Pairs, WindowIndex
+from sash.store.bites import Bite, Bites
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
 from sash.store.window import Window
@@ -57,19 +64,20 @@ class PairFinder(Generic[W, I]):
         return firsts
 
     def pairs(self, index: JoinIndex, inputs: Sequence[pa.Table], horizon: int) -> Iterator[Pairs]:
-        """The pairs of a step in which no tuple is taken back. After the last one, tuples that are dead are gone.
+        """The pairs of a step in which no tuple is taken back, each chunk good until the next is asked for. After the
+        last one, tuples that are dead are gone.
 
         `index` is its own, which gives pairs as rows come in.
         """
         assert index is self.index
-        firsts, budget = self.insert(inputs, horizon), self.windows[LEFT].arena.budget
+        budget = self.windows[LEFT].arena.budget
         if budget is None:
-            yield from index.arrive(firsts, horizon)
-        else:
-            n_pairs = budget.n_pairs_at_once(sum(map(row_bytes, self.windows)))
-            for pairs in self._pairs_anywhere(index, firsts, horizon):
-                yield from pairs.parts(n_pairs)
-        self.evict(horizon)
+            yield from index.arrive(self.insert(inputs, horizon), horizon)
+            self.evict(horizon)
+            return
+        n_pairs = budget.n_pairs_at_once(sum(map(row_bytes, self.windows)))
+        for pairs in self._pairs_in_pieces(index, Bites(Bite(dict(enumerate(inputs)), horizon, {}), budget)):
+            yield from pairs.parts(n_pairs)
 
     def evict(self, horizon: int, retracted: Sequence[np.ndarray] = (NO_ROWS, NO_ROWS)) -> None:
         """At the end of a step: lets go of the retracted rows of each side, and of all that has ended by then."""
@@ -107,17 +115,34 @@ class PairFinder(Generic[W, I]):
             self.windows[side].evict(horizon)
         self._refill(horizon)
 
-    def _pairs_anywhere(self, index: JoinIndex, firsts: tuple[int, int], horizon: int) -> Iterator[Pairs]:
-        """With rows in memory, then with those on disk."""
-        yield from index.arrive(firsts, horizon)
-        for side, first in enumerate(firsts):
-            yield from self._pairs_with_sealed(side, first)
+    def _pairs_in_pieces(self, index: JoinIndex, step: Bites) -> Iterator[Pairs]:
+        """With rows in memory and on disk."""
+        met: Set[str] = frozenset()
+        if not step.is_whole:
+            met = {segment.name for window in self.windows for segment in window.log.segments}
+            yield from self._pairs_of_expected(step.arrivals)
+        for piece in step:
+            firsts = self.insert([piece.arrivals[side] for side in (LEFT, RIGHT)], piece.clock)
+            yield from index.arrive(firsts, piece.clock)
+            for side, first in enumerate(firsts):
+                yield from self._pairs_with_sealed(side, first, met)
+            self.evict(piece.clock)
 
-    def _pairs_with_sealed(self, side: int, first: int) -> Iterator[Pairs]:
-        """Pairs of a side's rows from `first` on with rows of the other one that are on disk."""
+    def _pairs_of_expected(self, arrivals: Mapping[int, pa.Table]) -> Iterator[Pairs]:
+        """Pairs of rows that have not come in with rows that are on disk."""
+        for side, window in enumerate(self.windows):
+            window.expect(arrivals[side])
+            try:
+                yield from self._pairs_with_sealed(side, window.next_row)
+            finally:
+                window.expect(None)
+
+    def _pairs_with_sealed(self, side: int, first: int, met: Set[str] = frozenset()) -> Iterator[Pairs]:
+        """Pairs of a side's rows from `first` on with rows of the other one that are on disk, but for segments that
+        they have met, by name.
+        """
         own = self.windows[side]
-        at = slice(first - own.base, own.next_row - own.base)
-        for found in self.windows[1 - side].probe_sealed(own.keys[at], own.ts[at], own.ends[at]):
+        for found in self.windows[1 - side].probe_sealed(*own.lives_from(first), met):
             rows = first + found.tuples
             ts, expires, _ = own.values(rows)
             pair = (rows, found.rows) if side == LEFT else (found.rows, rows)
@@ -125,7 +150,7 @@ class PairFinder(Generic[W, I]):
 
     def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
         """Lets rows go to disk if memory would be short when so much comes in."""
-        make_room(self.windows, self.windows[LEFT].arena.budget, self.index.refill, n_rows, n_bytes)
+        make_room(self.windows, self.windows[LEFT].arena.budget, self.index.give_room, n_rows, n_bytes)
 
     def _refill(self, horizon: int) -> None:
         self.index.advance(horizon)

@@ -4,9 +4,11 @@
     page 0   3 12 12 12          |
     page 1  12 12 17 40 71       |           a page is looked at once, from its beginning to its end
     page 2             80 88 95 99
+    marks    1     1   1         1           a bit for each range of hashes in which there is a tuple
 
-The hash is `mix64`, which is one to one: equal hashes are equal keys, and no key has to be compared. The rows of a key
-may fill any number of pages; what the tuples have looked at is remembered from page to page and from call to call.
+Most rows are nobody's partner: their bit says so, and nothing else of them is looked at. The hash is `mix64`, which is
+one to one: equal hashes are equal keys, and no key has to be compared. The rows of a key may fill any number of pages;
+what the tuples have looked at is remembered from page to page and from call to call.
 
 A page holds its rows column by column: hashes, `ts`, and `expires` unless all rows live equally long. Before pages are
 read, a filter says which keys are not there: a Bloom filter in blocks of the length of a cache line.
@@ -25,6 +27,8 @@ from sash.kernels.jit import inlined_kernel, kernel, released_borrowing
 BLOCK_WORDS = 8
 """Words of 64 bits in a block of the filter."""
 BITS_PER_KEY = 10
+MOST_MARKS = 1 << 17
+"""Words of bits that say which tuples there are: more of them would not be in the caches."""
 BITS_SET = 7
 """For each key, among the 512 of its block: about one key in a hundred that is not there passes."""
 STORED = -1
@@ -40,6 +44,8 @@ class HashedTuples(NamedTuple):
     ts: Int64s
     ends: Int64s
     numbers: Int64s
+    marks: UInt64s
+    """See `mark_hashes`."""
 
 
 class KeyPages(NamedTuple):
@@ -143,6 +149,31 @@ def want_pages(hashes: UInt64s, filter: UInt64s, fences: UInt64s, wanted: Bools,
     return n_passed
 
 
+@kernel
+def mark_hashes(hashes: UInt64s) -> UInt64s:
+    """A bit for each range of hashes, set if one of these is in it; about one in sixteen is, and they ascend with the
+    hashes.
+    """
+    n_words = 1
+    while 4 * n_words < hashes.shape[0] and n_words < MOST_MARKS:
+        n_words *= 2
+    marks, shift = np.zeros(n_words, np.uint64), _shift_of(n_words)
+    for i in range(hashes.shape[0]):
+        place = hashes[i] >> shift
+        marks[np.int64(place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
+    return marks
+
+
+@inlined_kernel
+def _shift_of(n_words: int) -> np.uint64:
+    """By how much hashes are shifted to be bits of so many words, a power of two."""
+    shift = 58
+    while n_words > 1:
+        n_words //= 2
+        shift -= 1
+    return np.uint64(shift)
+
+
 @inlined_kernel
 def _end_of(row: int, expires: int, early: EarlyEnds) -> int:
     """When a row leaves: at its end by the clock, or when it was taken back."""
@@ -168,24 +199,25 @@ def merge_pages(
     full if `at[PAGE]` is not the number of wanted pages: then the same call, with room, goes on. With the next pages,
     `at[TUPLE]` alone stays.
     """
-    hashes, ts, ends, numbers = tuples
+    hashes, ts, ends, numbers, marks = tuples
     words, wanted, rows_per_page, first_row, last_row, life_us = pages
-    n_tuples = hashes.shape[0]
+    n_tuples, shift = hashes.shape[0], _shift_of(marks.shape[0])
     i, k, j, partner = at[TUPLE], at[PAGE], at[ROW], at[PARTNER]
     while k < wanted.shape[0]:
         page = wanted[k]
         page_row = first_row + page * rows_per_page
         n_rows = min(rows_per_page, last_row - page_row)
         while j < n_rows and i < n_tuples:
-            # 1. Both sides catch up with each other, in loops that do one thing.
-            while j < n_rows and np.uint64(words[page, j]) < hashes[i]:
-                j += 1
-            if j == n_rows:
-                break
+            # 1. A row that may have a partner, and the first tuple that may be one.
             hash = np.uint64(words[page, j])
+            place = hash >> shift
+            if not (marks[np.int64(place >> np.uint64(6))] >> (place & np.uint64(63))) & np.uint64(1):
+                j += 1
+                continue
             while i < n_tuples and hashes[i] < hash:
                 i += 1
             if i == n_tuples or hashes[i] != hash:
+                j += 1
                 continue
             # 2. A row meets all tuples of its key: the first of them is `i`, also for the next row.
             row_ts = words[page, rows_per_page + j]

@@ -37,12 +37,21 @@ from sash.operators.evaluator import keep
 from sash.operators.multiway_shape import shape_of
 from sash.operators.operator import Unpaced
 from sash.papers.wjoin.wjoin_algorithms import ALGORITHMS, GCA
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column
+from sash.store.batch import (
+    BEGINNING,
+    EXPIRES,
+    ID_PREFIX,
+    OP,
+    SIGNED_FIELDS,
+    SIGNED_NAMES,
+    TS,
+    ColumnLike,
+    int64_column,
+)
 from sash.store.block_log import BlockLog
 from sash.store.ordered_window import OrderedWindow
 from sash.store.vector import Arena, Memory
 
-SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 MAX_COMBINED = 1 << 16
 """More rows than so many are put out in the chunks in which they were found."""
 

@@ -17,6 +17,7 @@ from sash.operators.operator_names import OperatorName
 from sash.operators.operator_set import OperatorSet
 from sash.operators.pacing import Arriving, Pace, paced
 from sash.operators.segmented_lookup import SegmentedRelation
+from sash.operators.tuple_use import use_of
 from sash.operators.window_join import WindowJoin
 from sash.store.batch import NEVER
 from sash.store.timed_turns import OrderedTuples
@@ -93,7 +94,8 @@ class OperatorTree(OperatorSet):
 
     def paced(self, arrivals: Mapping[int, Arriving], clock: int, clocks: Mapping[int, int]) -> Iterator[Pace]:
         """A step bit by bit."""
-        return paced([each for _, each in self.operators()], self._loose, Pace(arrivals, clock, clocks))
+        operators = [each for _, each in self.operators()]
+        return paced(operators, self._loose, Pace(arrivals, clock, clocks), use_of(operators))
 
     def replace_relations(self, relations: Mapping[str, pa.Table | SegmentedRelation]) -> None:
         """Looks up in other relations from now on, by label; they have the same columns."""

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from sash.operators.operator import Stateful
-from sash.store.batch import TS, int64_column, sorted_by_time
+from sash.store.batch import NEVER, TS, int64_column, sorted_by_time
+from sash.store.bites import Use
 from sash.store.timed_turns import OrderedTuples
 
 Arriving: TypeAlias = pa.Table | OrderedTuples
@@ -32,20 +33,23 @@ class Pace(NamedTuple):
     clocks: Mapping[int, int]
 
 
-def paces(operators: Sequence[Stateful], clock: int) -> Iterator[int]:
-    """The clocks by which it moves bit by bit; what an operator says depends on the steps before."""
+def paces(operators: Sequence[Stateful], clock: int, use: Use) -> Iterator[int]:
+    """The clocks by which it moves bit by bit; what an operator says depends on the steps before. `use`: what becomes
+    of tuples that are let go; unless they are kept all at once, as many may be as there is memory for.
+    """
+    n_max = N_PACED if use is Use.KEPT else NEVER
     while True:
-        until = min((operator.pace(clock, N_PACED) for operator in operators), default=clock)
+        until = min((operator.pace(clock, n_max) for operator in operators), default=clock)
         yield until
         if until == clock:
             return
 
 
-def paced(operators: Sequence[Stateful], loose: Set[int], step: Pace) -> Iterator[Pace]:
-    """A step of operators bit by bit; `loose` are the slots that nothing puts in order."""
+def paced(operators: Sequence[Stateful], loose: Set[int], step: Pace, use: Use) -> Iterator[Pace]:
+    """A step of operators bit by bit; `loose` are the slots that nothing puts in order. `use`: see `paces`."""
     arrivals, clock, clocks = step
     is_sorted = False
-    for until in paces(operators, clock):
+    for until in paces(operators, clock, use):
         if until == clock:
             yield Pace(arrivals, clock, clocks)
             return

@@ -23,18 +23,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from sash.operators.bites import Bite, Bites, Spent
 from sash.operators.branch import Branch, FedBranch
 from sash.operators.lookup_join import LookupJoin
-from sash.operators.operator import RoomMaker, Stateful, Stateless
+from sash.operators.operator import RoomMaker, Stateful
 from sash.operators.operator_names import BranchName, OperatorName
 from sash.operators.operator_set import OperatorSet, StoredEntries, restore_operator
 from sash.operators.operator_tree import Work
 from sash.operators.pacing import Arriving, paces
-from sash.operators.reorder import Reorder
 from sash.operators.segmented_lookup import SegmentedRelation
+from sash.operators.tapped_join import TappedJoin
 from sash.operators.trunk import JOIN, Trunk
+from sash.operators.tuple_use import use_of
+from sash.operators.window_join import WindowJoin
 from sash.store.batch import BEGINNING
+from sash.store.bites import Bite, Bites, Spent
 from sash.store.vector import Arena, Memory
 
 MEMBERS = "members"
@@ -84,10 +86,10 @@ class Pipeline(OperatorSet):
             bites.see(n_bytes_out)
 
     def _spent(self) -> Spent:
-        """What bites cost. Tuples that wait for the clock are never many: bites are in order of time."""
+        """What bites cost."""
         operators = [operator for _, operator in self.operators()]
-        is_kept = not all(isinstance(each, Stateless | Reorder) for each in operators)
-        return Spent(is_kept, sum(each.n_file_bytes for each in operators if isinstance(each, LookupJoin)))
+        readers = (each for each in operators if isinstance(each, LookupJoin | WindowJoin | TappedJoin))
+        return Spent(use_of(operators), sum(each.n_file_bytes for each in readers))
 
     def _paced(self, bite: Bite) -> Iterator[Bite]:
         """A bite; bit by bit if much that was held back below a shared join is let go, and memory is limited."""
@@ -95,7 +97,8 @@ class Pipeline(OperatorSet):
             yield bite
             return
         arrivals, clock, clocks = bite
-        for until in paces([each for tree in self._trunk.inputs for _, each in tree.operators()], clock):
+        below = [each for tree in self._trunk.inputs for _, each in tree.operators()]
+        for until in paces(below, clock, use_of([*below, self._trunk.join])):
             yield Bite(arrivals, until, clocks)
             arrivals = {}
 

@@ -149,6 +149,16 @@ class TappedJoin(Unpaced):
     def _arena(self) -> Arena:
         return self._finder.windows[LEFT].arena
 
+    @property
+    def keeps_in_pieces(self) -> bool:
+        """Whether a step may have more tuples than there is room for to keep."""
+        return self.spec.serving_order == LWO
+
+    @property
+    def n_file_bytes(self) -> int:
+        """What may be read of files for a step, however few tuples it has."""
+        return sum(log.n_disk_bytes for log in self.logs().values())
+
     def make_room(self, n_bytes: int = 0) -> None:
         """Lets tuples go to disk if memory would be short when so much comes in."""
         self._finder.make_room(n_bytes=n_bytes)

@@ -35,13 +35,23 @@ from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
 from sash.operators.operator import Unpaced
 from sash.papers.exact.exact_index import ExactJoinIndex
-from sash.store.batch import BEGINNING, EXPIRES, NEVER, OP, SIGNED_FIELDS, TS, ColumnLike, int64_column, signs
+from sash.store.batch import (
+    BEGINNING,
+    EXPIRES,
+    NEVER,
+    OP,
+    SIGNED_FIELDS,
+    SIGNED_NAMES,
+    TS,
+    ColumnLike,
+    int64_column,
+    signs,
+)
 from sash.store.block_log import BlockLog
 from sash.store.keys import encode_keys
 from sash.store.vector import Arena, Memory
 from sash.store.window import Window
 
-SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 NO_ROWS = np.empty(0, np.int64)
 Index: TypeAlias = HashIndex | CircularBuckets | ExactJoinIndex
 N_TELLING = 1024
@@ -115,6 +125,16 @@ class WindowJoin(Unpaced):
         fresh = JoinCounts(*(now - before for now, before in zip(index.counts, done)))
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
         self._replan([batch.num_rows for batch in inputs], held, fresh.outputs)
+
+    @property
+    def keeps_in_pieces(self) -> bool:
+        """Whether a step may have more tuples than there is room for to keep."""
+        return not self.spec.has_identities
+
+    @property
+    def n_file_bytes(self) -> int:
+        """What may be read of files for a step, however few tuples it has."""
+        return sum(log.n_disk_bytes for log in self.logs().values())
 
     def make_room(self, n_bytes: int = 0) -> None:
         """Lets tuples go to disk if memory would be short when so much comes in."""
@@ -275,8 +295,8 @@ class WindowJoin(Unpaced):
 def take_in_order(window: Window, rows: np.ndarray, names: list[str], order: np.ndarray | None) -> pa.Table:
     """Columns of a window's rows, put in this order. Those on disk are found in the order in which they lie there."""
     if order is None or window.are_in_memory(rows):
-        return window.log.take(rows if order is None else rows[order], names)
-    return window.log.take(rows, names).take(pa.array(order))
+        return window.take(rows if order is None else rows[order], names)
+    return window.take(rows, names).take(pa.array(order))
 
 
 def make_index(method: JoinMethod, windows: Sequence[Window], has_identities: bool = False) -> Index:

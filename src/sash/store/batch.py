@@ -31,6 +31,7 @@ SEEN_FROM, SEEN_UNTIL = "_seen_from", "_seen_until"
 SEEN_ID = "_seen_id"
 """And a number that a row keeps while others come and go."""
 SIGNED_FIELDS = (pa.field(TS, pa.int64()), pa.field(EXPIRES, pa.int64()), pa.field(OP, pa.int8()))
+SIGNED_NAMES = tuple(each.name for each in SIGNED_FIELDS)
 
 ColumnLike: TypeAlias = pa.Array | pa.ChunkedArray | np.ndarray
 """What a column of a table can be made of."""

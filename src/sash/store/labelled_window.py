@@ -44,10 +44,12 @@ class LabelledWindow(Window):
         return self._labels.array
 
     def labels_of(self, rows: np.ndarray) -> np.ndarray:
-        """The labels of the given rows, wherever they are."""
+        """The labels of the given rows, wherever they are; or of rows that are expected, if one is."""
         at = rows - self.base
         if self.are_in_memory(rows):
             return self.labels[at]
+        if self._are_expected(rows):
+            return self._label(self._expected_at(rows, self.log.schema.names))
         labels = np.empty((len(rows), self.labels.shape[1]), np.uint64)
         for segment, mine in self.log.by_segment(rows):
             labels[mine] = segment.labels(rows[mine])

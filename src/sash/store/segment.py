@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from sash.kernels.segment_join import STORED, KeyPages, gather_places
+from sash.store.batch import EXPIRES, OP, TS
 from sash.store.segment_guide import KeptGuide, SegmentGuide
 from sash.store.spill_files import SpillFile, SpillFiles
 
@@ -60,6 +61,8 @@ class PayloadColumns(NamedTuple):
     schema: pa.Schema
     words: frozenset[str]
     """Columns of 64 bits without NULLs."""
+    whole: pa.Schema
+    """Of the tuples: what is not in the batches is told by their lives, or is the sign of one that has come."""
 
 
 class SegmentRegions(NamedTuple):
@@ -180,17 +183,31 @@ class WindowSegment:
         return self._gather(self.regions.labels, rows).view(np.uint64)
 
     def take(self, rows: np.ndarray, names: list[str] | None = None) -> pa.Table:
-        """The payload of rows, all or some columns. Each batch is decoded once."""
+        """The tuples of rows, all or some columns. Each batch of payload is decoded once."""
         schema = self.payload.schema
-        names = schema.names if names is None else names
-        columns = [_TakenColumn(schema.field(name), name in self.payload.words, len(rows)) for name in names]
+        names = self.payload.whole.names if names is None else names
+        stored = [name for name in names if name in schema.names]
+        columns = [_TakenColumn(schema.field(name), name in self.payload.words, len(rows)) for name in stored]
         places = rows - self.first
         order = _ascending(places)
-        if len(rows) and names:
+        if len(rows) and stored:
             for batch, local, at in self._batches(places[order], order):
                 for column in columns:
                     column.add(batch.column(column.field.name), local, at)
-        return pa.table({column.field.name: column.finish(order) for column in columns})
+        taken = {column.field.name: column.finish(order) for column in columns}
+        if len(stored) < len(names):
+            taken |= self._told(rows, [name for name in names if name not in taken])
+        return pa.table({name: taken[name] for name in names})
+
+    def _told(self, rows: np.ndarray, names: list[str]) -> dict[str, pa.Array]:
+        """Columns of rows that are not in the payload."""
+        known = {OP: np.ones(len(rows), np.int8)}
+        if TS in names or EXPIRES in names:
+            known[TS], known[EXPIRES] = self.lives(rows)
+        return {
+            name: pa.array(np.ascontiguousarray(known[name])).cast(self.payload.whole.field(name).type)
+            for name in names
+        }
 
     def _batches(
         self, places: np.ndarray, order: np.ndarray

@@ -21,6 +21,7 @@ from sash.kernels.segment_join import (
     EarlyEnds,
     HashedTuples,
     SegmentPairs,
+    mark_hashes,
     merge_pages,
     want_pages,
 )
@@ -43,7 +44,7 @@ class ProbeKeys:
     def __init__(self, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray, pairs_per_chunk: int = PAIRS_PER_CHUNK):
         """Tuples are numbered as they are given here."""
         order, hashes = order_by_hash(keys)
-        self.tuples = HashedTuples(hashes, ts[order], ends[order], order)
+        self.tuples = HashedTuples(hashes, ts[order], ends[order], order, mark_hashes(hashes))
         self.room = SegmentPairs(*(np.empty(pairs_per_chunk, np.int64) for _ in SegmentPairs._fields))
         """For a chunk of pairs, used again for the next."""
         self.passed = np.empty(len(keys), np.int64)
@@ -138,7 +139,8 @@ def _wanted(guide: SegmentGuide, probes: ProbeKeys) -> tuple[np.ndarray, HashedT
     n_passed = want_pages(tuples.hashes, guide.filter, guide.fences, wanted, probes.passed)
     if n_passed < len(probes) * FEW:
         passed = probes.passed[:n_passed]
-        tuples = HashedTuples(tuples.hashes[passed], tuples.ts[passed], tuples.ends[passed], tuples.numbers[passed])
+        hashes, ts, ends, numbers, marks = tuples
+        tuples = HashedTuples(hashes[passed], ts[passed], ends[passed], numbers[passed], marks)
     return np.flatnonzero(wanted), tuples
 
 

@@ -66,10 +66,16 @@ NO_COLUMNS = RegionColumns([])
 
 
 def write_segment(
-    files: SpillFiles, sealed: SealedRows, take: TakeRows, first: int | None = None, batch_bytes: int = BATCH_BYTES
+    files: SpillFiles,
+    sealed: SealedRows,
+    take: TakeRows,
+    first: int | None = None,
+    batch_bytes: int = BATCH_BYTES,
+    whole: pa.Schema | None = None,
 ) -> WindowSegment:
     """Seals tuples, at least one. They are numbered from `first` on: by default the number of the first in the log.
 
+    `take` may leave out of the `whole` tuples their lives and, if all have come, their signs: both are known anyway.
     If it cannot be written, nothing has changed. The tuples may be forgotten afterwards.
     """
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
@@ -79,7 +85,7 @@ def write_segment(
         first = int(sealed.rows[0]) if first is None else first
         columns = [RegionColumns(lives, [hashes.view(np.int64)]), _origins(sealed.rows, order, first)]
         columns += [_lines(each) for each in (sealed.ids, sealed.labels)]
-        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
+        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes, whole)
 
         def guide(file: SpillFile) -> SegmentGuide:
             assert draft.regions.keys is not None
@@ -140,6 +146,7 @@ class _Draft:
         columns: Sequence[RegionColumns],
         take: TakeRows,
         batch_bytes: int,
+        whole: pa.Schema | None = None,
     ):
         """`columns` are those of each of the `SegmentRegions`."""
         self._files, self._page_bytes = files, files.settings.page_bytes
@@ -149,6 +156,7 @@ class _Draft:
         self.regions = SegmentRegions(*(self._placed.get(idx) for idx in range(len(columns))))
         self.places, self._starts = [0], [self._n_region_bytes]
         self._schema = take(rows[:0]).schema
+        self._whole = self._schema if whole is None else whole
         self._with_nulls: set[str] = set()
 
     def write(
@@ -167,7 +175,7 @@ class _Draft:
                 *bounds,
                 life_us,
                 self.regions,
-                PayloadColumns(self._schema, frozenset(words)),
+                PayloadColumns(self._schema, frozenset(words), self._whole),
                 KeptGuide(self._files, guide(file)),
             )
         except BaseException:

@@ -11,7 +11,7 @@ is found by key, taken back and taken out by number like those in the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from sash.kernels.hash_join import END, NEXT, RECORD_WIDTH
 from sash.kernels.hash_join import EXPIRES as EXPIRY
 from sash.kernels.hash_join import TS as TIME
 from sash.kernels.segment_join import EarlyEnds, SegmentPairs
-from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, TS, int64_column
+from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, SIGNED_NAMES, TS, int64_column
 from sash.store.block import Block, at_once
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
 from sash.store.segment import WindowSegment
@@ -55,12 +55,38 @@ class Window(BlockWindow):
         self._keys = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
         self._records = Vector(np.int64, self.arena, RECORD_WIDTH, FIRST_ROWS)
         self._ids = Vector(np.int64, self.arena, len(self._id_columns)) if self._id_columns else None
+        self._expected: pa.Table | None = None
+
+    def expect(self, tuples: pa.Table | None) -> None:
+        """Tuples that will come in are the rows from `next_row` on, to be asked about while nothing is inserted or
+        sealed; None: no more.
+        """
+        self._expected = tuples
+
+    def take(self, rows: np.ndarray, names: list[str]) -> pa.Table:
+        """A copy of columns of the given rows, wherever they are; or of rows that are expected, if one is."""
+        return self._expected_at(rows, names) if self._are_expected(rows) else self.log.take(rows, names)
+
+    def lives_from(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Key, `_ts` and end of the rows from `first` on, which are in memory, or expected."""
+        if self._expected is not None:
+            ends = int64_column(self._expected, EXPIRES)
+            return self._key_of(self._expected), int64_column(self._expected, TS), ends
+        at = slice(first - self.base, self.next_row - self.base)
+        return self.keys[at], self.ts[at], self.ends[at]
+
+    def are_in_memory(self, rows: np.ndarray) -> bool:
+        return not self._are_expected(rows) and super().are_in_memory(rows)
 
     def values(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_ts`, `_expires` and end of the given rows, wherever they are."""
+        """`_ts`, `_expires` and end of the given rows, wherever they are; or of rows that are expected, if one is."""
         at = rows - self.base
         if self.are_in_memory(rows):
             return self.ts[at], self.records[at, EXPIRY], self.ends[at]
+        if self._are_expected(rows):
+            tuples = self._expected_at(rows, [TS, EXPIRES])
+            expires = int64_column(tuples, EXPIRES)
+            return int64_column(tuples, TS), expires, expires
         ts, expires, ends = (np.empty(len(rows), np.int64) for _ in range(3))
         for segment, mine in self.log.by_segment(rows):
             ts[mine], expires[mine] = segment.lives(rows[mine])
@@ -83,17 +109,20 @@ class Window(BlockWindow):
         self.ends[rows[here] - self.base] = times[here]
         self._early = _with_ends(self._early, rows[~here], times[~here])
 
-    def probe_sealed(self, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray) -> Iterator[SegmentPairs]:
+    def probe_sealed(
+        self, keys: np.ndarray, ts: np.ndarray, ends: np.ndarray, met: Set[str] = frozenset()
+    ) -> Iterator[SegmentPairs]:
         """Sealed tuples that tuples with these keys and lives join, in chunks. Each is good until the next is asked
-        for; its `tuples` are places in the arrays given here.
+        for; its `tuples` are places in the arrays given here. Segments that they have `met`, by name, are left out.
         """
-        if not self.log.segments or not len(keys):
+        segments = [segment for segment in self.log.segments if segment.name not in met]
+        if not segments or not len(keys):
             return
         budget = self.arena.budget
         assert budget is not None
         n_pairs = min(PAIRS_PER_CHUNK, budget.n_pairs_at_once())
         probes = ProbeKeys(keys, ts, ends, n_pairs)
-        found = (each for segment in self.log.segments for each in probe(segment, probes, self._early))
+        found = (each for segment in segments for each in probe(segment, probes, self._early))
         yield from gathered(found, n_pairs // 2)
 
     def find_sealed(self, keys: np.ndarray, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
@@ -124,7 +153,10 @@ class Window(BlockWindow):
         records = self.records[at]
         ids = None if self._ids is None else self._ids.array[at]
         sealed = SealedRows(rows, self.keys[at], records[:, TIME], records[:, EXPIRY], ids, self._labels_at(at))
-        segment = write_segment(self.arena.spill_files, sealed, self.log.rows.take)
+        stored = [name for name in self.log.schema.names if name not in SIGNED_NAMES]
+        segment = write_segment(
+            self.arena.spill_files, sealed, lambda rows: self.log.rows.take(rows, stored), whole=self.log.schema
+        )
         early = np.flatnonzero(records[:, END] != records[:, EXPIRY])
         self.log.seal(blocks, segment, *self._vectors())
         if len(early):
@@ -199,6 +231,14 @@ class Window(BlockWindow):
                 self._seal_again(budget)
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self.n_rebuilds += 1
+
+    def _are_expected(self, rows: np.ndarray) -> bool:
+        """Whether these rows are still to come in; all of them are if one is."""
+        return self._expected is not None and len(rows) > 0 and rows[0] >= self.next_row
+
+    def _expected_at(self, rows: np.ndarray, names: list[str]) -> pa.Table:
+        assert self._expected is not None
+        return self._expected.select(names).take(pa.array(rows - self.next_row))
 
     def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
         """When sealed rows leave, by when they expire."""

@@ -62,6 +62,9 @@ class ExactJoinIndex:
                 raise AssertionError("pairs are found that were known")
         self._join.clock.log.counters[:] = 0
 
+    def give_room(self) -> None:
+        self.refill()
+
     def free(self) -> None:
         """Gives all room back."""
         self._counts, self._disk_counts = self.counts, self.disk_counts

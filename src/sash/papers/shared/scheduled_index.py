@@ -86,6 +86,9 @@ class ScheduledIndex:
         """Starts afresh with all rows of the windows."""
         self._fill((self._windows[LEFT].next_row, self._windows[RIGHT].next_row))
 
+    def give_room(self) -> None:
+        """Rows of its windows never leave memory before they are gone."""
+
     def free(self) -> None:
         """Gives the room of the line and the table back."""
         self._join = SharedJoin(self._classes_us, self._n_queries, self._schedule)

@@ -3,7 +3,8 @@
     step     tuples up to the clock, and some beyond it
     bites    up to t1 with the clock t1 │ up to t2 with the clock t2 │ … │ the last ones with the clock of the step
 
-A bite should be large where relations in files are looked up: each may have to be read once for it.
+A bite should be large where files are looked into: each may have to be read once for it. So joins look into them for as
+many tuples as may be in memory as they come, and take these in, as bites that become state, afterwards.
 
 What operators put out does not depend on how tuples are cut into steps, so the bites together answer what the step
 would have answered. The tuples of one instant stay together.
@@ -12,6 +13,7 @@ would have answered. The tuples of one instant stay together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -29,16 +31,23 @@ class Bite(NamedTuple):
     clocks: Mapping[int, int]
 
 
+class Use(Enum):
+    """What becomes of the tuples of a bite."""
+
+    KEPT = "they become state, all at once"
+    KEPT_IN_PIECES = "they become state, as many at a time as there is room for"
+    PASSED_ON = "they do not become state, and what is for that is free"
+
+
 class Spent(NamedTuple):
     """What a bite costs beside its tuples."""
 
-    is_kept: bool
-    """Whether its tuples become state."""
+    use: Use
     n_bytes_read: int
     """How much is read from files for it at most, however few tuples it has."""
 
 
-STATE_ALONE = Spent(True, 0)
+STATE_ALONE = Spent(Use.KEPT, 0)
 
 
 class Bites:
@@ -51,12 +60,18 @@ class Bites:
         n_rows, n_bytes = (sum(each) for each in zip((0, 0), *map(_size, step.arrivals.values())))
         self._most = n_rows
         if budget is not None and n_rows:
-            self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.is_kept))
+            self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.use))
         self._n_rows = self._most
-        self._is_whole = self._most >= n_rows
+        self.is_whole = self._most >= n_rows
+        """Whether there is one bite."""
+
+    @property
+    def arrivals(self) -> Mapping[int, pa.Table]:
+        """Of all bites."""
+        return self._step.arrivals
 
     def __iter__(self) -> Iterator[Bite]:
-        if self._is_whole:
+        if self.is_whole:
             yield self._step
             return
         arrivals, clock, clocks = self._step
@@ -85,10 +100,11 @@ class Bites:
             self._n_rows = min(self._most, 2 * self._n_rows)
 
 
-def _most_rows(budget: MemoryBudget, n_rows: int, n_bytes: int, is_kept: bool) -> int:
+def _most_rows(budget: MemoryBudget, n_rows: int, n_bytes: int, use: Use) -> int:
     """Of such tuples, so many fit at once; if they do not become state, some of what is for that is theirs as well."""
-    if not is_kept:
-        return (budget.step_bytes + budget.state_bytes // 4) * n_rows // (n_bytes + PASSING_BYTES * n_rows)
+    if use is not Use.KEPT:
+        room = budget.step_bytes + (budget.state_bytes // 4 if use is Use.PASSED_ON else 0)
+        return room * n_rows // (n_bytes + PASSING_BYTES * n_rows)
     as_input = budget.step_bytes * n_rows // max(1, n_bytes)
     as_state = int(SHARE_OF_STATE * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
     return min(as_input, as_state)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sash.operators.bites import LEAST_ROWS, Bite, Bites, Spent
 from sash.store.batch import TS
+from sash.store.bites import LEAST_ROWS, Bite, Bites, Spent, Use
 from sash.store.memory_budget import MemoryBudget
 
 CLOCK = 50
@@ -67,9 +67,9 @@ def test_an_instant_is_not_cut_in_two() -> None:
 
 def test_bites_are_larger_where_nothing_is_kept_and_much_is_read() -> None:
     budget, step = MemoryBudget(1 << 14, 1 << 13, 1 << 13, Path("nowhere")), Bite(arrivals(range(1, 1001)), 2000, {})
-    kept, passing = (list(Bites(step, budget, Spent(is_kept, 0))) for is_kept in (True, False))
-    assert (len(kept), len(passing)) == (22, 7)
-    reading = Bites(step, budget, Spent(False, 1 << 20))
+    kept, in_pieces, passing = (list(Bites(step, budget, Spent(use, 0))) for use in Use)
+    assert (len(kept), len(in_pieces), len(passing)) == (22, 10, 7)
+    reading = Bites(step, budget, Spent(Use.PASSED_ON, 1 << 20))
     for _ in reading:
         reading.see(1 << 19)
     assert [bite.arrivals[0].num_rows for bite in reading] == [bite.arrivals[0].num_rows for bite in passing]
