@@ -360,7 +360,7 @@ SEGMENTS = (
         "kernels/segment_join.py",
         "    for i in range(hashes.shape[0]):\n        place = hashes[i] >> shift\n",
         "    for i in range(hashes.shape[0] - 1):\n        place = hashes[i] >> shift\n",
-        ("tests/store/test_segment.py",),
+        ("tests/store/test_segment_probe.py",),
     ),
     Mistake(
         "rows-of-a-key-that-go-on-beyond-their-page-not-read",
