@@ -84,6 +84,6 @@ def make_cache(tmp_path: Path) -> Callable[..., GroupCache]:
 
     def make(budget: MachineBudget = MUCH) -> GroupCache:
         (tmp_path / "memory").mkdir(exist_ok=True)
-        return GroupCache(tmp_path / "memory", tmp_path / "disk", budget)
+        return GroupCache(tmp_path / "memory", [tmp_path / "disk"], budget)
 
     return make

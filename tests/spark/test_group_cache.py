@@ -18,7 +18,7 @@ from sash.plan.physical import Plan
 from sash.spark import group_cache as sash_group_cache
 from sash.spark.exchange import message
 from sash.spark.group import Group
-from sash.spark.group_cache import open_group_cache
+from sash.spark.group_cache import KEPT_BATCHES, GroupCache, open_group_cache
 from sash.spark.machine_budget import MachineBudget
 from sash.store import directory as sash_directory
 from sash.store.batch import EXPIRES, OP, TS, int64_column, with_columns
@@ -321,6 +321,37 @@ def make_arena(tmp_path: Path, resident_bytes: int | None = None) -> Directory:
     return Directory(tmp_path / "memory", tmp_path / "disk", resident_bytes)
 
 
+class TestMoving:
+    """Groups of a query's fragment are named alike but for their number."""
+
+    def test_a_group_that_others_have_left_behind_is_removed(self, make_cache, tmp_path):
+        put_numbers(make_cache(), "q-0-1", "t0", batch=0)
+        put_numbers(make_cache(MachineBudget(2, 1)), "q-0-2", "t0", batch=0)  # on disk
+        put_numbers(make_cache(), "q-1-1", "t0", batch=0)
+        for batch in range(1, KEPT_BATCHES + 1):
+            put_numbers(make_cache(), "q-0-0", str(batch), batch=batch)
+        assert {"q-0-1.t0"} < names(tmp_path / "memory")
+        put_numbers(make_cache(), "q-0-0", "last", batch=KEPT_BATCHES + 1)
+        assert names(tmp_path / "memory") == {"q-0-0.last", "q-1-1.t0"}
+        assert names(tmp_path / "disk") == set()
+
+    def test_one_that_comes_back_in_time_stays(self, make_cache, tmp_path):
+        put_numbers(make_cache(), "q-0-1", "t0", batch=0)
+        state, arena = make_cache().check_out("q-0-1", "t0")
+        make_cache().check_in("q-0-1", "t1", state, arena, batch=KEPT_BATCHES)
+        put_numbers(make_cache(), "q-0-0", "t0", batch=2 * KEPT_BATCHES)
+        assert names(tmp_path / "memory") == {"q-0-0.t0", "q-0-1.t1"}
+
+    def test_every_group_has_its_disk(self, tmp_path):
+        disks, nothing = [tmp_path / "one", tmp_path / "other"], MachineBudget(2, 1)
+        (tmp_path / "memory").mkdir()
+        for number in range(20):
+            put_numbers(GroupCache(tmp_path / "memory", disks, nothing), f"q-0-{number}", "t0")
+        assert all(len(names(disk)) > 3 for disk in disks)
+        for number in range(20):
+            assert GroupCache(tmp_path / "memory", disks, MUCH).check_out(f"q-0-{number}", "t0") is not None
+
+
 def limit_room(monkeypatch: pytest.MonkeyPatch, limits: dict[Path, int]) -> None:
     """Lets no file of these places, or below, grow beyond so many bytes."""
     allocate = sash_directory._allocate
@@ -356,9 +387,9 @@ class TestOwner:
             process.kill()
 
     def test_workers_of_one_owner_share_a_cache(self, owner, tmp_path):
-        put_numbers(open_group_cache(tmp_path / "local", owner.pid, MUCH), "g", "t0")
-        assert open_group_cache(tmp_path / "other", owner.pid, MUCH).check_out("g", "t0") is None
-        assert open_group_cache(tmp_path / "local", owner.pid, MUCH).check_out("g", "t0") is not None
+        put_numbers(open_group_cache([tmp_path / "local"], owner.pid, MUCH), "g", "t0")
+        assert open_group_cache([tmp_path / "other"], owner.pid, MUCH).check_out("g", "t0") is None
+        assert open_group_cache([tmp_path / "local"], owner.pid, MUCH).check_out("g", "t0") is not None
 
     def test_what_owners_that_are_gone_have_left_is_removed(self, owner, tmp_path):
         with subprocess.Popen(["true"]) as ended:
@@ -367,14 +398,30 @@ class TestOwner:
         in_use = tmp_path / "shm" / f"sash-{os.getpid()}-0123"
         for path in (left, foreign, in_use):
             (path / "g.t0").mkdir(parents=True)
-        open_group_cache(tmp_path / "local", owner.pid, MUCH)
+        open_group_cache([tmp_path / "local"], owner.pid, MUCH)
         assert not left.exists()
         assert foreign.exists()
         assert in_use.exists()
 
+    def test_executors_of_a_machine_share_its_memory(self, owner, tmp_path):
+        """Those of one application, as long as they live."""
+
+        def step_bytes(pid: int, application: str = "ours") -> int:
+            cache = open_group_cache([tmp_path / f"{pid}"], pid, MachineBudget(1 << 24, 1, application))
+            budget = cache.create("g").budget
+            assert budget is not None
+            return budget.step_bytes
+
+        alone = step_bytes(owner.pid)
+        with subprocess.Popen(["sleep", "600"]) as other:
+            assert step_bytes(other.pid, "theirs") == alone
+            assert step_bytes(other.pid) == step_bytes(owner.pid) == alone // 2
+            other.kill()
+        assert step_bytes(owner.pid) == alone
+
     @pytest.mark.slow
     def test_everything_goes_when_the_owner_ends(self, owner, tmp_path):
-        put_numbers(open_group_cache(tmp_path / "local", owner.pid, MUCH), "g", "t0")
+        put_numbers(open_group_cache([tmp_path / "local"], owner.pid, MUCH), "g", "t0")
         (root,) = (tmp_path / "shm").iterdir()
         owner.kill()
         owner.wait()
@@ -384,8 +431,8 @@ class TestOwner:
 
     def test_without_shared_memory_groups_rest_on_disk(self, owner, tmp_path, monkeypatch):
         monkeypatch.setattr(sash_group_cache, "SHARED_MEMORY", tmp_path / "nowhere")
-        cache = open_group_cache(tmp_path / "local", owner.pid, MachineBudget(2, 1))
+        cache = open_group_cache([tmp_path / "local"], owner.pid, MachineBudget(2, 1))
         put_numbers(cache, "g", "t0")
         assert cache.moves.n_evictions == 0
         assert names(tmp_path / "local" / "sash") == {"g.t0"}
-        assert open_group_cache(tmp_path / "local", owner.pid, MUCH).check_out("g", "t0") is not None
+        assert open_group_cache([tmp_path / "local"], owner.pid, MUCH).check_out("g", "t0") is not None

@@ -187,7 +187,7 @@ class Machine:
 
     def _open_cache(self) -> GroupCache:
         (self.directory / "memory").mkdir(exist_ok=True)
-        return GroupCache(self.directory / "memory", self.directory / "disk", self.budget)
+        return GroupCache(self.directory / "memory", [self.directory / "disk"], self.budget)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -195,6 +195,7 @@ def _without_spark() -> Iterator[None]:
     """Every message is a frame of its own, so that an attempt can fail between any two."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sash_stage, "_query_id", lambda: "query")
+        patch.setattr(sash_stage, "_batch_id", lambda: 0)
         patch.setattr(sash_stage, "SMALL_BYTES", -1)
         yield
 

@@ -17,11 +17,11 @@ from sash.store.vector import Vector
 MUCH = MachineBudget(1 << 30, 1)
 
 
-def put_numbers(cache: GroupCache, group: str, token: str, n_items: int = 10) -> None:
+def put_numbers(cache: GroupCache, group: str, token: str, n_items: int = 10, batch: int = 0) -> None:
     arena = cache.create(group)
     numbers = Vector(np.int64, arena, capacity=n_items)
     numbers.write(0, np.arange(n_items))
-    cache.check_in(group, token, numbers, arena)
+    cache.check_in(group, token, numbers, arena, batch)
 
 
 def names(place: Path) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sash.errors import PlanError
@@ -20,6 +20,10 @@ class MachineBudget:
     """None: a quarter of the memory. 0: nothing is kept between batches."""
     n_workers: int | None = None
     """How many Python workers run at a time; None: one per core."""
+    application: str = ""
+    """Whose memory it is, as Spark names applications: what another one takes is not counted."""
+    n_executors: int = 1
+    """How many executors of the machine share the memory. Each has so many workers."""
 
     @property
     def shared_bytes(self) -> int:
@@ -30,6 +34,10 @@ class MachineBudget:
     def resident_bytes(self) -> int:
         """For the one group that a worker works on."""
         return self._n_bytes // 2 // self.n_running
+
+    def part(self, n_executors: int) -> MachineBudget:
+        """What one of so many executors has of the machine's."""
+        return replace(self, n_executors=max(1, n_executors))
 
     @property
     def n_running(self) -> int:
@@ -54,7 +62,7 @@ class MachineBudget:
     def _n_bytes(self) -> int:
         """If nothing is kept between batches, a group at work still has what it would have by default."""
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return self.n_bytes or physical // 4
+        return (self.n_bytes or physical // 4) // self.n_executors
 
 
 def parse_memory(text: str, name: str = f"`{MEMORY}`") -> int:

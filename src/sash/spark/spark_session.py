@@ -80,7 +80,8 @@ def read_budget(spark: SparkSession) -> MachineBudget:
     """What windows may take of the memory of each machine."""
     setting = spark.conf.get(MEMORY, None)
     cores = count_local_cores(spark.conf.get("spark.master", "") or "") or spark.conf.get("spark.executor.cores", None)
-    return MachineBudget(None if setting is None else parse_memory(setting), int(cores) if cores else None)
+    application = spark.conf.get("spark.app.id", "") or ""
+    return MachineBudget(None if setting is None else parse_memory(setting), int(cores) if cores else None, application)
 
 
 def forecast_memory_of(

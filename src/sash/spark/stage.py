@@ -115,7 +115,7 @@ class GroupStage(StatefulProcessor):
 
     def _run_group(self, messages: list[Message]) -> Iterator[Message]:
         watch, number = Stopwatch(), int(messages[0].grp)
-        batch = _batch_id() if self._arrivals else 0
+        batch = _batch_id()
         pipeline = self._pipeline(batch)
         group = Group(self._plan, pipeline, self._fragment, number, self._n_groups, self._tables, batch)
         cache = self._open_cache()
@@ -130,7 +130,7 @@ class GroupStage(StatefulProcessor):
                 break
             yield answer
         with watch.state:
-            self._save(group, cache, name, arena)
+            self._save(group, cache, name, arena, batch)
         yield message("state", state_facts(group, cache.moves, watch, arena.spill_counts), number)
 
     def _load(self, group: Group, cache: GroupCache, name: str) -> Directory:
@@ -149,7 +149,7 @@ class GroupStage(StatefulProcessor):
             group.restore(head, _Entries(self._entries))
         return arena
 
-    def _save(self, group: Group, cache: GroupCache, name: str, arena: Directory) -> None:
+    def _save(self, group: Group, cache: GroupCache, name: str, arena: Directory, batch: int) -> None:
         puts, deletes = group.take_changes()
         for entry, value in puts.items():
             self._entries.updateValue((entry,), (value,))
@@ -157,7 +157,7 @@ class GroupStage(StatefulProcessor):
             self._entries.removeKey((entry,))
         token = self._new_token()
         self._entries.updateValue((HEAD,), (token + group.head(),))
-        cache.check_in(name, token.hex(), group.export_live(), arena)
+        cache.check_in(name, token.hex(), group.export_live(), arena, batch)
 
     def _pipeline(self, batch: int = 0) -> Pipeline:
         """The pipeline of this fragment, as the last group has left it, with the tables that the batch has met."""
@@ -182,7 +182,13 @@ class GroupStage(StatefulProcessor):
             _met[self._pipeline_key] = files
 
     def _open_cache(self) -> GroupCache:
-        return open_group_cache(Path(SparkFiles.getRootDirectory()), os.getppid(), self._budget)
+        return open_group_cache(_local_directories(), os.getppid(), self._budget)
+
+
+def _local_directories() -> list[Path]:
+    """Those of this executor: Spark tells its workers, on every disk that it may use."""
+    told = [each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if each]
+    return [Path(each) for each in told] or [Path(SparkFiles.getRootDirectory())]
 
 
 def _rows_of(relations: Mapping[str, pa.Table] | MappedObject) -> Mapping[str, pa.Table]:
