@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import sash
 from sash.cli.main import app
+from support.masters import MASTER
 from support.postgres_server import MISSING, Server, find_programs, running_server
 from support.profiles import in_depth
 
@@ -152,7 +153,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
     scratch = tmp_path_factory.mktemp("spark")
     session = spark_session(
-        "local[2]",
+        MASTER,
         app_name="sash-tests",
         log=scratch / "spark.log",
         **{

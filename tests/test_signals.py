@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sash.cli.stopping import SPOKEN, StopRequest, TerminatedError
+from support.masters import MASTER
 
 SCRIPT = """CREATE STREAM a (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'a' FORMAT csv;
 CREATE STREAM b (id INT, k INT, ts TIMESTAMP) TIMESTAMP BY ts FROM 'b' FORMAT csv;
@@ -90,7 +91,7 @@ def test_in_this_process(tmp_path, signal, name, code):
 )
 def test_on_spark(tmp_path, signal, name, code, options):
     write_streams(tmp_path, 4, 60)
-    spark = ["--master", "local[2]", "--files-per-batch", "1"]
+    spark = ["--master", MASTER, "--files-per-batch", "1"]
     returned, stdout, stderr = signalled(tmp_path, signal, *spark, *options)
     assert stderr == f"stopped by {name} after the batch at hand; run the same command again to go on\n"
     assert returned == code

@@ -16,6 +16,7 @@ from tests.spark.dying import VICTIMS
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job, QueryRun
 from sash.runtime.script import bind_script
+from support.masters import MASTER
 from support.profiles import SEED, VOLUME
 
 ReadOutputs = Callable[[QueryRun], tuple[list[tuple], dict[str, list[tuple]]]]
@@ -111,7 +112,7 @@ class DyingRuns:
         shutil.rmtree(self.notes, ignore_errors=True)
         self.notes.mkdir()
         command = [sys.executable, dying.__file__, place, str(at), victim, str(self.notes)]
-        options = ("run", "--master", "local[2]", "--files-per-batch", "1", "--rows", "0")
+        options = ("run", "--master", MASTER, "--files-per-batch", "1", "--rows", "0")
         with (self.root / "errors").open("w") as errors:
             return subprocess.Popen(
                 [*command, *options, *arguments],

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from support.masters import MASTER
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LOOKS = 1200
@@ -72,7 +74,7 @@ def test_a_master_that_there_is_not(place):
 
 @pytest.mark.deep
 def test_a_jvm_that_dies_and_a_run_that_ends_well(place):
-    with running(place, "--master", "local[2]", "--follow") as run:
+    with running(place, "--master", MASTER, "--follow") as run:
         wait_for(place / "out", run)
         for child in children(run.pid):
             os.kill(child, signal.SIGKILL)
@@ -84,7 +86,7 @@ def test_a_jvm_that_dies_and_a_run_that_ends_well(place):
         f"the details are in `{place / 'tmp' / log}`\n"
     )
     assert run.returncode == 1
-    with running(place, "--master", "local[2]") as run:
+    with running(place, "--master", MASTER) as run:
         _, errors = run.communicate()
     assert (run.returncode, errors) == (0, "")
     assert scratch(place) == [log], "its own log has gone"

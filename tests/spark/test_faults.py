@@ -14,6 +14,7 @@ import sys
 import pytest
 
 from sash.plan.physical import Plan
+from support.masters import MASTER
 from support.profiles import everyday
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -106,7 +107,7 @@ def run_program(folder, runs: dict[str, dict], environment: dict[str, str] | Non
     happened.mkdir(exist_ok=True)
     script = folder.script.replace("{root}", str(folder.root))
     log = folder.root / "spark.log"
-    order = {"master": "local[2]", "session": {}, "faults": []} | order
+    order = {"master": MASTER, "session": {}, "faults": []} | order
     order |= {"runs": runs, "script": script, "log": str(log), "happened": str(happened)}
     program = folder.root / "program.py"
     program.write_text(PROGRAM)

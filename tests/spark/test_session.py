@@ -63,6 +63,11 @@ def test_a_cluster_keeps_its_own_addresses_and_memory() -> None:
     )
 
 
+def test_executors_on_this_machine_need_what_a_local_master_needs() -> None:
+    local, cluster = (session_settings.choose_settings(master) for master in ("local[2]", "local-cluster[2,1,1024]"))
+    assert local == cluster
+
+
 @pytest.mark.parametrize(
     ("master", "cores"),
     [("local", 1), ("local[3]", 3), ("local[3,2]", 3), ("local-cluster[2,1,1024]", None), ("yarn", None)],

@@ -21,6 +21,7 @@ import pytest
 from sash.embedded.run_to_end import run_files
 from sash.runtime.job import Job
 from sash.runtime.script import bind_script
+from support.masters import MASTER
 from support.profiles import SEED, in_depth
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -79,7 +80,7 @@ def tell(name, tally):
 
 
 FileSink.publish = dying_publish
-spark = spark_session("local[2]", log=script.parent / "spark.log", **{"spark.sql.shuffle.partitions": "2"})
+spark = spark_session(MASTER, log=script.parent / "spark.log", **{"spark.sql.shuffle.partitions": "2"})
 read, root = read_script(str(script)), str(script.parent / "checkpoint")
 found = group_runs(read.runs(), decide_script(read.plans, root), root)
 assert len(found.all) == 1
@@ -94,7 +95,7 @@ def write_script(folder, directory: Path, out: str, extra: tuple[str, ...]) -> P
     )
     script = directory / "script.sql"
     script.write_text(text.format(root=folder.root))
-    (directory / "run.py").write_text(RUN)
+    (directory / "run.py").write_text(f"MASTER = {MASTER!r}\n{RUN}")
     return script
 
 

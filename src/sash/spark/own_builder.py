@@ -26,6 +26,7 @@ from sash.spark.session_settings import (
     TIME_ZONE,
     choose_settings,
     count_local_cores,
+    is_on_this_machine,
     prepare_environment,
     with_retries,
 )
@@ -81,14 +82,14 @@ def _of_a_new_context(own: dict[str, Any]) -> dict[str, str]:
     master = own.get(_MASTER) or outside.get(_MASTER) or _DEFAULT_MASTER
     if is_launched:
         os.environ["JAVA_HOME"] = str(find_java())
-    if count_local_cores(master) is not None:
+    if is_on_this_machine(master):
         prepare_environment(master)
     return _missing(choose_settings(master) | _partitions(master), outside) | {_MASTER: with_retries(master)}
 
 
 def _behind(remote: str) -> dict[str, str]:
     """For a session of Spark Connect. Where `remote` is a local master, PySpark starts the server in this process."""
-    if count_local_cores(remote) is not None:
+    if is_on_this_machine(remote):
         prepare_environment(remote)
         if must_launch():
             os.environ["JAVA_HOME"] = str(find_java())

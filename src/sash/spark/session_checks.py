@@ -20,6 +20,7 @@ from sash.spark.session_settings import (
     STATE_STORE_PROVIDER,
     WORKER_REUSE,
     count_local_cores,
+    is_on_this_machine,
 )
 
 
@@ -98,7 +99,7 @@ def require_same_python(spark: SparkSession) -> None:
     """Raises ResourceError unless workers on this machine have the Python and the Sash that this process has: they run
     its code. Of a cluster this machine cannot tell.
     """
-    if _is_of_connect(spark) or count_local_cores(spark.conf.get("spark.master", "") or "") is None:
+    if _is_of_connect(spark) or not is_on_this_machine(spark.conf.get("spark.master", "") or ""):
         return
     python = spark.sparkContext.pythonExec
     if python in _same or os.path.abspath(shutil.which(python) or python) == os.path.abspath(sys.executable):

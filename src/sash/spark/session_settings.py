@@ -41,7 +41,7 @@ def choose_settings(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    if count_local_cores(master) is not None:
+    if is_on_this_machine(master):
         settings |= {
             "spark.ui.enabled": "false",
             "spark.driver.host": _LOOPBACK,
@@ -64,6 +64,11 @@ def count_local_cores(master: str) -> int | None:
     return (os.cpu_count() or 1) if local[1] == "*" else int(local[1] or 1)
 
 
+def is_on_this_machine(master: str) -> bool:
+    """Whether all that runs under a master runs here: in one process, or as executors of a cluster that it starts."""
+    return count_local_cores(master) is not None or master.startswith("local-cluster[")
+
+
 def with_retries(master: str) -> str:
     """A local master that tries a task as often as a cluster does; by itself it gives up at the first failure."""
     local = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
@@ -80,6 +85,6 @@ def prepare_environment(master: str) -> None:
     """Sets what the JVM and its workers inherit; a Python or address that the user chose stays."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if count_local_cores(master) is not None:
+    if is_on_this_machine(master):
         # The Spark UI, if switched on, listens on all interfaces unless this names one; no setting does.
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
