@@ -24,6 +24,7 @@ from sash.runtime.job import Job
 from sash.spark.arrival_log import DIRECTORY
 from sash.spark.control import Control, Punctuation
 from sash.spark.exchange import MESSAGE_DDL, Packer
+from sash.spark.executor_check import SHARED_TEMPORARY, require_executors
 from sash.spark.labels import group_labels
 from sash.spark.machine_budget import MachineBudget
 from sash.spark.mapped_object import map_if_large, remove_other_objects
@@ -70,6 +71,7 @@ def change_frame(
         count_groups(plan, spark),
         Control(make_control_directory(), plan.fingerprint),
     )
+    require_executors(spark, control.directory, SHARED_TEMPORARY)
     directory = make_relation_directory(control.directory)
     placed = place_tables(plan, relations, read_budget(spark), n_groups, directory)
     packed = [_packed_rows(placed.plan, name, frame, n_groups) for name, frame in streams.items()]

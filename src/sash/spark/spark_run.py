@@ -23,6 +23,7 @@ from sash.spark.arrival_log import ArrivalLog
 from sash.spark.checkpoint import Checkpoint
 from sash.spark.control import Punctuation
 from sash.spark.exchange import Message
+from sash.spark.executor_check import SHARED_PATH, require_executors
 from sash.spark.failures import is_start_failure, translate
 from sash.spark.frame import MakeMessages, count_groups, read_files
 from sash.spark.placed_jobs import placed
@@ -115,6 +116,7 @@ class RunningQuery:
     def _start(self) -> None:
         refuse_unread(self.job)
         self._ledgers = self._checkpoint.open(self.job, count_groups(self.job.plan, self._spark))
+        require_executors(self._spark, self._checkpoint.path, SHARED_PATH)
         n_groups = self._checkpoint.n_groups
         if self.job.arrivals:
             tables = ArrivalTables(self.job.arrivals, self.job.plan, is_in_order=False)
