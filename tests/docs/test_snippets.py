@@ -329,6 +329,8 @@ import sys
 from pathlib import Path
 from tests.docs.test_snippets import STARTS_SPARK, follow, read_blocks
 
+pytestmark = pytest.mark.usefixtures("without_limit")  # pages show what EXPLAIN says without one
+
 page = Path(sys.argv[1])
 blocks = [block for block in read_blocks(page.read_text(encoding="utf-8")) if STARTS_SPARK not in block.code]
 follow(page, blocks, Path.cwd(), is_rewritten=False)

@@ -10,6 +10,7 @@ What a local master runs is this machine and this Python, of which there is noth
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-import sash
 from sash.errors import ResourceError
 from sash.io.disk import telling_of
 from sash.spark.session_settings import SHUFFLE_PARTITIONS, count_local_cores
 
+OURS = str(sys.modules["sash"].__version__)
 TASKS_PER_CORE = 4
 SECONDS_PER_TASK = 0.1
 """A task takes so long, that no executor has done all of them before another one has begun."""
@@ -77,12 +78,12 @@ def complaint_of(told: Told, token: str, directory: Path, remedy: str) -> str | 
     if not told.version:
         return (
             f"the Python of `{told.host}` (`{told.python}`) has no module `{told.missing}`; install Sash "
-            f"{sash.__version__} there, or let PYSPARK_PYTHON name a Python that has it"
+            f"{OURS} there, or let PYSPARK_PYTHON name a Python that has it"
         )
-    if told.version != sash.__version__:
+    if told.version != OURS:
         return (
             f"the Python of `{told.host}` (`{told.python}`) has Sash {told.version}, but this process has "
-            f"{sash.__version__}; install the same one on all machines"
+            f"{OURS}; install the same one on all machines"
         )
     if told.seen != token:
         return f"`{told.host}` does not see `{directory}` as this machine does; {remedy}"
@@ -106,6 +107,7 @@ def _look_at(path: str, seconds: float) -> Callable[[Any], Any]:
     """Runs where there may be no Sash: it is pickled by value, and refers to nothing of it."""
 
     def look(batches: Any) -> Any:
+        import importlib
         import socket
         import sys
         import time
@@ -114,9 +116,7 @@ def _look_at(path: str, seconds: float) -> Callable[[Any], Any]:
 
         version = missing = seen = ""
         try:
-            import sash
-
-            version = sash.__version__
+            version = importlib.import_module("sash").__version__
         except ImportError as error:
             missing = str(error.name)
         try:
