@@ -120,3 +120,10 @@ def test_ewj_reads_the_other_disk_at_each_probe() -> None:
     n_disk = 200 * 3600 / 32 - 5120
     assert found.bytes_read == pytest.approx(2 * 4096 * (n_disk / 60 + 200 / 32))
     assert found.bytes_written == pytest.approx(2 * 4096 * 200 / 32)
+
+
+def test_rows_without_columns_are_keys_alone() -> None:
+    load, shares = JoinLoad((10_000, 10_000), (600, 600), 1e6), MemoryShares(1 << 27, 1 << 26, 1 << 26)
+    bare, wide = (estimate_spill(load, (n_bytes, n_bytes), 1, shares) for n_bytes in (17.0, 18.0))
+    assert 0 < bare.disk_bytes < wide.disk_bytes
+    assert 0 < bare.bytes_read < wide.bytes_read

@@ -5,7 +5,7 @@ Law: a and b join iff key(a) = key(b), residual(a, b), and their lives overlap: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -133,6 +133,37 @@ def test_a_step_that_comes_in_in_pieces_reads_every_segment_once(
         assert all(looked_into.count(name) <= 1 for name in before)
         last = clock
     assert all(log.n_rows == 0 for log in limited.logs().values())
+
+
+@pytest.mark.usefixtures("in_pieces")
+def test_a_step_that_was_left_in_the_middle_is_no_matter_to_the_next(spill: Path) -> None:
+    join = WindowJoin(JOINS["hash"], LEFT, RIGHT)
+    join.reset(SpillArena(MemoryBudget.of(1 << 14, spill)))
+    rows = {number: (1, number) for number in range(20)}
+    join.process([tuples(rows, LEFT), tuples(rows, RIGHT)], 1)
+
+    def begin(ts: int) -> Iterator[pa.Table]:
+        later = {number: (ts, number) for number in range(20)}
+        return join.parts([tuples(later, LEFT), tuples({}, RIGHT)], ts)
+
+    left, following = begin(2), begin(3)
+    found = [next(left), next(following)]
+    assert isinstance(left, Generator)
+    left.close()
+    found.extend(following)
+    assert sum(part.num_rows for part in found[1:]) == 20
+
+
+def test_parts_are_no_larger_than_a_step_may_be_before_anything_is_there(spill: Path) -> None:
+    budget, n_rows = MemoryBudget.of(1 << 20, spill), 100
+    wide = [pa.schema([*SIGNED_FIELDS, (f"{alias}.k", pa.int64()), (f"{alias}.s", pa.string())]) for alias in "AB"]
+    join = WindowJoin(JOINS["hash"], *wide)
+    join.reset(SpillArena(budget))
+    ts, texts = [1] * n_rows, ["x" * 1000] * n_rows
+    inputs = [pa.table([ts, [9] * n_rows, [1] * n_rows, [7] * n_rows, texts], schema=schema) for schema in wide]
+    parts = list(join.parts(inputs, 1))
+    assert sum(part.num_rows for part in parts) == n_rows**2
+    assert max(part.nbytes for part in parts) <= budget.step_bytes
 
 
 TOLD = [pa.schema([(f"{alias}.k", pa.int64()), (f"_id.{alias}", pa.int64())]) for alias in ("A", "B")]

@@ -133,7 +133,7 @@ def test_rows_that_keep_their_numbers_need_no_others(settings, n_rows, first):
     with spilling(settings) as files:
         numbers = np.arange(2, 2 + n_rows)
         sealed = SealedRows(numbers, rows.keys, rows.ts, rows.ends)
-        segment = write_segment(files, sealed, lambda asked: pa.table({"number": asked}), first)
+        segment = write_segment(files, sealed, lambda asked, names: pa.table({"number": asked}), first)
         assert (segment.regions.origins is None) == (first == 2)
         assert as_logged(segment).tolist() == numbers.tolist()
         assert segment.take(segment.first + np.arange(n_rows))["number"].to_pylist() == numbers.tolist()

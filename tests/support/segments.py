@@ -72,7 +72,11 @@ def seal(
     payload = pa.table({"number": np.arange(first, first + len(rows.keys))}) if payload is None else payload
     numbers = np.arange(first, first + len(rows.keys))
     sealed = SealedRows(numbers, rows.keys, rows.ts, rows.ends, ids, labels)
-    return write_segment(files, sealed, lambda asked: payload.take(pa.array(asked - first)), None, batch_bytes)
+
+    def take(asked: np.ndarray, names: list[str] | None) -> pa.Table:
+        return payload.select(names or payload.column_names).take(pa.array(asked - first))
+
+    return write_segment(files, sealed, take, None, batch_bytes)
 
 
 def as_logged(segment: WindowSegment) -> np.ndarray:

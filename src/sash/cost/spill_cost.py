@@ -95,12 +95,14 @@ class SideSegments(NamedTuple):
 
 
 def estimate_spill(
-    load: JoinLoad, row_bytes: tuple[float, float], step_s: float, shares: MemoryShares
+    load: JoinLoad, row_bytes: tuple[float, float], step_s: float, shares: MemoryShares, looks_at_once: bool = True
 ) -> SpillEstimate:
-    """Of a join of rows with so many bytes of columns, once windows are full; steps bring `step_s` seconds at once."""
+    """Of a join of rows with so many bytes of columns, once windows are full; steps bring `step_s` seconds at once.
+    `looks_at_once`: whether as many look into segments as may be in memory, rather than as many as find room.
+    """
     n_pairs = sum(load.rates[side] * load.window_tuples(1 - side) for side in (0, 1)) * load.match_rate
     n_bite = bite_rows(load.rates, row_bytes, n_pairs / sum(load.rates), step_s, shares)
-    n_looking = max(n_bite, looking_rows(load.rates, row_bytes, step_s, shares))
+    n_looking = max(n_bite, looking_rows(load.rates, row_bytes, step_s, shares)) if looks_at_once else n_bite
     arriving = [n_bite * rate / sum(load.rates) for rate in load.rates]
     held = [MEAN_ROOM * (each + STATE_BYTES) for each in row_bytes]
     windows = [load.window_tuples(side) * held[side] for side in (0, 1)]
@@ -190,7 +192,7 @@ def file_bytes(segment: SideSegments, settings: SpillSettings) -> float:
     """Of a segment with one key."""
     page = settings.page_bytes
     parts = [pages_of(segment.n_rows, KEY_BYTES, page), pages_of(segment.n_rows, ORIGIN_BYTES, page)]
-    payload = segment.n_rows * segment.row_bytes + _n_batches(segment) * IPC_BYTES
+    payload = segment.n_rows * segment.row_bytes + _n_batches(segment) * IPC_BYTES if segment.row_bytes else 0
     return page * (sum(parts) + math.ceil(payload / page))
 
 
@@ -205,6 +207,8 @@ def read_of(
     passing = n_probing * min(1.0, _share_met(1 / n_distinct, other.n_rows) + FALSE_SHARE)
     wanted = n_pages if n_probing > MANY * n_pages else n_pages * _share_met(1 / n_pages, passing)
     keys, key_accesses = _coalesced(n_pages, wanted, settings.gap_pages)
+    if not other.row_bytes:
+        return other.n_segments * keys * page, other.n_segments * key_accesses, other.n_segments * other.n_rows
     n_batches = _n_batches(other)
     batch_pages = (other.n_rows * other.row_bytes / n_batches + IPC_BYTES) / page
     matched = other.n_rows * _share_met(match_rate, n_probing)

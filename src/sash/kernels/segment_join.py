@@ -151,8 +151,8 @@ def want_pages(hashes: UInt64s, filter: UInt64s, fences: UInt64s, wanted: Bools,
 
 @kernel
 def mark_hashes(hashes: UInt64s) -> UInt64s:
-    """A bit for each range of hashes, set if one of these is in it; about one in sixteen is, and they ascend with the
-    hashes.
+    """A bit for each range of hashes, set if one of these is in it: one in 16 to 32, unless they are very many. Bits
+    ascend with the hashes.
     """
     n_words = 1
     while 4 * n_words < hashes.shape[0] and n_words < MOST_MARKS:

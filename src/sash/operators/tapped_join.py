@@ -20,20 +20,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from sash.index.join_index import LEFT, RIGHT, Pairs
-from sash.index.pair_finder import PairFinder
+from sash.index.pair_finder import PairFinder, take_in_order
 from sash.kernels import taps as kernel
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
+from sash.operators.join_methods import Index, make_index
 from sash.operators.operator import Unpaced
 from sash.operators.operator_names import TapName
 from sash.operators.tap_spec import LWO, TappedJoinSpec, label_tuples
-from sash.operators.window_join import Index, make_index, take_in_order
 from sash.papers.shared.scheduled_index import ScheduledIndex
 from sash.store.batch import (
     BEGINNING,
@@ -50,12 +50,16 @@ from sash.store.batch import (
     with_columns,
 )
 from sash.store.block_log import Adapt, BlockLog
+from sash.store.expected_rows import ExpectedRows
 from sash.store.keys import encode_keys
 from sash.store.labelled_window import LabelledWindow, count_words
 from sash.store.sorted_runs import SortedRuns
 from sash.store.spill_arena import SpillArena
 from sash.store.timed_turns import OrderedTuples
 from sash.store.vector import Arena, Memory
+
+Side: TypeAlias = LabelledWindow | ExpectedRows
+"""Where rows of one side are to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +218,9 @@ class TappedJoin(Unpaced):
         """What the pairs of a step give to taps, by their numbers, as they are found."""
         index = self._finder.index
         assert not isinstance(index, ScheduledIndex)
-        for pairs in self._finder.pairs(index, self._joinable(inputs), _horizon(clock)):
+        for pairs, sides in self._finder.pairs(index, self._joinable(inputs), _horizon(clock)):
             parts: dict[int, list[pa.Table]] = {}
-            self._route(pairs, 0, len(self.taps), parts)
+            self._route(pairs, sides, (0, len(self.taps)), parts)
             yield parts
 
     def _limited_outputs(self, found: Iterator[dict[int, list[pa.Table]]], clock: int) -> Iterator[TapOutput]:
@@ -234,7 +238,7 @@ class TappedJoin(Unpaced):
         for turn in index.turns(firsts, clock):
             first, last = self._taps_of(self._classes_us[turn.window])
             parts: dict[int, list[pa.Table]] = {}
-            self._route(turn.pairs, first, last, parts)
+            self._route(turn.pairs, self._finder.windows, (first, last), parts)
             yield TapOutput(turn.complete_us, {tap: self._joined(tap, parts) for tap in range(first, last)})
         self._finder.evict(_horizon(clock))
 
@@ -242,23 +246,27 @@ class TappedJoin(Unpaced):
         numbers = [number for number, tap in enumerate(self.taps) if tap.reach_us == reach_us]
         return numbers[0], numbers[-1] + 1
 
-    def _route(self, pairs: Pairs, first: int, last: int, parts: dict[int, list[pa.Table]]) -> None:
-        """Adds the joined tuples of row pairs to what the taps from `first` to before `last` have got."""
-        left, right = self._finder.windows
-        one, other = _labelled(left, pairs.left), _labelled(right, pairs.right)
+    def _route(
+        self, pairs: Pairs, sides: Sequence[Side], taps: tuple[int, int], parts: dict[int, list[pa.Table]]
+    ) -> None:
+        """Adds the joined tuples of row pairs to what the taps from one to before another have got."""
+        first, last = taps
+        one, other = _labelled(sides[LEFT], pairs.left), _labelled(sides[RIGHT], pairs.right)
         starts, hits = kernel.route(one, other, self._tap_windows, self.since_us, first, last)
         for tap in range(first, last):
             mine = hits[starts[tap - first] : starts[tap - first + 1]]
             if len(mine):
-                parts.setdefault(tap, []).append(self._formed(tap, pairs.left[mine], pairs.right[mine], pairs.ts[mine]))
+                chosen = Pairs(*(each[mine] for each in pairs))
+                parts.setdefault(tap, []).append(self._formed(tap, chosen, sides))
 
-    def _formed(self, tap: int, left: np.ndarray, right: np.ndarray, ts: np.ndarray) -> pa.Table:
+    def _formed(self, tap: int, pairs: Pairs, sides: Sequence[Side]) -> pa.Table:
         """The joined tuples of row pairs as the tap names them, in order of time, less those that its check refuses."""
+        ts = pairs.ts
         order = np.argsort(ts, kind="stable") if np.any(ts[1:] < ts[:-1]) else None
         asked, expires = self.taps[tap], np.full(len(ts), NEVER)
         columns: dict[str, ColumnLike] = {}
-        for side, rows in enumerate((left, right)):
-            window = self._finder.windows[side]
+        for side, rows in enumerate((pairs.left, pairs.right)):
+            window = sides[side]
             expires = np.minimum(expires, expiries(window.ts_of(rows), asked.windows_us[side]))
             names = {new: old for old, new in asked.columns if old in self._inputs[side].names}
             taken = take_in_order(window, rows, list(dict.fromkeys(names.values())), order)
@@ -273,11 +281,11 @@ class TappedJoin(Unpaced):
         return pa.concat_tables(parts[tap]).combine_chunks() if tap in parts else self.tap_schemas[tap].empty_table()
 
 
-def _labelled(window: LabelledWindow, rows: np.ndarray) -> kernel.LabelledSide:
+def _labelled(side: Side, rows: np.ndarray) -> kernel.LabelledSide:
     """The rows of one side of some pairs: as places in the window's arrays, or in copies if some are not in memory."""
-    if window.are_in_memory(rows):
-        return kernel.LabelledSide(rows - window.base, window.ts, window.labels)
-    return kernel.LabelledSide(np.arange(len(rows)), window.ts_of(rows), window.labels_of(rows))
+    if not isinstance(side, ExpectedRows) and side.are_in_memory(rows):
+        return kernel.LabelledSide(rows - side.base, side.ts, side.labels)
+    return kernel.LabelledSide(np.arange(len(rows)), side.ts_of(rows), side.labels_of(rows))
 
 
 def _horizon(clock: int) -> int:

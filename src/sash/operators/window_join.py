@@ -18,23 +18,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sash.cost import replan
 from sash.cost.choose_join import JoinChoice
-from sash.cost.join_cost import EXACT_SETTINGS, HASH, PROBE, WNL, JoinLoad, JoinMethod, exact_settings
+from sash.cost.join_cost import EXACT_SETTINGS, HASH, WNL, JoinLoad, JoinMethod
 from sash.cost.replan import LoadWatch
 from sash.index.circular_buckets import CircularBuckets
-from sash.index.hash_index import HashIndex
 from sash.index.join_index import LEFT, RIGHT, JoinCounts, Pairs
-from sash.index.pair_finder import PairFinder
+from sash.index.pair_finder import PairFinder, take_in_order
 from sash.operators import join_keys as join_keys
 from sash.operators.evaluator import keep
+from sash.operators.join_methods import Index, make_index
 from sash.operators.operator import Unpaced
-from sash.papers.exact.exact_index import ExactJoinIndex
 from sash.store.batch import (
     BEGINNING,
     EXPIRES,
@@ -48,12 +47,12 @@ from sash.store.batch import (
     signs,
 )
 from sash.store.block_log import BlockLog
+from sash.store.expected_rows import ExpectedRows
 from sash.store.keys import encode_keys
 from sash.store.vector import Arena, Memory
 from sash.store.window import Window
 
 NO_ROWS = np.empty(0, np.int64)
-Index: TypeAlias = HashIndex | CircularBuckets | ExactJoinIndex
 N_TELLING = 1024
 """So many tuples say enough of the rates and keys to come to begin with a method."""
 
@@ -120,7 +119,7 @@ class WindowJoin(Unpaced):
         if isinstance(index, CircularBuckets) and self.spec.has_identities:
             yield from self._signed_pairs(index, inputs, horizon)
         else:
-            yield from (self._form(pairs, +1) for pairs in self._finder.pairs(index, inputs, horizon))
+            yield from (self._form(pairs, sides, +1) for pairs, sides in self._finder.pairs(index, inputs, horizon))
         self._clock = clock
         fresh = JoinCounts(*(now - before for now, before in zip(index.counts, done)))
         self.counts = JoinCounts(*map(sum, zip(self.counts, fresh)))
@@ -253,7 +252,7 @@ class WindowJoin(Unpaced):
             other_ts, other_expires, _ = self._finder.windows[1 - side].values(other)
             pair = (own, other) if side == LEFT else (other, own)
             pairs = Pairs(*pair, np.maximum(own_ts, other_ts), np.minimum(own_expires, other_expires))
-            yield self._form(pairs, +1)
+            yield self._form(pairs, self._finder.windows, +1)
 
     def _lost_pairs(self, index: CircularBuckets, side: int, retracted: np.ndarray) -> Iterator[pa.Table]:
         """Pairs that end because a tuple of this side was taken back; of two that end together the left one counts."""
@@ -265,7 +264,7 @@ class WindowJoin(Unpaced):
             chosen = is_first & (own_ends <= expires if self.spec.expires_by_negatives else own_ends < expires)
             if chosen.any():
                 pair = (own[chosen], other[chosen]) if side == LEFT else (other[chosen], own[chosen])
-                yield self._form(Pairs(*pair, own_ends[chosen], expires[chosen]), -1)
+                yield self._form(Pairs(*pair, own_ends[chosen], expires[chosen]), self._finder.windows, -1)
 
     def _overlaps(self, index: CircularBuckets, side: int, rows: np.ndarray, other_limit: int):
         """Row pairs (own, other) with equal keys and overlapping lives, in chunks; sealed rows are below any limit."""
@@ -279,33 +278,14 @@ class WindowJoin(Unpaced):
         for found in self._finder.windows[1 - side].probe_sealed(keys, ts, ends):
             yield rows[found.tuples], found.rows
 
-    def _form(self, pairs: Pairs, sign: int) -> pa.Table:
+    def _form(self, pairs: Pairs, sides: Sequence[Window | ExpectedRows], sign: int) -> pa.Table:
         """The joined tuples of row pairs, in order of time, less those that the residual condition refuses."""
         order = np.argsort(pairs.ts, kind="stable") if np.any(pairs.ts[1:] < pairs.ts[:-1]) else None
         columns: dict[str, ColumnLike] = {}
-        for window, rows, names in zip(self._finder.windows, (pairs.left, pairs.right), self._payload, strict=True):
-            payload = take_in_order(window, rows, names, order)
+        for side, rows, names in zip(sides, (pairs.left, pairs.right), self._payload, strict=True):
+            payload = take_in_order(side, rows, names, order)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
         pairs = pairs if order is None else Pairs(*(array[order] for array in pairs))
         columns.update({TS: pairs.ts, EXPIRES: pairs.expires, OP: np.full(len(pairs.ts), sign, np.int8)})
         joined = pa.table(columns)
         return keep(joined, self._check).cast(self.schema) if self._check else joined
-
-
-def take_in_order(window: Window, rows: np.ndarray, names: list[str], order: np.ndarray | None) -> pa.Table:
-    """Columns of a window's rows, put in this order. Those on disk are found in the order in which they lie there."""
-    if order is None or window.are_in_memory(rows):
-        return window.take(rows if order is None else rows[order], names)
-    return window.take(rows, names).take(pa.array(order))
-
-
-def make_index(method: JoinMethod, windows: Sequence[Window], has_identities: bool = False) -> Index:
-    """What finds pairs by a method. Tuples that are taken back have to be found in the middle of a window, which is
-    what buckets are for.
-    """
-    if method.algorithm == HASH and not has_identities:
-        return HashIndex(windows)
-    if method.algorithm in EXACT_SETTINGS:
-        return ExactJoinIndex(windows, exact_settings(method))
-    how = (None, PROBE) if method.algorithm == HASH else (method.n_buckets, method.invalidation)
-    return CircularBuckets(windows, *how, windows[LEFT].arena)

@@ -26,8 +26,9 @@ from sash.cost.multiway_spill import ManyLoad, estimate_multiway_spill
 from sash.cost.prices import load_prices
 from sash.cost.spill_cost import MemoryShares, SpillEstimate, estimate_spill
 from sash.cost.trace_spill import estimate_trace_spill
+from sash.operators.reorder import ReorderSpec
 from sash.operators.window_join import WindowJoinSpec
-from sash.plan.keepers import Keeper, keepers_of
+from sash.plan.keepers import Keeper, TieredJoin, keepers_of
 from sash.plan.lookup_forecast import LookupForecast, forecast_lookups
 from sash.plan.physical import Plan
 from sash.store.memory_budget import MemoryBudget
@@ -77,7 +78,8 @@ def forecast_memory(
     keepers = [keeper for plan in plans for keeper in keepers_of(plan, frames or {})]
     room = _room_for_large(keepers, budget.state_bytes)
     prices = load_prices()
-    found = {id(each.spec): _forecast(each, budget, room, prices) for each in keepers}
+    looks_at_once = all(isinstance(each.join, TieredJoin) or isinstance(each.spec, ReorderSpec) for each in keepers)
+    found = {id(each.spec): _forecast(each, budget, room, prices, looks_at_once) for each in keepers}
     lookups = forecast_lookups(plans, frames or {}, relation_room(budget.state_bytes), n_copies)
     return MemoryForecast(budget.n_bytes, budget.spill, prices, found, lookups=lookups)
 
@@ -93,8 +95,12 @@ def _room_for_large(keepers: Sequence[Keeper], room: float) -> float:
     return room + (known[-1].kept_bytes or 0.0 if known else 0.0)
 
 
-def _forecast(keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPrices) -> KeeperForecast:
-    """Of an operator that has so much room if it keeps more than others."""
+def _forecast(
+    keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPrices, looks_at_once: bool
+) -> KeeperForecast:
+    """Of an operator that has so much room if it keeps more than others. `looks_at_once`: whether joins look into
+    segments for more tuples at once than find room; others keep all of a step at once.
+    """
     if keeper.kept_bytes is None:
         return KeeperForecast(keeper, None)
     if keeper.traces:
@@ -108,7 +114,7 @@ def _forecast(keeper: Keeper, budget: MemoryBudget, room: float, prices: JoinPri
         found = estimate_multiway_spill(keeper.join, shares)
         return KeeperForecast(keeper, found.disk_bytes, found)
     load, widths, step_s = keeper.join
-    spill = estimate_spill(load, widths, step_s, shares)
+    spill = estimate_spill(load, widths, step_s, shares, looks_at_once)
     exact = None
     if isinstance(keeper.spec, WindowJoinSpec) and keeper.spec.method.algorithm in EXACT_SETTINGS:
         exact = estimate_exact(keeper.spec.method, load, step_s, prices.disk.model)

@@ -61,7 +61,8 @@ class Bites:
         self._most = n_rows
         if budget is not None and n_rows:
             self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.use))
-        self._n_rows = self._most
+        n_bites = -(-n_rows // max(1, self._most))
+        self._n_rows = -(-n_rows // max(1, n_bites))  # of equal length, rather than with a short one at the end
         self.is_whole = self._most >= n_rows
         """Whether there is one bite."""
 

@@ -18,12 +18,10 @@ import pyarrow as pa
 from sash.store.batch import BEGINNING, NEVER, TS, int64_column
 from sash.store.block import Block
 from sash.store.block_log import Adapt
+from sash.store.memory_budget import PASSING_BYTES
 from sash.store.segment import WindowSegment
 from sash.store.timed_log import TimedLog
 from sash.store.vector import Arena
-
-ROW_BYTES = 24
-"""What a tuple takes beside its columns while it is put in order."""
 
 
 class HeldTuples(TimedLog):
@@ -143,10 +141,10 @@ class HeldTuples(TimedLog):
 
     @property
     def _n_in_step(self) -> int:
-        """How many of the tuples that are held a step may have in memory, as they are and in order."""
+        """How many of the tuples that are held a step may have in memory, beside as many of another stream."""
         budget, log = self.log.arena.budget, self.log
         assert budget is not None
-        return max(1, budget.step_bytes // (2 * (log.n_bytes // max(1, log.n_rows) + ROW_BYTES)))
+        return max(1, budget.step_bytes // (2 * (log.n_bytes // max(1, log.n_rows) + PASSING_BYTES)))
 
     def _next_times(self, clock: int, n_rows: int) -> Iterator[np.ndarray]:
         """Times of tuples that are due, in parts; of each segment the first ones, which are so many or all."""

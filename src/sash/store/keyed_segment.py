@@ -83,7 +83,7 @@ def write_keyed(files: SpillFiles, sealed: KeyedRows, take: TakeRows) -> KeyedSe
     try:
         for place in range(1, n_probed):
             own = SealedRows(numbers, sealed.keys[:, place].copy(), sealed.ts, instants)
-            others.append(write_segment(files, own, lambda rows: NO_PAYLOAD, segment.first))
+            others.append(write_segment(files, own, lambda rows, names: NO_PAYLOAD, segment.first))
     except BaseException:
         _free([segment, *others])
         raise

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sash.store.block import Block
 from sash.store.block_window import FIRST_ROWS
+from sash.store.expected_rows import ExpectedRows
 from sash.store.vector import Arena, Vector
 from sash.store.window import KeyOf, Window
 
@@ -38,18 +39,19 @@ class LabelledWindow(Window):
         self._label = label
         self._labels = Vector(np.uint64, self.arena, n_words, FIRST_ROWS)
 
+    def expected(self, tuples: pa.Table) -> ExpectedRows:
+        return ExpectedRows(tuples, self.next_row, self._label)
+
     @property
     def labels(self) -> np.ndarray:
         """The labels of the rows from `base` on."""
         return self._labels.array
 
     def labels_of(self, rows: np.ndarray) -> np.ndarray:
-        """The labels of the given rows, wherever they are; or of rows that are expected, if one is."""
+        """The labels of the given rows, wherever they are."""
         at = rows - self.base
         if self.are_in_memory(rows):
             return self.labels[at]
-        if self._are_expected(rows):
-            return self._label(self._expected_at(rows, self.log.schema.names))
         labels = np.empty((len(rows), self.labels.shape[1]), np.uint64)
         for segment, mine in self.log.by_segment(rows):
             labels[mine] = segment.labels(rows[mine])

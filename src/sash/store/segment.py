@@ -9,9 +9,10 @@ a probe finds in one order is read in that order. `origins` says which row of th
 the numbers that they had.
 
 Columns of 64 bits lie in pages, column by column, so that what is looked at of a key is read with one access. The rest
-is payload: batches of Arrow's, read when a tuple is put out. The region with the fewest columns comes last: if it has
-one, its last page has its values side by side, and payload begins right behind them. Segments of a few pages would be
-half ends of pages otherwise. The guide is what has to be known to read anything.
+is payload: batches of Arrow's, read when a tuple is put out; without lives and signs where the keys' pages tell them.
+The region with the fewest columns comes last: if it has one, its last page has its values side by side, and payload
+begins right behind them. Segments of a few pages would be half ends of pages otherwise. The guide is what has to be
+known to read anything.
 """
 
 from __future__ import annotations
@@ -196,10 +197,10 @@ class WindowSegment:
                     column.add(batch.column(column.field.name), local, at)
         taken = {column.field.name: column.finish(order) for column in columns}
         if len(stored) < len(names):
-            taken |= self._told(rows, [name for name in names if name not in taken])
+            taken |= self._derive(rows, [name for name in names if name not in taken])
         return pa.table({name: taken[name] for name in names})
 
-    def _told(self, rows: np.ndarray, names: list[str]) -> dict[str, pa.Array]:
+    def _derive(self, rows: np.ndarray, names: list[str]) -> dict[str, pa.Array]:
         """Columns of rows that are not in the payload."""
         known = {OP: np.ones(len(rows), np.int8)}
         if TS in names or EXPIRES in names:

@@ -22,6 +22,7 @@ from sash.kernels.segment_join import (
     fill_filter,
 )
 from sash.store.allowance import taking
+from sash.store.batch import SIGNED_NAMES
 from sash.store.segment import PageRegion, PayloadColumns, SegmentRegions, WindowSegment
 from sash.store.segment_guide import KeptGuide, SegmentGuide
 from sash.store.spill_files import SpillFile, SpillFiles
@@ -35,8 +36,8 @@ FIRST_BATCH_ROWS = 256
 SCRATCH_BYTES = 24
 """For each row, while a segment is written: its hash, its place, and how long it lives."""
 
-TakeRows: TypeAlias = Callable[[np.ndarray], pa.Table]
-"""The payload of rows of a window's log, in the order in which they are asked for."""
+TakeRows: TypeAlias = Callable[[np.ndarray, list[str] | None], pa.Table]
+"""Columns of rows of a window's log, or all of them, in the order in which the rows are asked for."""
 
 
 class SealedRows(NamedTuple):
@@ -49,6 +50,8 @@ class SealedRows(NamedTuple):
     expires: np.ndarray
     ids: np.ndarray | None = None
     labels: np.ndarray | None = None
+    are_told: bool = False
+    """Whether `ts` and `expires` are all that there is to say of their lives and signs, so that payload has neither."""
 
 
 class RegionColumns(NamedTuple):
@@ -66,16 +69,10 @@ NO_COLUMNS = RegionColumns([])
 
 
 def write_segment(
-    files: SpillFiles,
-    sealed: SealedRows,
-    take: TakeRows,
-    first: int | None = None,
-    batch_bytes: int = BATCH_BYTES,
-    whole: pa.Schema | None = None,
+    files: SpillFiles, sealed: SealedRows, take: TakeRows, first: int | None = None, batch_bytes: int = BATCH_BYTES
 ) -> WindowSegment:
     """Seals tuples, at least one. They are numbered from `first` on: by default the number of the first in the log.
 
-    `take` may leave out of the `whole` tuples their lives and, if all have come, their signs: both are known anyway.
     If it cannot be written, nothing has changed. The tuples may be forgotten afterwards.
     """
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
@@ -85,7 +82,7 @@ def write_segment(
         first = int(sealed.rows[0]) if first is None else first
         columns = [RegionColumns(lives, [hashes.view(np.int64)]), _origins(sealed.rows, order, first)]
         columns += [_lines(each) for each in (sealed.ids, sealed.labels)]
-        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes, whole)
+        draft = _Draft(files, sealed, order, columns, take, batch_bytes)
 
         def guide(file: SpillFile) -> SegmentGuide:
             assert draft.regions.keys is not None
@@ -106,7 +103,7 @@ def write_expiries(
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
         order, first = np.argsort(sealed.expires, kind="stable"), int(sealed.rows[0])
         columns = [NO_COLUMNS, _origins(sealed.rows, order, first), RegionColumns([sealed.keys]), NO_COLUMNS]
-        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
+        draft = _Draft(files, sealed, order, columns, take, batch_bytes)
 
         def guide(file: SpillFile) -> SegmentGuide:
             return draft.guide(file, sealed.expires[order[draft.places[:-1]]], np.empty(0, np.uint64))
@@ -126,7 +123,7 @@ def write_times(
     with taking(files.allowance, SCRATCH_BYTES * len(sealed.rows)):
         order = np.arange(len(sealed.rows))
         columns = [NO_COLUMNS, _origins(sealed.rows, order, first), RegionColumns([sealed.ts]), NO_COLUMNS]
-        draft = _Draft(files, sealed.rows, order, columns, take, batch_bytes)
+        draft = _Draft(files, sealed, order, columns, take, batch_bytes)
 
         def guide(file: SpillFile) -> SegmentGuide:
             return draft.guide(file, sealed.ts[draft.places[:-1]], np.empty(0, np.uint64))
@@ -141,22 +138,22 @@ class _Draft:
     def __init__(
         self,
         files: SpillFiles,
-        rows: np.ndarray,
+        sealed: SealedRows,
         order: np.ndarray,
         columns: Sequence[RegionColumns],
         take: TakeRows,
         batch_bytes: int,
-        whole: pa.Schema | None = None,
     ):
         """`columns` are those of each of the `SegmentRegions`."""
         self._files, self._page_bytes = files, files.settings.page_bytes
-        self._rows, self._order, self._columns = rows, order, columns
+        self._rows, self._order, self._columns = sealed.rows, order, columns
         self._take, self._batch_bytes = take, batch_bytes
         self._placed = _place_regions(columns, len(order), self._page_bytes)
         self.regions = SegmentRegions(*(self._placed.get(idx) for idx in range(len(columns))))
         self.places, self._starts = [0], [self._n_region_bytes]
-        self._schema = take(rows[:0]).schema
-        self._whole = self._schema if whole is None else whole
+        self._whole = take(sealed.rows[:0], None).schema
+        told = SIGNED_NAMES if sealed.are_told else ()
+        self._schema = pa.schema([field for field in self._whole if field.name not in told])
         self._with_nulls: set[str] = set()
 
     def write(
@@ -218,7 +215,7 @@ class _Draft:
         start, n_wished = 0, FIRST_BATCH_ROWS
         while start < len(self._order):
             rows = self._rows[self._order[start : start + n_wished]]
-            (batch,) = self._take(rows).combine_chunks().to_batches()
+            (batch,) = self._take(rows, self._schema.names).combine_chunks().to_batches()
             data = np.frombuffer(batch.serialize(), np.uint8)
             if len(data) > 2 * self._batch_bytes and len(rows) > 1:
                 n_wished = len(rows) // 2

@@ -11,7 +11,7 @@ is found by key, taken back and taken out by number like those in the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +23,9 @@ from sash.kernels.hash_join import TS as TIME
 from sash.kernels.segment_join import EarlyEnds, SegmentPairs
 from sash.store.batch import BEGINNING, EXPIRES, ID_PREFIX, SIGNED_NAMES, TS, int64_column
 from sash.store.block import Block, at_once
+from sash.store.block_log import Adapt, as_it_is
 from sash.store.block_window import FIRST_ROWS, NO_ROWS, BlockWindow
+from sash.store.expected_rows import ExpectedRows
 from sash.store.segment import WindowSegment
 from sash.store.segment_probe import NO_ROW, NONE_EARLY, PAIRS_PER_CHUNK, ProbeKeys, find, gathered, probe
 from sash.store.segment_writer import SealedRows, write_segment
@@ -55,38 +57,20 @@ class Window(BlockWindow):
         self._keys = Vector(np.int64, self.arena, capacity=FIRST_ROWS)
         self._records = Vector(np.int64, self.arena, RECORD_WIDTH, FIRST_ROWS)
         self._ids = Vector(np.int64, self.arena, len(self._id_columns)) if self._id_columns else None
-        self._expected: pa.Table | None = None
 
-    def expect(self, tuples: pa.Table | None) -> None:
-        """Tuples that will come in are the rows from `next_row` on, to be asked about while nothing is inserted or
-        sealed; None: no more.
-        """
-        self._expected = tuples
+    def expected(self, tuples: pa.Table) -> ExpectedRows:
+        """Tuples that will come in, as they may be read before."""
+        return ExpectedRows(tuples, self.next_row)
 
     def take(self, rows: np.ndarray, names: list[str]) -> pa.Table:
-        """A copy of columns of the given rows, wherever they are; or of rows that are expected, if one is."""
-        return self._expected_at(rows, names) if self._are_expected(rows) else self.log.take(rows, names)
-
-    def lives_from(self, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Key, `_ts` and end of the rows from `first` on, which are in memory, or expected."""
-        if self._expected is not None:
-            ends = int64_column(self._expected, EXPIRES)
-            return self._key_of(self._expected), int64_column(self._expected, TS), ends
-        at = slice(first - self.base, self.next_row - self.base)
-        return self.keys[at], self.ts[at], self.ends[at]
-
-    def are_in_memory(self, rows: np.ndarray) -> bool:
-        return not self._are_expected(rows) and super().are_in_memory(rows)
+        """A copy of columns of the given rows, wherever they are."""
+        return self.log.take(rows, names)
 
     def values(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """`_ts`, `_expires` and end of the given rows, wherever they are; or of rows that are expected, if one is."""
+        """`_ts`, `_expires` and end of the given rows, wherever they are."""
         at = rows - self.base
         if self.are_in_memory(rows):
             return self.ts[at], self.records[at, EXPIRY], self.ends[at]
-        if self._are_expected(rows):
-            tuples = self._expected_at(rows, [TS, EXPIRES])
-            expires = int64_column(tuples, EXPIRES)
-            return int64_column(tuples, TS), expires, expires
         ts, expires, ends = (np.empty(len(rows), np.int64) for _ in range(3))
         for segment, mine in self.log.by_segment(rows):
             ts[mine], expires[mine] = segment.lives(rows[mine])
@@ -101,7 +85,27 @@ class Window(BlockWindow):
 
     def keys_of(self, rows: np.ndarray) -> np.ndarray:
         """The keys of the given rows, wherever they are."""
-        return self.keys[rows - self.base] if self.are_in_memory(rows) else self._key_of(self.log.take(rows))
+        if self.are_in_memory(rows):
+            return self.keys[rows - self.base]
+        return self.keys_in(self.log.take(rows, self._payload))
+
+    def keys_in(self, tuples: pa.Table) -> np.ndarray:
+        """The keys of tuples."""
+        return self._key_of(tuples)
+
+    def restore(self, entries: Mapping[str, bytes], next_number: int, clock: int, adapt: Adapt = as_it_is) -> None:
+        self._early = NONE_EARLY
+        super().restore(entries, next_number, clock, adapt)
+
+    @property
+    def has_early_ends(self) -> bool:
+        """Whether sealed tuples were taken back, so that some may come back into memory."""
+        return len(self._early.rows) > 0
+
+    @property
+    def _payload(self) -> list[str]:
+        """The columns beside lives and signs."""
+        return [name for name in self.log.schema.names if name not in SIGNED_NAMES]
 
     def end_early(self, rows: np.ndarray, times: np.ndarray) -> None:
         """Tuples are taken back: they end now, and not at their `_expires`."""
@@ -152,11 +156,9 @@ class Window(BlockWindow):
         at = rows - self.base
         records = self.records[at]
         ids = None if self._ids is None else self._ids.array[at]
-        sealed = SealedRows(rows, self.keys[at], records[:, TIME], records[:, EXPIRY], ids, self._labels_at(at))
-        stored = [name for name in self.log.schema.names if name not in SIGNED_NAMES]
-        segment = write_segment(
-            self.arena.spill_files, sealed, lambda rows: self.log.rows.take(rows, stored), whole=self.log.schema
-        )
+        lives = records[:, TIME], records[:, EXPIRY]
+        sealed = SealedRows(rows, self.keys[at], *lives, ids, self._labels_at(at), are_told=True)
+        segment = write_segment(self.arena.spill_files, sealed, self.log.rows.take)
         early = np.flatnonzero(records[:, END] != records[:, EXPIRY])
         self.log.seal(blocks, segment, *self._vectors())
         if len(early):
@@ -231,14 +233,6 @@ class Window(BlockWindow):
                 self._seal_again(budget)
         self._spans = {block.first: self._spans[block.first] for block in self.log.blocks}
         self.n_rebuilds += 1
-
-    def _are_expected(self, rows: np.ndarray) -> bool:
-        """Whether these rows are still to come in; all of them are if one is."""
-        return self._expected is not None and len(rows) > 0 and rows[0] >= self.next_row
-
-    def _expected_at(self, rows: np.ndarray, names: list[str]) -> pa.Table:
-        assert self._expected is not None
-        return self._expected.select(names).take(pa.array(rows - self.next_row))
 
     def _ends_of(self, rows: np.ndarray, expires: np.ndarray) -> np.ndarray:
         """When sealed rows leave, by when they expire."""
