@@ -47,6 +47,8 @@ from sash.sql.parse import parse_script
 from sash.sql.statements import CreateQuery, CreateStream, Statement
 from support.bare import SOURCES, run_bare
 
+pytestmark = pytest.mark.usefixtures("without_limit")  # pages show what EXPLAIN says without one
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -328,8 +330,6 @@ FOLLOW = """
 import sys
 from pathlib import Path
 from tests.docs.test_snippets import STARTS_SPARK, follow, read_blocks
-
-pytestmark = pytest.mark.usefixtures("without_limit")  # pages show what EXPLAIN says without one
 
 page = Path(sys.argv[1])
 blocks = [block for block in read_blocks(page.read_text(encoding="utf-8")) if STARTS_SPARK not in block.code]

@@ -161,6 +161,10 @@ class CircularBuckets:
     def give_room(self) -> None:
         self.refill()
 
+    def growth(self, n_rows: int) -> int:
+        """Buckets grow one by one."""
+        return 0
+
     def free(self) -> None:
         """Gives the room of all buckets back."""
         for each in self._buckets:

@@ -69,6 +69,13 @@ class HashIndex:
         if self._first_slots() < len(self._slots.array):
             self.refill()
 
+    def growth(self, n_rows: int) -> int:
+        """A table that is full is followed by one that is twice as large."""
+        if n_rows <= self._n_free:
+            return 0
+        n_held = sum(window.next_row - window.floor for window in self._windows)
+        return max(0, _slots_for(n_held + n_rows) - len(self._slots.array)) * 8 * hash_join.SLOT_WIDTH
+
     def free(self) -> None:
         """Gives the room of the table back."""
         self._slots.free()

@@ -71,6 +71,10 @@ class WindowIndex(Protocol):
         """Rows have left memory: gives back the room that they had."""
         ...
 
+    def growth(self, n_rows: int) -> int:
+        """By how many bytes it may grow at once if so many rows come, beside what each of them takes."""
+        ...
+
     def free(self) -> None:
         """Gives all room back: another index takes over."""
         ...

@@ -30,6 +30,7 @@ from sash.store.bites import Bite, Bites
 from sash.store.block_log import Adapt, BlockLog
 from sash.store.block_window import NO_ROWS
 from sash.store.expected_rows import ExpectedRows
+from sash.store.memory_budget import SHARE_OF_PIECE
 from sash.store.window import Window
 
 SIDES = ("left", "right")
@@ -90,7 +91,8 @@ class PairFinder(Generic[W, I]):
                 yield pairs, self.windows
             self.evict(horizon)
             return
-        for found, sides in self._pairs_in_pieces(index, Bites(Bite(dict(enumerate(inputs)), horizon, {}), budget)):
+        step = Bites(Bite(dict(enumerate(inputs)), horizon, {}), budget, share=SHARE_OF_PIECE)
+        for found, sides in self._pairs_in_pieces(index, step):
             n_bytes = sum(max(row_bytes(window), _row_bytes(batch)) for window, batch in zip(self.windows, inputs))
             for pairs in found.parts(budget.n_pairs_at_once(n_bytes)):
                 yield pairs, sides
@@ -173,7 +175,9 @@ class PairFinder(Generic[W, I]):
 
     def make_room(self, n_rows: int = 0, n_bytes: int = 0) -> None:
         """Lets rows go to disk if memory would be short when so much comes in."""
-        make_room(self.windows, self.windows[LEFT].arena.budget, self.index.give_room, n_rows, n_bytes)
+        budget = self.windows[LEFT].arena.budget
+        if budget is not None:
+            make_room(self.windows, budget, self.index.give_room, n_rows, n_bytes + self.index.growth(n_rows))
 
     def _refill(self, horizon: int) -> None:
         self.index.advance(horizon)

@@ -53,14 +53,17 @@ STATE_ALONE = Spent(Use.KEPT, 0)
 class Bites:
     """The bites of a step. How large the next one is follows from what those before it have put out."""
 
-    def __init__(self, step: Bite, budget: MemoryBudget | None, spent: Spent = STATE_ALONE):
+    def __init__(
+        self, step: Bite, budget: MemoryBudget | None, spent: Spent = STATE_ALONE, share: float = SHARE_OF_STATE
+    ):
+        """`share` is the part of what is for state that the tuples of a bite may take if they become it."""
         self._step = step
         self._budget = budget
         self._spent = spent
         n_rows, n_bytes = (sum(each) for each in zip((0, 0), *map(_size, step.arrivals.values())))
         self._most = n_rows
         if budget is not None and n_rows:
-            self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.use))
+            self._most = max(LEAST_ROWS, _most_rows(budget, n_rows, n_bytes, spent.use, share))
         n_bites = -(-n_rows // max(1, self._most))
         self._n_rows = -(-n_rows // max(1, n_bites))  # of equal length, rather than with a short one at the end
         self.is_whole = self._most >= n_rows
@@ -101,13 +104,13 @@ class Bites:
             self._n_rows = min(self._most, 2 * self._n_rows)
 
 
-def _most_rows(budget: MemoryBudget, n_rows: int, n_bytes: int, use: Use) -> int:
+def _most_rows(budget: MemoryBudget, n_rows: int, n_bytes: int, use: Use, share: float) -> int:
     """Of such tuples, so many fit at once; if they do not become state, some of what is for that is theirs as well."""
     if use is not Use.KEPT:
         room = budget.step_bytes + (budget.state_bytes // 4 if use is Use.PASSED_ON else 0)
         return room * n_rows // (n_bytes + PASSING_BYTES * n_rows)
     as_input = budget.step_bytes * n_rows // max(1, n_bytes)
-    as_state = int(SHARE_OF_STATE * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
+    as_state = int(share * budget.state_bytes * n_rows) // budget.n_state_bytes_of(n_rows, n_bytes)
     return min(as_input, as_state)
 
 

@@ -40,6 +40,8 @@ LEAST_ROWS = 16
 """So many rows are worked on at once, however little memory there is."""
 SHARE_OF_STATE = 3 / 4
 """Once they are state, a bite's tuples may take this part of what is for it; the rest is for older ones."""
+SHARE_OF_PIECE = 1 / 2
+"""And this one those of a piece: little has to leave for it, so segments are large, and what is in memory is new."""
 
 
 FULL_WHEN_RESTORED = 3 / 4

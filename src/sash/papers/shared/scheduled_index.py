@@ -89,6 +89,10 @@ class ScheduledIndex:
     def give_room(self) -> None:
         """Rows of its windows never leave memory before they are gone."""
 
+    def growth(self, n_rows: int) -> int:
+        """Its windows are never sealed."""
+        return 0
+
     def free(self) -> None:
         """Gives the room of the line and the table back."""
         self._join = SharedJoin(self._classes_us, self._n_queries, self._schedule)
