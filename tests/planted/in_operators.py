@@ -22,6 +22,22 @@ JOINS = (
         ("tests/store/test_bites.py",),
     ),
     Mistake(
+        "who-keeps-all-of-a-step-taken-for-one-who-keeps-nothing",
+        "bites",
+        "operators/tuple_use.py",
+        "return Use.KEPT\n",
+        "return Use.PASSED_ON\n",
+        ("tests/operators/test_tuple_use.py",),
+    ),
+    Mistake(
+        "what-is-taken-back-in-an-index-that-cannot-find-it",
+        "window_join",
+        "operators/join_methods.py",
+        "if method.algorithm == HASH and not has_identities:",
+        "if method.algorithm == HASH:",
+        ("tests/operators/test_window_join.py",),
+    ),
+    Mistake(
         "a-segment-that-is-looked-into-again-by-what-has-met-it",
         "bites",
         "store/window.py",
@@ -33,8 +49,8 @@ JOINS = (
         "what-a-piece-of-a-step-has-sealed-not-looked-into-by-the-next",
         "bites",
         "index/pair_finder.py",
-        "yield from self._pairs_with_sealed(side, first, met)",
-        "yield from self._pairs_with_sealed(side, first, met) if step.is_whole else ()",
+        "yield from self._pairs_with_sealed(looking, met)",
+        "yield from self._pairs_with_sealed(looking, met) if step.is_whole else ()",
         ("tests/operators/test_window_join.py",),
     ),
     Mistake(
@@ -732,9 +748,9 @@ OTHERS = (
     Mistake(
         "bites-of-a-lookup-as-small-as-those-of-a-join",
         "lookup_join",
-        "operators/pipeline.py",
-        "return Spent(is_kept, ",
-        "return Spent(True, ",
+        "operators/tuple_use.py",
+        "return Use.KEPT_IN_PIECES if joins else Use.PASSED_ON",
+        "return Use.KEPT_IN_PIECES if joins else Use.KEPT",
         ("tests/test_large_relations.py -k share",),
     ),
     Mistake(
