@@ -98,7 +98,7 @@ def test_a_task_is_tried_four_times(master: str, chosen: str) -> None:
 def test_the_memory_for_windows(own: SparkSession, setting: str | None, n_bytes: int | None) -> None:
     if setting is not None:
         own.conf.set("spark.sash.memory", setting)
-    assert read_budget(own) == MachineBudget(n_bytes, 2)
+    assert read_budget(own) == MachineBudget(n_bytes, 2, own.sparkContext.applicationId)
 
 
 def test_a_memory_that_is_no_size_is_refused(own: SparkSession) -> None:
