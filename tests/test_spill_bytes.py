@@ -23,7 +23,7 @@ from sash.store.window import Window
 from support.allowances import Tally
 from support.profiles import everyday
 
-N_ROWS, ROWS_PER_PUSH = 12_000, 240
+N_ROWS, ROWS_PER_PUSH = 12_000, 120
 MEMORY = 512 << 10
 TEXT = "SELECT A.k, A.s, B.s AS other FROM a A, b B WHERE A.k = B.k WINDOW 8 SECONDS"
 BESIDE_BYTES = 8 * (1 + RECORD_WIDTH)
