@@ -20,7 +20,7 @@ from hypothesis import settings
 import sash
 from sash.index import circular_buckets, hash_index, join_index, key_tables, multiway_index, probe_index
 from sash.index.circular_buckets import CircularBuckets
-from sash.operators import window_join
+from sash.operators import join_methods
 from sash.store import keys
 from sash.store.block_log import BlockLog
 from sash.testing import assert_snapshot
@@ -139,7 +139,7 @@ def test_all_rows_in_one_bucket(case, monkeypatch: pytest.MonkeyPatch) -> None:
     """And room for one pair, or combination, at a time; in a join of many, turns of single rows."""
     init = CircularBuckets.__init__
     monkeypatch.setattr(CircularBuckets, "__init__", lambda self, sides, _=None, *args: init(self, sides, 1, *args))
-    monkeypatch.setattr(window_join, "HashIndex", type("OneBucket", (CircularBuckets,), {}))
+    monkeypatch.setattr(join_methods, "HashIndex", type("OneBucket", (CircularBuckets,), {}))
     monkeypatch.setattr(join_index, "PAIRS_PER_CHUNK", 1)
     monkeypatch.setattr(multiway_index, "COMBINATIONS_PER_CHUNK", 1)
     monkeypatch.setattr(probe_index, "ROWS_PER_TURN", 1)
