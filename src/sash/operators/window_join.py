@@ -285,7 +285,7 @@ class WindowJoin(Unpaced):
         for side, rows, names in zip(sides, (pairs.left, pairs.right), self._payload, strict=True):
             payload = take_in_order(side, rows, names, order)
             columns.update(zip(payload.column_names, payload.columns, strict=True))
-        pairs = pairs if order is None else Pairs(*(array[order] for array in pairs))
-        columns.update({TS: pairs.ts, EXPIRES: pairs.expires, OP: np.full(len(pairs.ts), sign, np.int8)})
+        ts, expires = (each if order is None else each[order] for each in (pairs.ts, pairs.expires))
+        columns.update({TS: ts, EXPIRES: expires, OP: np.full(len(ts), sign, np.int8)})
         joined = pa.table(columns)
         return keep(joined, self._check).cast(self.schema) if self._check else joined
