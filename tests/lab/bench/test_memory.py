@@ -39,6 +39,7 @@ def run_here(cell: MemoryCell, directory: Path, patience_s: float, note) -> dict
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_limit")
 def test_all_engines_give_the_same_pairs_and_leave_the_disk_alone_while_windows_fit(tmp_path):
     facts = json.loads(json.dumps(bench_memory(SMALL, tmp_path, QUIET, run_here)))
     cells = {(cell["engine"], cell["ratio"]): cell for cell in facts["cells"]}
@@ -95,6 +96,13 @@ def test_a_process_of_its_own_tells_its_memory(tmp_path):
     assert done[-1] == cell.workload.total_rows
     assert 0 <= told["peak_bytes"] < 64 << 20  # so small a run may be over before anybody has looked
     assert told["read_per_tuple"] == 0
+
+
+@pytest.mark.slow
+def test_the_limit_of_the_environment_is_not_that_of_a_cell(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SASH_MEMORY", "64k")
+    told = run_cell(SMALL.cell("sash", 0.25), tmp_path, 600, lambda n_rows: None)
+    assert told["written_per_tuple"] == 0
 
 
 def test_a_process_that_takes_too_long_is_left_out(tmp_path):

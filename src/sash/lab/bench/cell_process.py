@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,12 +19,15 @@ from sash.lab.bench.step_engines import BUILTIN
 
 
 def run_cell(cell: MemoryCell, directory: Path, patience_s: float, note: Note) -> dict[str, Any]:
-    """The figures of a cell, whose files are in `directory`; or `left_out` with the reason."""
+    """The figures of a cell, whose files are in `directory`; or `left_out` with the reason. Its limit is its own, whatever
+    the environment says.
+    """
     command = [sys.executable, "-m", "sash.lab.bench.memory_cell", cell.to_json(), str(directory)]
+    environment = {name: value for name, value in os.environ.items() if name != "SASH_MEMORY"}
     log = directory / "errors.txt"
     with (
         log.open("w") as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment) as process,
     ):
         killer = Timer(patience_s, process.kill)
         killer.start()
