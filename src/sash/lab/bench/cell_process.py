@@ -19,8 +19,8 @@ from sash.lab.bench.step_engines import BUILTIN
 
 
 def run_cell(cell: MemoryCell, directory: Path, patience_s: float, note: Note) -> dict[str, Any]:
-    """The figures of a cell, whose files are in `directory`; or `left_out` with the reason. Its limit is its own, whatever
-    the environment says.
+    """The figures of a cell, whose files are in `directory`; or `left_out` with the reason. Its limit is its own,
+    whatever the environment says.
     """
     command = [sys.executable, "-m", "sash.lab.bench.memory_cell", cell.to_json(), str(directory)]
     environment = {name: value for name, value in os.environ.items() if name != "SASH_MEMORY"}
