@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import sash
 from sash.cli.main import app
+from sash.store.byte_sizes import parse_bytes
 from support.masters import MASTER
 from support.postgres_server import MISSING, Server, find_programs, running_server
 from support.profiles import in_depth
@@ -55,6 +56,13 @@ for _options in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 def without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """For plans that need more memory than the 64 KiB under which all else runs too, and for what EXPLAIN says then."""
     monkeypatch.delenv("SASH_MEMORY", raising=False)
+
+
+@pytest.fixture
+def four_times_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For laws some of whose plans need more memory than all else runs under, if there is a limit."""
+    if limit := parse_bytes(os.environ.get("SASH_MEMORY", "")):
+        monkeypatch.setenv("SASH_MEMORY", f"{4 * limit} B")
 
 
 def pytest_runtest_teardown() -> None:

@@ -104,6 +104,7 @@ def _test(draw: st.DrawFn, known: tuple[str, ...]) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("four_times_the_limit")
 @settings(max_examples=N_CASES)
 @given(subquery_cases())
 def test_changes_amount_to_the_answer_whatever_the_schedule(case: Case) -> None:
@@ -144,6 +145,7 @@ def test_an_expression_tells_zeros_apart_that_are_equal(changes: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("four_times_the_limit")
 @settings(max_examples=N_CUT)
 @given(subquery_cases().flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case), rearrangements(case))))
 def test_neither_cuts_nor_restarts_nor_the_order_of_arrival_show(cut: tuple[Case, list[Step], Case]) -> None:
