@@ -12,6 +12,7 @@ from sash.testing.case import Step
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
+from support.profiles import law_volume
 
 Cut = tuple[Case, list[Step]]
 
@@ -20,17 +21,20 @@ def with_cuts(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[Cut]:
     return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case)))
 
 
+@settings(max_examples=law_volume())
 @given(with_cuts(cases()))
 def test_cuts_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
 
 
+@settings(max_examples=law_volume())
 @given(with_cuts(plans()))
 def test_cuts_of_plans_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(with_cuts(multiway_cases()))
 def test_cuts_of_many_streams_do_not_show(cut: Cut) -> None:
     check_cuts(*cut)
@@ -52,7 +56,7 @@ def check_cuts(case: Case, steps: list[Step]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=max(law_volume(), 50))
 @given(cases() | plans() | multiway_cases())
 def test_row_by_row(case: Case) -> None:
     steps = [Push(name, row, row + 1) for name, table in case.arrivals.items() for row in range(table.num_rows)]

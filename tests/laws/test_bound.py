@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
@@ -14,6 +14,7 @@ from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.bound import DeclaredState
 from support.multiway_strategies import multiway_cases
+from support.profiles import law_volume
 from support.state_watch import StateWatch
 
 Cut = tuple[Case, list[Step]]
@@ -23,11 +24,13 @@ def with_cuts(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[Cut]:
     return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case)))
 
 
+@settings(max_examples=law_volume())
 @given(with_cuts(cases()))
 def test_state_stays_within_what_is_declared(cut: Cut) -> None:
     check_state(*cut)
 
 
+@settings(max_examples=law_volume())
 @given(with_cuts(multiway_cases(is_join=True)))
 def test_state_of_many_streams_stays_within_what_is_declared(cut: Cut) -> None:
     check_state(*cut)
@@ -44,6 +47,7 @@ def check_state(case: Case, steps: list[Step]) -> None:
 
 
 @pytest.mark.parametrize("schedule", ["", "/*+ tpa */", "/*+ nta */", "/*+ hybrid */"])
+@settings(max_examples=law_volume())
 @given(with_cuts(plans()))
 def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, cut: Cut) -> None:
     check_operators(schedule, *cut)
@@ -51,6 +55,7 @@ def test_every_operator_of_a_plan_stays_within_what_it_declares(schedule: str, c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["", "/*+ nta */"])
+@settings(max_examples=law_volume())
 @given(with_cuts(multiway_cases()))
 def test_every_operator_over_many_streams_stays_within_what_it_declares(schedule: str, cut: Cut) -> None:
     check_operators(schedule, *cut)

@@ -19,7 +19,7 @@ from support.generated.volume import check_all
 from support.identities import IdentityWatch
 from support.profiles import SEED, by_profile, volume
 
-N_CASES = volume(dev=15, ci=300, deep=2500)
+N_CASES = volume(dev=15, ci=300, deep=10_000)
 N_SHRINKS = 300 if Phase.shrink in settings().phases else 0
 CHUNK = min(N_CASES, 50)
 FIRST_SEED = by_profile(dev=0, ci=0, deep=1_000_000 * SEED)

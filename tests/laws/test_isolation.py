@@ -18,7 +18,7 @@ from sash.plan.sharing.join_sites import sites_of
 from sash.store.block_window import CUTS
 from sash.testing import Advance, Push, assert_changes, stream_of
 from sash.testing.strategies import arrival_cuts
-from support.profiles import volume
+from support.profiles import law_volume, volume
 from support.shared_case import Add, Drop, SharedCase
 from support.shared_strategies import SCHEDULES, shared_cases, with_schedule
 
@@ -87,6 +87,7 @@ def test_cases_that_once_failed(case: SharedCase, schedule: str) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(shared_cases(), st.sampled_from((*SCHEDULES, None)), st.sets(st.integers(0, 30), min_size=1, max_size=4))
 def test_restarts_do_not_show(case: SharedCase, schedule: str | None, restarts: set[int]) -> None:
     """Law 4, also where the set of queries changes while nothing runs."""
@@ -94,6 +95,7 @@ def test_restarts_do_not_show(case: SharedCase, schedule: str | None, restarts: 
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(shared_cases(), st.sampled_from((*SCHEDULES, None)))
 def test_state_is_kept_once(case: SharedCase, schedule: str | None) -> None:
     """Law 7: the join holds what the largest window of those that run holds, and an eighth of it."""
@@ -144,6 +146,7 @@ def check_oracle(case: SharedCase) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(st.data())
 def test_cuts_do_not_show(data: st.DataObject) -> None:
     """Of queries that are there all the time, the answers do not depend on how the rows come."""
@@ -154,6 +157,7 @@ def test_cuts_do_not_show(data: st.DataObject) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(shared_cases(is_steady=True, is_late=False))
 def test_a_whole_run_gives_what_each_query_gives_alone(case: SharedCase) -> None:
     session = case.open_session(with_rows=True)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sash.oracle.reference import split_late
@@ -18,24 +18,28 @@ from sash.testing.case import Step
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases, rearrangements
 from support.multiway_strategies import multiway_cases
+from support.profiles import law_volume
 
 
 def rearranged(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, Case]]:
     return strategy.flatmap(lambda case: st.tuples(st.just(case), rearrangements(case)))
 
 
+@settings(max_examples=law_volume())
 @given(rearranged(cases()))
 def test_order_of_arrival_does_not_show(pair: tuple[Case, Case]) -> None:
     case, other = pair
     assert_changes(other.run(), case.run())
 
 
+@settings(max_examples=law_volume())
 @given(rearranged(plans()))
 def test_order_of_arrival_does_not_show_in_plans(pair: tuple[Case, Case]) -> None:
     case, other = pair
     assert_changes(other.run(), case.run())
 
 
+@settings(max_examples=law_volume())
 @given(rearranged(multiway_cases()))
 def test_order_of_arrival_does_not_show_in_joins_of_many_streams(pair: tuple[Case, Case]) -> None:
     case, other = pair
@@ -46,6 +50,7 @@ def cut(strategy: st.SearchStrategy[Case]) -> st.SearchStrategy[tuple[Case, list
     return strategy.flatmap(lambda case: st.tuples(st.just(case), batch_cuts(case, with_advances=False)))
 
 
+@settings(max_examples=law_volume())
 @given(cut(plans(is_late=True)))
 def test_plans_answer_for_the_rows_in_time(cut: tuple[Case, list[Step]]) -> None:
     case, steps = cut
@@ -53,12 +58,14 @@ def test_plans_answer_for_the_rows_in_time(cut: tuple[Case, list[Step]]) -> None
     check_snapshot(case.bound, case.tables, changes)
 
 
+@settings(max_examples=law_volume())
 @given(cut(cases(is_late=True)))
 def test_late_rows_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
     check_late_rows(*cut)
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(cut(multiway_cases(is_late=True, is_join=True)))
 def test_late_rows_of_many_streams_are_told_and_the_rest_is_answered(cut: tuple[Case, list[Step]]) -> None:
     check_late_rows(*cut)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sash
@@ -18,6 +18,7 @@ from sash.testing.case import Step
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
+from support.profiles import law_volume
 
 Interrupted = tuple[Case, list[Step], set[int]]
 
@@ -29,6 +30,7 @@ def interrupted_cases(draw: st.DrawFn, strategy: Callable[[bool], st.SearchStrat
     return case, steps, draw(st.sets(st.integers(0, max(0, len(steps) - 1)), max_size=2))
 
 
+@settings(max_examples=law_volume())
 @given(interrupted_cases(plans))
 def test_a_restart_of_a_plan_does_not_show(interrupted: Interrupted) -> None:
     case, steps, stops = interrupted
@@ -37,12 +39,14 @@ def test_a_restart_of_a_plan_does_not_show(interrupted: Interrupted) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(interrupted_cases(multiway_cases))
 def test_a_restart_of_a_join_of_many_streams_does_not_show(interrupted: Interrupted) -> None:
     check_restarts(*interrupted)
 
 
 @pytest.mark.slow
+@settings(max_examples=law_volume())
 @given(interrupted_cases(cases))
 def test_a_restart_does_not_show(interrupted: Interrupted) -> None:
     check_restarts(*interrupted)

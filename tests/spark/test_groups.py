@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import sash
@@ -32,6 +32,7 @@ from sash.testing.case import Case, Push
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
 from support.multiway_strategies import multiway_cases
+from support.profiles import law_of_groups
 from support.small_arenas import SmallArenas
 
 
@@ -127,21 +128,21 @@ def with_slack(case: Case) -> dict:
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@law_of_groups()
 @given(st.data())
 def test_groups_give_what_embedded_gives(data):
     check_groups(data, data.draw(plans() | cases()))
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@law_of_groups()
 @given(st.data())
 def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
     check_groups(data, data.draw(multiway_cases()))
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
+@law_of_groups()
 @given(st.data())
 def test_groups_with_hardly_any_memory_give_what_embedded_gives(data):
     """Whatever can be sealed is sealed in every step, also while a group is restored."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import sash
@@ -35,12 +35,12 @@ from sash.spark.packing import pack_frame
 from sash.store.directory import Directory
 from sash.store.vector import Arena, Memory
 from sash.testing.case import Advance, Push
+from support.profiles import law_of_groups
 from support.shared_case import Add, Drop, Episode, Event, Pause, SharedCase
 from support.shared_strategies import shared_cases
 from support.small_arenas import SmallArenas
 
 N_WORKERS = 2
-PATIENT = settings(suppress_health_check=[HealthCheck.large_base_example, HealthCheck.data_too_large])
 
 Choose = Callable[[int], int]
 """Gives a number below another one: which of so many things happens."""
@@ -156,7 +156,7 @@ def check_entries(pipeline: Any, store: Store) -> None:
 
 
 @pytest.mark.slow
-@PATIENT
+@law_of_groups()
 @given(st.data())
 def test_each_query_gets_from_groups_what_it_would_get_alone(data: st.DataObject) -> None:
     case = data.draw(shared_cases(is_late=False))
@@ -166,7 +166,7 @@ def test_each_query_gets_from_groups_what_it_would_get_alone(data: st.DataObject
 
 
 @pytest.mark.slow
-@PATIENT
+@law_of_groups()
 @given(st.data())
 def test_each_query_gets_it_from_groups_with_hardly_any_memory_as_well(data: st.DataObject) -> None:
     case = data.draw(shared_cases(is_late=False))

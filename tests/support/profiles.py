@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 
@@ -28,6 +28,17 @@ def in_depth(n_cases: int) -> int:
 def volume(*, dev: int, ci: int, deep: int) -> int:
     """How many cases the Hypothesis profile that was asked for draws; where mistakes are planted, as in CI."""
     return by_profile(dev=dev, ci=ci, deep=in_depth(deep))
+
+
+def law_volume() -> int:
+    """How many cases there are of a law, unless it is dearer than most."""
+    return volume(dev=3, ci=25, deep=500)
+
+
+def law_of_groups() -> settings:
+    """A law over cases that take long to draw, as they have batches, partitions and restarts beside rows."""
+    slow_to_draw = [HealthCheck.large_base_example, HealthCheck.data_too_large]
+    return settings(max_examples=law_volume(), suppress_health_check=slow_to_draw)
 
 
 def by_profile(*, dev: T, ci: T, deep: T) -> T:
