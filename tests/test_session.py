@@ -366,6 +366,7 @@ class TestSchedule:
         return heard, schedules
 
     @pytest.mark.slow
+    @pytest.mark.usefixtures("without_limit")
     def test_bursts_change_it_and_no_answer(self, monkeypatch: pytest.MonkeyPatch) -> None:
         usual, kept = self.hear()
         monkeypatch.setattr(running_job, "WORTH_PAIRS", 1)

@@ -86,6 +86,7 @@ def test_the_example_fits_on_a_screen(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_limit")
 def test_the_text_does_not_depend_on_the_process(explained: dict[str, str]) -> None:
     """Sets of strings have another order in every process, unless PYTHONHASHSEED says otherwise."""
     program = f"{PROGRAM}\nprint(text, fingerprint, sep='', end='')"
