@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
 from decimal import Decimal
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +14,8 @@ import pytest
 
 import sash
 from sash.errors import SourceError
-from support.generated.choices import Choices
+from support.generated.cases_for_spark import cases_for_spark
 from support.generated.data import Table
-from support.generated.run import GeneratedCase, draw_case, run_case
 from support.profiles import SEED, by_profile, everyday, volume
 
 StreamingQueryException = pytest.importorskip("pyspark.errors").StreamingQueryException
@@ -322,22 +319,6 @@ def test_spark_and_embedded_agree_on_any_query(spark, tmp_path, number):
     frames = {name: spark_frame(spark, table, tmp_path / name, rng) for name, table in case.tables.items()}
     out = sash.sql(case.text, params=case.params, **frames)
     assert run_frame(out, tmp_path / "checkpoint") == sorted(plain(expected), key=repr), str(case)
-
-
-def cases_for_spark(seed: int) -> Iterator[tuple[GeneratedCase, pa.Table]]:
-    """Generated cases from a seed on, that have an answer; with it.
-
-    Spark has no unsigned integers and no columns of nothing. What is late depends on micro-batches there.
-    """
-    for number in count(seed):
-        case = draw_case(Choices(number), way="sql")
-        types = [field.type for table in case.tables.values() for field in table.rows.schema]
-        is_known = not any(pa.types.is_unsigned_integer(type) or pa.types.is_null(type) for type in types)
-        if is_known and all(len(table.accepted) == table.rows.num_rows for table in case.tables.values()):
-            with suppress(sash.SashError):
-                changes = run_case(case)
-                if changes.num_rows > 2:
-                    yield case, changes
 
 
 def spark_frame(spark, table: Table, directory: Path, rng: np.random.Generator):

@@ -31,6 +31,7 @@ from sash.store.vector import Arena, Memory
 from sash.testing.case import Case, Push
 from sash.testing.plans import plans
 from sash.testing.strategies import batch_cuts, cases
+from support.generated.cases_for_spark import cases_for_spark
 from support.multiway_strategies import multiway_cases
 from support.profiles import law_of_groups
 from support.small_arenas import SmallArenas
@@ -139,6 +140,15 @@ def test_groups_give_what_embedded_gives(data):
 @given(st.data())
 def test_groups_of_joins_of_many_streams_give_what_embedded_gives(data):
     check_groups(data, data.draw(multiway_cases()))
+
+
+@pytest.mark.slow
+@law_of_groups()
+@given(st.data(), st.integers(0, 1 << 30))
+def test_groups_give_what_embedded_gives_for_any_statement(data, seed):
+    """Whatever a user may write: outer joins, OVER, top-k, sessions, subqueries, and so on."""
+    generated = next(case for case, _ in cases_for_spark(seed) if not case.params)
+    check_groups(data, Case(generated.text, generated.frames))
 
 
 @pytest.mark.slow
